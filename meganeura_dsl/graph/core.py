@@ -1,0 +1,157 @@
+"""Ops, values and graphs. They define each other, so they share a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from meganeura_dsl.source import Span
+
+    Array = NDArray[np.generic[Any]]
+
+
+class TypeRuleError(Exception):
+    """Operands an op's type rule refuses for a reason other than a size: a rank, an element type."""
+
+
+class NotDifferentiableError(Exception):
+    """A gradient was asked through an op that has none."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One primitive: its fields are the static attributes, its methods the three facets.
+
+    The base is variadic so that each op can write its true arity.
+    """
+
+    def infer(self, facts: Facts, *operands: Any) -> TensorType:
+        """The type rule: the result's type, from `facts` and the operands' types.
+
+        Raises `TypeRuleError`, or `Unproved` where a size condition cannot be shown.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, *operands: Any) -> Array:
+        """The reference semantics in NumPy. The caller stores the result in the type inferred."""
+        raise NotImplementedError
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        """The cotangent of each operand of `out`, None where it has none.
+
+        Every returned value is linear in `cotangent`.
+        """
+        raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: a place in a .mgn file and the path of its layer."""
+
+    span: Span | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A node of the graph. Values compare by identity; `id` is their rank in creation order."""
+
+    id: int
+    op: Op
+    operands: tuple[Value, ...]
+    type: TensorType
+    origin: Origin = field(default=Origin(), repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A closed DAG.
+
+    `values` are in topological order and hold all that `outputs` and `updates` reach, plus every
+    leaf that was declared. `updates` maps the name of a parameter or state to its next value.
+    """
+
+    values: tuple[Value, ...]
+    outputs: Mapping[str, Value]
+    updates: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def roots(self) -> tuple[Value, ...]:
+        """Everything the graph is evaluated for: outputs, then updates."""
+        return (*self.outputs.values(), *self.updates.values())
+
+
+class Builder:
+    """Makes values, each distinct (op, operands) once, so that shared work is one node."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = Facts() if facts is None else facts
+        self.origin = Origin()
+        self._values: list[Value] = []
+        self._interned: dict[tuple[Op, tuple[int, ...]], Value] = {}
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All values made so far, in order."""
+        return tuple(self._values)
+
+    def add(self, op: Op, *operands: Value) -> Value:
+        """The value of `op` applied to `operands`; raises what `op.infer` raises."""
+        key = (op, tuple(operand.id for operand in operands))
+        known = self._interned.get(key)
+        if known is not None:
+            return known
+        inferred = op.infer(self.facts, *(operand.type for operand in operands))
+        value = Value(len(self._values), op, operands, inferred, self.origin)
+        self._values.append(value)
+        self._interned[key] = value
+        return value
+
+    @contextmanager
+    def at(self, origin: Origin) -> Iterator[None]:
+        """Values made inside are said to come from `origin`."""
+        before, self.origin = self.origin, origin
+        try:
+            yield
+        finally:
+            self.origin = before
+
+    def graph(self, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None) -> Graph:
+        """The graph of what `outputs` and `updates` reach, and of every leaf."""
+        updates = {} if updates is None else dict(updates)
+        live = reachable((*outputs.values(), *updates.values()))
+        kept = tuple(value for value in self._values if value.id in live or not value.operands)
+        return Graph(kept, dict(outputs), updates)
+
+
+def reachable(roots: tuple[Value, ...]) -> set[int]:
+    """Ids of all values the roots depend on, the roots included."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.id not in seen:
+            seen.add(value.id)
+            stack.extend(value.operands)
+    return seen
+
+
+def rebuild(graph: Graph, build: Builder, change: Callable[[Value, tuple[Value, ...]], Value]) -> Graph:
+    """The graph with each value replaced by `change(value, new operands)`, in order."""
+    made: dict[int, Value] = {}
+    for value in graph.values:
+        with build.at(value.origin):
+            made[value.id] = change(value, tuple(made[operand.id] for operand in value.operands))
+    return build.graph(
+        {name: made[value.id] for name, value in graph.outputs.items()},
+        {name: made[value.id] for name, value in graph.updates.items()},
+    )

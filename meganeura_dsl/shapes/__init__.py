@@ -1,0 +1,1 @@
+"""Sizes as integer polynomials, the facts known of them, and tensor types built from them."""

@@ -1,0 +1,379 @@
+"""The syntax tree: one frozen dataclass per form of the language, each with its span.
+
+Nodes compare by identity, so that a node can key a table of what was learned about it.
+"""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.source import Source, Span
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """Anything that was written at one place."""
+
+    span: Span
+
+
+# --- expressions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Name(Node):
+    """`x`"""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Integer(Node):
+    """`1_500`"""
+
+    value: int
+
+
+@dataclass(frozen=True, eq=False)
+class Real(Node):
+    """`1e-5`"""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Node):
+    '''`"digits"`'''
+
+    value: str
+
+
+@dataclass(frozen=True, eq=False)
+class Boolean(Node):
+    """`true` or `false`"""
+
+    value: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ListOf(Node):
+    """`[2, 4, 14, 1]`"""
+
+    items: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Unary(Node):
+    """`-x` or `not p`; `operator` is `-` or `not`."""
+
+    operator: str
+    operand: "Expression"
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Node):
+    """`a + b`; `operator` is one of `+ - * / // % @ ** == != < <= > >= and or`."""
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+    operator_span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(Node):
+    """`then if condition else otherwise`"""
+
+    condition: "Expression"
+    then: "Expression"
+    otherwise: "Expression"
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute(Node):
+    """`wte.weight`: a parameter of a labelled layer, or of this block, by its path."""
+
+    base: "Expression"
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Range(Node):
+    """`start:stop` inside brackets; either end may be left out."""
+
+    start: "Expression | None"
+    stop: "Expression | None"
+
+
+@dataclass(frozen=True, eq=False)
+class Subscript(Node):
+    """`depths[0]`, `depths[:s]`, `x[:, 0]`: one entry per axis, from the first."""
+
+    base: "Expression"
+    entries: tuple["Expression | Range", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Argument(Node):
+    """`stride=2`, or without a name a positional argument."""
+
+    name: str | None
+    value: "Expression | Rearrangement"
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Node):
+    """`conv2d(64, 3)`, `cross_entropy(logits, label)`, `Up(c)(skip)`, or after a pipe just `relu`.
+
+    `arguments` are the first brackets, `inputs` the second. `label` is the parameter path before
+    the colon, only ever present after a pipe or in a `model` declaration.
+    """
+
+    label: "Path | None"
+    callee: str
+    callee_span: Span
+    arguments: tuple[Argument, ...]
+    inputs: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pipe(Node):
+    """`x |> layer`"""
+
+    source: "Expression"
+    layer: Call
+
+
+@dataclass(frozen=True, eq=False)
+class Rearrangement(Node):
+    """`[n, s, heads * hd] -> [n, heads, s, hd]`, an argument of `rearrange` or `expand`."""
+
+    source: "Pattern"
+    target: "Pattern"
+
+
+Expression = (
+    Name | Integer | Real | Text | Boolean | ListOf | Unary | Binary | Conditional
+    | Attribute | Subscript | Call | Pipe
+)  # fmt: skip
+
+
+# --- paths and types -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Path(Node):
+    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order."""
+
+    parts: tuple["str | Expression", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rest(Node):
+    """`...batch`: any number of axes under one name."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern(Node):
+    """`[n, c, down(h, 2)]`: a shape as written, each entry a size expression or one rest."""
+
+    entries: tuple["Expression | Rest", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Type(Node):
+    """`i32[n]`; `dtype` is None where it was left out and so is f32."""
+
+    dtype: str | None
+    shape: Pattern
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Bind(Node):
+    """`y = e`, `mu, logvar = e`, `gh = h // window`"""
+
+    targets: tuple[Name, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class If(Node):
+    """A static choice; `otherwise` is empty where there is no `else`."""
+
+    condition: Expression
+    then: tuple["Statement", ...]
+    otherwise: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class For(Node):
+    """`for i in start..stop:`"""
+
+    variable: Name
+    start: Expression
+    stop: Expression
+    body: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Return(Node):
+    """`return mu, logvar`"""
+
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Declare(Node):
+    """`param weight: [c] = ones`; `kind` is `param`, `frozen param` or `state`."""
+
+    kind: str
+    path: Path
+    type: Type
+    initial: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class Update(Node):
+    """`update running_mean = e`: the state's value after this step."""
+
+    path: Path
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Minimize(Node):
+    """`minimize e`"""
+
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Metric(Node):
+    """`metric accuracy = e`"""
+
+    name: Name
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Node):
+    """`batch = 64` under `run:`"""
+
+    name: Name
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Node):
+    """`run:` and its settings"""
+
+    settings: tuple[Setting, ...]
+
+
+Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Run
+
+
+# --- declarations --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Node):
+    """One config parameter, `stride=1`."""
+
+    name: str
+    default: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class Input(Node):
+    """One tensor a block or a `train` takes, `x: [n, c, h, w]`."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class Import(Node):
+    """`from resnet import down, Stage`; `module` holds the dotted words."""
+
+    module: tuple[str, ...]
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Def(Node):
+    """`def down(h, s) = (h - 1) // s + 1`"""
+
+    name: Name
+    parameters: tuple[Parameter, ...]
+    body: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Block(Node):
+    """A block. `results` is None where the result type was left out; a one-line body
+    (`block relu()(x: [...s]) -> [...s] = max(x, 0)`) becomes a single `Return`."""
+
+    name: Name
+    parameters: tuple[Parameter, ...]
+    inputs: tuple[Input, ...]
+    results: tuple[Type, ...] | None
+    where: tuple[Expression, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Node):
+    """`model resnet18 = ResNet(depths=[2, 2, 2, 2])`; the call may carry a label."""
+
+    name: Name
+    call: Call
+
+
+@dataclass(frozen=True, eq=False)
+class Train(Node):
+    """A `train` block: inputs from the data, a loss, metrics and settings."""
+
+    name: Name
+    inputs: tuple[Input, ...]
+    where: tuple[Expression, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Count(Node):
+    """`62 params` in an `expect`; `unit` is what was written after the number."""
+
+    number: int
+    unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectHas(Node):
+    """`expect resnet18 has 62 params, 11_689_512 weights`"""
+
+    call: Call
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectMaps(Node):
+    """`expect resnet18 maps [n, 3, h, w] -> [n, 1000]`"""
+
+    call: Call
+    inputs: tuple[Type, ...]
+    results: tuple[Type, ...]
+
+
+Declaration = Import | Def | Block | Model | Train | ExpectHas | ExpectMaps
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """All that one file declares, in order."""
+
+    source: Source
+    declarations: tuple[Declaration, ...]
