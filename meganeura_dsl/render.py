@@ -105,7 +105,7 @@ def _code(label: Label, margin: int, colour: str, paint: Paint) -> Iterator[str]
 
 
 def _under(excerpt: "Excerpt", text: str, room: int) -> Iterator[str]:
-    """The carets and the label's text: beside them, or below and further left if that fits not."""
+    """The carets and the label's text: beside them if it fits, else below and further left."""
     first, *rest = [printable(line) for line in text.split("\n")]
     column = " " * excerpt.start
     carets = column + "^" * (excerpt.end - excerpt.start)
@@ -212,7 +212,7 @@ def _place(span: Span) -> str:
 
 
 def printable(text: str) -> str:
-    """One line that is safe on any terminal: what has no glyph is spelled out, as in `\\x1b`."""
+    """One line that is safe on any terminal: what has no glyph is spelled out, ESC as `x1b`."""
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + CUT
     if text.isprintable():

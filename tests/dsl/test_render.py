@@ -27,11 +27,19 @@ def at(text: str, fragment: str, *, line: int = 1, name: str = "net.mgn") -> Spa
     return Span(source, start, start + len(fragment))
 
 
-def error(span: Span | None, text: str = "here", **more: object) -> Report:
+def error(
+    span: Span | None,
+    text: str = "here",
+    *,
+    headline: str = "wrong",
+    severity: Severity = Severity.ERROR,
+    remarks: tuple[Remark, ...] = (),
+    cure: Help | None = None,
+    path: str = "",
+) -> Report:
     """An error of no importance at a place."""
-    report = {"code": "E0999", "severity": Severity.ERROR, "headline": "wrong", "topic": "test"}
     label = None if span is None else Label(span, text)
-    return Report(**(report | more), label=label)  # type: ignore[arg-type]
+    return Report("E0999", severity, headline, "test", label, remarks, cure, path)
 
 
 def drawn(span: Span, text: str = "here") -> list[str]:
@@ -48,29 +56,24 @@ def test_refuted_equality() -> None:
         "E0301",
         Severity.ERROR,
         "the two sides of `+` have different shapes",
-        "refuted shape equality",
+        "refuted sizes",
         Label(
             Span(span.source, span.start, span.start + 1),
             "- y: [n, c, down(h, stride), down(w, stride)]\n"
             "x: [n, c, h, w]          on the path where c_in == c",
         ),
         (
-            Remark(
-                "for example",
-                "stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]   y [n, 64, 28, 28]",
-            ),
+            Remark("for example", "stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]"),
             Remark("y shrank here", "conv1: conv2d(c, 3, stride, ...)", Span(span.source, 5, 6)),
         ),
         Help("project whenever the stride changes too", "  if stride != 1 or c_in != c:", 8),
     )
     assert render(report).split("\n") == [
-        "error[E0301]: the two sides of `+` have different shapes"
-        "                     (refuted shape equality)",
+        "error[E0301]: the two sides of `+` have different shapes" + 21 * " " + "(refuted sizes)",
         "  resnet.mgn:11  return relu(x + y)",
         "                             ^ - y: [n, c, down(h, stride), down(w, stride)]",
         "                             x: [n, c, h, w]          on the path where c_in == c",
-        "  for example    stride=2  c_in=c=64  h=w=56   gives"
-        "   x [n, 64, 56, 56]   y [n, 64, 28, 28]",
+        "  for example    stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]",
         "  y shrank here  resnet.mgn:6  conv1: conv2d(c, 3, stride, ...)",
         "  help: project whenever the stride changes too",
         "        8 |   if stride != 1 or c_in != c:",
@@ -84,14 +87,13 @@ def test_help_with_code_beside() -> None:
         Severity.ERROR,
         "`batch_norm` owns weights but has no name",
         "naming",
-        Label(span, "would create weight, bias, running_mean, running_var"),
+        Label(span, "would create weight, bias, running_mean"),
         help=Help("label it; the label becomes the checkpoint key", "x |> identity: batch_norm"),
     )
     assert render(report).split("\n") == [
         "error[E0204]: `batch_norm` owns weights but has no name                      (naming)",
         "  repvgg.mgn:16  y = y + (x |> batch_norm)",
-        "                               ^^^^^^^^^^"
-        " would create weight, bias, running_mean, running_var",
+        "                               ^^^^^^^^^^ would create weight, bias, running_mean",
         "  help: label it; the label becomes the checkpoint key     x |> identity: batch_norm",
     ]
 
@@ -142,7 +144,7 @@ def test_topic_stands_in_its_column_or_gives_way(length: int, shown: str) -> Non
 
 
 def test_help_over_several_lines_is_numbered() -> None:
-    report = error(None, help=Help("write both\nin this order", "a = 1\n  b = 2", 9))
+    report = error(None, cure=Help("write both\nin this order", "a = 1\n  b = 2", 9))
     assert render(report).split("\n")[1:] == [
         "  help: write both",
         "        in this order",
@@ -152,7 +154,7 @@ def test_help_over_several_lines_is_numbered() -> None:
 
 
 def test_help_with_long_code_puts_it_below() -> None:
-    report = error(None, help=Help("write", "x" * 90))
+    report = error(None, cure=Help("write", "x" * 90))
     assert render(report).split("\n")[1:] == ["  help: write", "        " + "x" * 90]
 
 
@@ -178,7 +180,7 @@ def test_long_file_name_has_its_own_line() -> None:
     [
         ("a\tb ", 7),
         ("层 ", 3),
-        ("ｗ ", 3),
+        ("\uff57 ", 3),
         ("e\u0301 ", 2),
         ("a\u20dd ", 2),
         ("\x1b[31m ", 9),
@@ -264,14 +266,14 @@ def test_overlong_words_are_cut() -> None:
     colour=some.booleans(),
 )
 def test_nothing_raw_reaches_the_terminal(
-    text: str, name: str, words: str, place: tuple[int, int], colour: bool
+    *, text: str, name: str, words: str, place: tuple[int, int], colour: bool
 ) -> None:
     source = Source(name, text)
     start, end = sorted(min(offset, len(text)) for offset in place)
     span = Span(source, start, end)
     remark = Remark(words, words, span)
     report = error(
-        span, words, headline=words, path=words, remarks=(remark,), help=Help(words, words)
+        span, words, headline=words, path=words, remarks=(remark,), cure=Help(words, words)
     )
     shown = render(report, colour=colour)
     if colour:
@@ -287,7 +289,7 @@ def test_nothing_raw_reaches_the_terminal(
 
 def test_colour_changes_nothing_but_colour() -> None:
     span = at("x + y", "y")
-    report = error(span, "one\ntwo", remarks=(Remark("also", "", span),), help=Help("do", "z", 1))
+    report = error(span, "one\ntwo", remarks=(Remark("also", "", span),), cure=Help("do", "z", 1))
     coloured = render(report, colour=True)
     assert coloured.startswith("\x1b[1;31merror[E0999]\x1b[0m\x1b[1m: wrong\x1b[0m")
     for paint in ("0", "1", "36", "1;31"):
@@ -333,7 +335,7 @@ def test_json_has_every_key() -> None:
         "a\x1bb",
         path="fc",
         remarks=(Remark("for example", "h=7"), Remark("made here", "", span)),
-        help=Help("write", "x = 3", 1),
+        cure=Help("write", "x = 3", 1),
     )
     nowhere = dict.fromkeys(("file", "line", "column", "end_line", "end_column"))
     place = {"file": "net.mgn", "line": 1, "column": 5, "end_line": 2, "end_column": 5}
