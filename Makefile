@@ -1,0 +1,81 @@
+# Two targets set up all they need: `make demo` and `make test`.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+PIP_INSTALL := $(PYTHON) -m pip install --quiet
+
+# Stamps of what was installed; a changed pyproject.toml installs again.
+PACKAGE := $(VENV)/.package
+TESTING := $(VENV)/.testing
+PARITY := $(VENV)/.parity
+LINTERS := $(VENV)/.linters
+
+# `make test TORCH=no` leaves out the tests that compare with PyTorch, and PyTorch with them.
+TORCH ?= yes
+ifeq ($(TORCH),no)
+PARITY_STAMP :=
+PARITY_OPTION := --without-parity
+else
+PARITY_STAMP := $(PARITY)
+PARITY_OPTION :=
+endif
+
+# One process per core, each with one thread. LP_NUM_THREADS=0 runs lavapipe's kernels in the thread
+# that submits them, which is far cheaper for the small ones of a test.
+TEST_ENVIRONMENT := LP_NUM_THREADS=0 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	XDG_RUNTIME_DIR="$${XDG_RUNTIME_DIR:-$$(mktemp -d)}"
+PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format setup wheel-test clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accuracy
+	@scripts/ensure_adapter.sh
+	$(VENV)/bin/meganeura train digits_cnn
+
+test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without PyTorch)
+	@scripts/ensure_adapter.sh
+	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
+
+check: $(LINTERS) $(PARITY) ## Run all linters, and prove that they bite
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports
+	$(PYTHON) scripts/check_linters.py
+
+format: $(LINTERS) ## Format the Python sources and apply safe fixes
+	$(VENV)/bin/ruff check --fix-only --quiet
+	$(VENV)/bin/ruff format
+
+setup: $(PACKAGE) $(TESTING) $(PARITY_STAMP) $(LINTERS) ## Install everything a developer needs
+	@scripts/ensure_adapter.sh
+
+wheel-test: $(PACKAGE) ## Build the wheel and use what it carries, away from this checkout
+	$(PYTHON) scripts/check_wheel.py
+
+clean: ## Remove the virtual environment, build products and caches
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PYTHON):
+	@scripts/make_venv.sh $(VENV)
+
+$(PACKAGE): pyproject.toml | $(PYTHON)
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(TESTING): $(PACKAGE)
+	$(PIP_INSTALL) --editable '.[test,images,smt]'
+	@touch $@
+
+$(PARITY): $(PACKAGE)
+	$(PIP_INSTALL) --editable '.[parity]'
+	@touch $@
+
+$(LINTERS): $(TESTING)
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
