@@ -1,0 +1,51 @@
+"""Builds the wheel, unpacks it far from this checkout, and checks a model with what it carries."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PIP = (sys.executable, "-m", "pip", "--quiet")
+WHERE = """
+import meganeura_dsl, meganeura_runtime
+print(meganeura_dsl.__file__, meganeura_runtime.__file__, sep="\\n")
+"""
+
+
+def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
+    """What the command says on standard output, run in `folder`; fails as it fails."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def main() -> None:
+    """Build, install, import both packages, and check a standard model."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        run((*PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT), folder)
+        (wheel,) = folder.glob("meganeura-*.whl")
+        site = folder / "site"
+        run((*PIP, "install", "--no-deps", "--target", site, wheel), folder)
+
+        # The unpacked wheel stands before the editable install on the search path.
+        found = run((sys.executable, "-c", WHERE), folder, PYTHONPATH=str(site))
+        strays = [line for line in found.splitlines() if not Path(line).is_relative_to(site)]
+        if strays:
+            sys.exit(f"{wheel.name} does not carry: {', '.join(strays)}")
+        print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
+        command = (site / "bin" / "meganeura", "check", "digits_cnn")
+        print(run(command, folder, PYTHONPATH=str(site)), end="")
+
+
+if __name__ == "__main__":
+    main()
