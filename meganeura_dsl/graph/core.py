@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.source import Span
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from meganeura_dsl.source import Span
-
-    Array = NDArray[np.generic[Any]]
+Array = NDArray[Any]
 
 
 class TypeRuleError(Exception):
-    """Operands an op's type rule refuses for a reason other than a size: a rank, an element type."""
+    """Operands an op's type rule refuses for their rank or element type, not for a size."""
 
 
 class NotDifferentiableError(Exception):
@@ -125,7 +122,9 @@ class Builder:
         finally:
             self.origin = before
 
-    def graph(self, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None) -> Graph:
+    def graph(
+        self, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None
+    ) -> Graph:
         """The graph of what `outputs` and `updates` reach, and of every leaf."""
         updates = {} if updates is None else dict(updates)
         live = reachable((*outputs.values(), *updates.values()))
@@ -145,7 +144,9 @@ def reachable(roots: tuple[Value, ...]) -> set[int]:
     return seen
 
 
-def rebuild(graph: Graph, build: Builder, change: Callable[[Value, tuple[Value, ...]], Value]) -> Graph:
+def rebuild(
+    graph: Graph, build: Builder, change: Callable[[Value, tuple[Value, ...]], Value]
+) -> Graph:
     """The graph with each value replaced by `change(value, new operands)`, in order."""
     made: dict[int, Value] = {}
     for value in graph.values:

@@ -1,0 +1,132 @@
+"""Max pooling. The gradient and its adjoint read x again to find each window's largest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.ops.rules import (
+    FLOATS,
+    concrete_shape,
+    require_at_least,
+    require_dtype,
+    require_length,
+    require_same_type,
+    title,
+)
+from meganeura_dsl.ops.windows import Windows, output_shape
+from meganeura_dsl.shapes.solve import Compare, Facts
+from meganeura_dsl.shapes.tensor import Shape, TensorType
+
+
+@dataclass(frozen=True)
+class Pooling(Op):
+    """The geometry that max pooling and its adjoints share; the padding is smaller than all."""
+
+    window: Shape
+    stride: Shape
+    padding: Shape
+
+    def _pooled(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, FLOATS)
+        if x.rank < 3:
+            raise TypeRuleError(f"{title(self)} takes [n, c, *spatial], not {x}")
+        for name, sizes, least in (
+            ("window", self.window, 1),
+            ("stride", self.stride, 1),
+            ("padding", self.padding, 0),
+        ):
+            require_length(self, name, sizes, x.rank - 2)
+            require_at_least(self, facts, name, sizes, least)
+        for window, padding in zip(self.window, self.padding, strict=True):
+            facts.require(
+                Compare("<=", 2 * padding, window),
+                f"the padding of {title(self)} is at most half its window",
+            )
+        dense = (1,) * (x.rank - 2)
+        spatial = output_shape(
+            self, facts, x.shape[2:], self.window, self.stride, self.padding, dense
+        )
+        return x.with_shape((*x.shape[:2], *spatial))
+
+    def _windows(self) -> Windows:
+        window = concrete_shape(self.window)
+        return Windows(
+            window, concrete_shape(self.stride), concrete_shape(self.padding), (1,) * len(window)
+        )
+
+    def _chosen(self, x: Array) -> Iterator[tuple[tuple[slice, ...], Array]]:
+        """For each tap, its place in padded x and in which windows it is the first maximum."""
+        windows = self._windows()
+        padded = windows.pad(x, -np.inf)
+        places = [place for _, place in windows.taps(x.shape[2:])]
+        best = padded[(..., *places[0])]
+        first = np.zeros(best.shape, np.int32)
+        for number, place in enumerate(places[1:], start=1):
+            candidate = padded[(..., *place)]
+            first[candidate > best] = number
+            best = np.maximum(best, candidate)
+        for number, place in enumerate(places):
+            yield place, first == number
+
+    @property
+    def _geometry(self) -> tuple[Shape, Shape, Shape]:
+        return self.window, self.stride, self.padding
+
+
+@dataclass(frozen=True)
+class MaxPool(Pooling):
+    """The largest in each window of x [n, c, *spatial]. The first in row-major order wins a tie."""
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        return self._pooled(facts, x)
+
+    def evaluate(self, x: Array) -> Array:
+        windows = self._windows()
+        padded = windows.pad(x, -np.inf)
+        seen = (padded[(..., *place)] for _, place in windows.taps(x.shape[2:]))
+        return reduce(np.maximum, seen)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        return (build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent),)
+
+
+@dataclass(frozen=True)
+class MaxPoolGradient(Pooling):
+    """Each window's cotangent, added to the place of its largest in x."""
+
+    def infer(self, facts: Facts, x: TensorType, dy: TensorType) -> TensorType:
+        require_same_type(self, facts, dy, self._pooled(facts, x))
+        return x
+
+    def evaluate(self, x: Array, dy: Array) -> Array:
+        windows = self._windows()
+        total = np.zeros_like(windows.pad(x, 0), dtype=dy.dtype)
+        for place, chosen in self._chosen(x):
+            total[(..., *place)] += np.where(chosen, dy, 0)
+        return windows.unpad(total)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        return None, build.add(MaxPoolSelect(*self._geometry), out.operands[0], cotangent)
+
+
+@dataclass(frozen=True)
+class MaxPoolSelect(Pooling):
+    """From g, which has the shape of x, what stands at the place of each window's largest in x."""
+
+    def infer(self, facts: Facts, x: TensorType, g: TensorType) -> TensorType:
+        require_same_type(self, facts, x, g)
+        return self._pooled(facts, x)
+
+    def evaluate(self, x: Array, g: Array) -> Array:
+        windows = self._windows()
+        padded = windows.pad(g, 0)
+        total = np.zeros((*x.shape[:2], *windows.count(x.shape[2:])), g.dtype)
+        for place, chosen in self._chosen(x):
+            total += np.where(chosen, padded[(..., *place)], 0)
+        return total
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        return None, build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent)
