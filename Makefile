@@ -65,17 +65,21 @@ $(PYTHON):
 	@scripts/make_venv.sh $(VENV)
 
 $(PACKAGE): pyproject.toml | $(PYTHON)
-	$(PIP_INSTALL) --editable .
+	@echo "Installing Meganeura into $(VENV)"
+	@$(PIP_INSTALL) --editable .
 	@touch $@
 
 $(TESTING): $(PACKAGE)
-	$(PIP_INSTALL) --editable '.[test,images,smt]'
+	@echo "Installing what the tests need"
+	@$(PIP_INSTALL) --editable '.[test,images,smt]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)
-	$(PIP_INSTALL) --editable '.[parity]'
+	@echo "Installing PyTorch, which the tests compare with (TORCH=no goes without)"
+	@$(PIP_INSTALL) --editable '.[parity]'
 	@touch $@
 
 $(LINTERS): $(TESTING)
-	$(PIP_INSTALL) --editable '.[dev]'
+	@echo "Installing the linters"
+	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
