@@ -1,0 +1,33 @@
+"""Finds the files that ship with the package: the grammar and the standard models.
+
+A wheel carries them inside the package; a checkout (and so an editable install) keeps them at its
+top level, where people look for them.
+"""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+_PACKAGE = files("meganeura_dsl")
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def _locate(packaged: str, in_checkout: str) -> Traversable:
+    inside = _PACKAGE / packaged
+    return inside if inside.is_dir() else _CHECKOUT / in_checkout
+
+
+def grammar() -> str:
+    """The text of the grammar, `mgn.lark`."""
+    return (_locate("_grammar", "grammar") / "mgn.lark").read_text(encoding="utf-8")
+
+
+def standard_models() -> Traversable:
+    """The folder of the standard library and the standard models."""
+    return _locate("_stdlib", "stdlib_models")
+
+
+def standard_model_names() -> tuple[str, ...]:
+    """The modules of the standard library, sorted: `nn`, `resnet`, ..."""
+    entries = (entry.name for entry in standard_models().iterdir())
+    return tuple(sorted(name.removesuffix(".mgn") for name in entries if name.endswith(".mgn")))
