@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from meganeura_dsl.shapes.conditions import Compare
 from meganeura_dsl.shapes.solve import Facts
-from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.shapes.tensor import DType, Shape, TensorType
 from meganeura_dsl.source import Span
 
 Array = NDArray[Any]
@@ -28,17 +29,17 @@ class NotDifferentiableError(Exception):
 class Op:
     """One primitive: its fields are the static attributes, its methods the three facets.
 
-    The base is variadic so that each op can write its true arity.
+    The base takes anything, named or not, so that each op can write its true arity.
     """
 
-    def infer(self, facts: Facts, *operands: Any) -> TensorType:
+    def infer(self, facts: Facts, *operands: Any, **_: Any) -> TensorType:
         """The type rule: the result's type, from `facts` and the operands' types.
 
         Raises `TypeRuleError`, or `Unproved` where a size condition cannot be shown.
         """
         raise NotImplementedError
 
-    def evaluate(self, *operands: Any) -> Array:
+    def evaluate(self, *operands: Any, **_: Any) -> Array:
         """The reference semantics in NumPy. The caller stores the result in the type inferred."""
         raise NotImplementedError
 
@@ -48,6 +49,23 @@ class Op:
         Every returned value is linear in `cotangent`.
         """
         raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
+
+
+@dataclass(frozen=True)
+class Leaf(Op):
+    """A tensor given from outside under a name, which no other leaf of its graph has."""
+
+    is_kept: ClassVar[bool]
+    """Whether its value stays from one run to the next, so that a graph may update it."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+
+    def infer(self, facts: Facts) -> TensorType:
+        for size in self.shape:
+            facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
+        return TensorType(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +132,7 @@ class Builder:
         return value
 
     @contextmanager
-    def at(self, origin: Origin) -> Iterator[None]:
+    def at(self, origin: Origin) -> Generator[None]:
         """Values made inside are said to come from `origin`."""
         before, self.origin = self.origin, origin
         try:
@@ -132,16 +150,21 @@ class Builder:
         return Graph(kept, dict(outputs), updates)
 
 
-def reachable(roots: tuple[Value, ...]) -> set[int]:
-    """Ids of all values the roots depend on, the roots included."""
-    seen: set[int] = set()
+def dependencies(roots: Iterable[Value]) -> tuple[Value, ...]:
+    """All values the roots depend on, the roots included, in the order they were made."""
+    seen: dict[int, Value] = {}
     stack = list(roots)
     while stack:
         value = stack.pop()
         if value.id not in seen:
-            seen.add(value.id)
+            seen[value.id] = value
             stack.extend(value.operands)
-    return seen
+    return tuple(seen[number] for number in sorted(seen))
+
+
+def reachable(roots: Iterable[Value]) -> set[int]:
+    """Ids of all values the roots depend on, the roots included."""
+    return {value.id for value in dependencies(roots)}
 
 
 def rebuild(
@@ -156,3 +179,9 @@ def rebuild(
         {name: made[value.id] for name, value in graph.outputs.items()},
         {name: made[value.id] for name, value in graph.updates.items()},
     )
+
+
+def continued(graph: Graph, facts: Facts | None = None) -> tuple[Builder, Graph]:
+    """A builder that already holds `graph`, to build on, and the graph in that builder's values."""
+    build = Builder(facts)
+    return build, rebuild(graph, build, lambda value, operands: build.add(value.op, *operands))

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.graph.core import Array, Builder, Leaf, Op, TypeRuleError, Value
 from meganeura_dsl.ops.rules import concrete, concrete_shape, require_at_least, title
 from meganeura_dsl.shapes.dim import Dim, Size
 from meganeura_dsl.shapes.solve import Facts
@@ -16,30 +16,18 @@ Number = float | int | bool | Dim
 
 
 @dataclass(frozen=True)
-class Input(Op):
+class Input(Leaf):
     """Data fed at each run."""
 
-    name: str
-    dtype: DType
-    shape: Shape
-
-    def infer(self, facts: Facts) -> TensorType:
-        require_at_least(self, facts, "shape", self.shape, 1)
-        return TensorType(self.dtype, self.shape)
+    is_kept = False
 
 
 @dataclass(frozen=True)
-class Parameter(Op):
+class Parameter(Leaf):
     """A tensor kept between runs: trained, never changed, or updated by the graph itself."""
 
-    name: str
-    dtype: DType
-    shape: Shape
+    is_kept = True
     kind: Kind
-
-    def infer(self, facts: Facts) -> TensorType:
-        require_at_least(self, facts, "shape", self.shape, 1)
-        return TensorType(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,113 @@
+"""Initial values of parameters.
+
+They depend on nothing but the seed, the parameter's path, its shape and its initializer, so that
+adding a layer never changes another layer's start. The words come from Philox-4x64-10, whose
+stream NumPy keeps for ever, and everything after them is computed here.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from math import log, pi, prod, sqrt
+from typing import assert_never
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Array
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """0 everywhere."""
+
+
+@dataclass(frozen=True)
+class Ones:
+    """1 everywhere."""
+
+
+@dataclass(frozen=True)
+class Full:
+    """One number everywhere."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Uniform in [-bound, bound)."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Normal with mean 0 and a standard deviation."""
+
+    std: float
+
+
+@dataclass(frozen=True)
+class KaimingUniform:
+    """Uniform within 1 / sqrt(fan_in), fan_in the product of all axes after the first.
+
+    The default of PyTorch's convolutions and linear layers: He et al. (2015) with a = sqrt(5).
+    """
+
+
+@dataclass(frozen=True)
+class Sinusoids:
+    """Whisper's positions [length, d]: [sin | cos] of the position over 10000**(i / (d/2 - 1))."""
+
+
+Initializer = Zeros | Ones | Full | Uniform | Normal | KaimingUniform | Sinusoids
+
+
+def sample(initializer: Initializer, seed: int, name: str, shape: tuple[int, ...]) -> Array:
+    """The first value of the parameter `name`, in float32."""
+    match initializer:
+        case Zeros():
+            value = np.zeros(shape)
+        case Ones():
+            value = np.ones(shape)
+        case Full(number):
+            value = np.full(shape, number)
+        case Uniform(bound):
+            value = _uniform(seed, name, shape, bound)
+        case Normal(std):
+            value = std * _normal(seed, name, shape)
+        case KaimingUniform():
+            value = _uniform(seed, name, shape, 1 / sqrt(prod(shape[1:])))
+        case Sinusoids():
+            value = _sinusoids(name, shape)
+        case _:
+            assert_never(initializer)
+    return value.astype(np.float32)
+
+
+def _uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> Array:
+    return bound * (2 * _fractions(seed, name, prod(shape)) - 1).reshape(shape)
+
+
+def _normal(seed: int, name: str, shape: tuple[int, ...]) -> Array:
+    # G. Box and M. Muller (1958): sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v)
+    size = prod(shape)
+    half = (size + 1) // 2
+    fractions = _fractions(seed, name, 2 * half)
+    radius, angle = np.sqrt(-2 * np.log(1 - fractions[:half])), 2 * pi * fractions[half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)
+
+
+def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
+    if len(shape) != 2 or shape[1] % 2 or shape[1] < 4:
+        raise ValueError(f"`{name}` {list(shape)} is no table of an even number of channels >= 4")
+    length, half = shape[0], shape[1] // 2
+    rates = np.exp(-log(10000) / (half - 1) * np.arange(half))
+    angles = np.arange(length)[:, None] * rates[None, :]
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def _fractions(seed: int, name: str, size: int) -> Array:
+    """Numbers in [0, 1) with 53 random bits each, which `seed` and `name` determine."""
+    digest = sha256(f"{seed}\0{name}".encode()).digest()
+    words = np.random.Philox(key=np.frombuffer(digest[:16], "<u8")).random_raw(size)
+    return (words >> np.uint64(11)) * 2.0**-53
