@@ -1,0 +1,56 @@
+"""Checkpoints: everything that an interrupted run needs to go on as if it had not been.
+
+A checkpoint is one safetensors file. Its tensors are all that a session keeps between steps:
+parameters, states and the moments of the optimizer. Its metadata is a `Progress`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.settings.resolve import RunSettings
+from meganeura_runtime.tensors.problems import UnreadableFile
+from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.tensors.stored import Array, StoredTensor
+
+KEY = "meganeura"
+"""The entry of the metadata that holds a `Progress`."""
+
+
+class Progress(BaseModel):
+    """How far a run has come. Together with the tensors it decides every later step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    program: str
+    """Hash of the training step's graph."""
+    step: NonNegativeInt
+    """Steps made since the start; the counter of everything random in the graph."""
+    epoch: NonNegativeInt
+    """The epoch of the next step, from 0; with the seed it decides the order of examples."""
+    position: NonNegativeInt
+    """Batches of that epoch already used."""
+    settings: RunSettings
+
+
+def write_checkpoint(path: Path, kept: Mapping[str, Array], progress: Progress) -> None:
+    """Save what the session keeps, at once; raises `ProblemError` where it cannot be."""
+    write_tensors(path, kept, {KEY: progress.model_dump_json()})
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:
+    """The tensors and the progress of a checkpoint; raises `ProblemError`."""
+    tensors, metadata = open_tensors(path)
+    if KEY not in metadata:
+        raise ProblemError(UnreadableFile(path, "it holds tensors, but is no checkpoint of a run"))
+    try:
+        return tensors, Progress.model_validate_json(metadata[KEY])
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = f"its progress cannot be read: {place}: {first['msg']}"
+        raise ProblemError(UnreadableFile(path, reason)) from None

@@ -1,0 +1,37 @@
+"""Deals examples out: in a new order each epoch while training, in their own when evaluating."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.source import Span
+from meganeura_runtime.data.dataset import Dataset
+from meganeura_runtime.data.problems import TooFewExamples
+
+
+def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> NDArray[np.int64]:
+    """The numbers of all examples in the order of an epoch, which depends on nothing else.
+
+    Each example gets a random word and they are sorted by it. The words are those of Philox-4x64-10
+    (Salmon et al. 2011) with the key (seed, epoch), whose stream NumPy keeps for ever.
+    """
+    if not shuffle:
+        return np.arange(examples)
+    key = np.array([seed, epoch], dtype=np.uint64)
+    return np.argsort(np.random.Philox(key=key).random_raw(examples), kind="stable")
+
+
+def steps_of_epoch(dataset: Dataset, batch: int, place: Span | None = None) -> int:
+    """Full batches in an epoch; raises `ProblemError` where there is not even one."""
+    if dataset.train.examples < batch:
+        problem = TooFewExamples(place, dataset.path, dataset.train.examples, batch)
+        raise ProblemError(problem)
+    return dataset.train.examples // batch
+
+
+def runs(examples: int, batch: int) -> Iterator[slice]:
+    """All examples in their own order, the last batch as small as it is."""
+    for start in range(0, examples, batch):
+        yield slice(start, min(start + batch, examples))

@@ -1,0 +1,47 @@
+"""Where data is and how its files are opened, by their suffix."""
+
+from pathlib import Path
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.source import Span
+from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.data.problems import NoData, UnknownFormat
+from meganeura_runtime.tensors.safetensors_file import read_tensors
+from meganeura_runtime.tensors.stored import StoredTensor
+
+
+def embedded_data() -> dict[str, Path]:
+    """The data sets that ship with the standard models, by name."""
+    folder = Path(str(standard_models())) / "data"
+    return {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+
+
+def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
+    """The file or folder a `data` setting means; a relative path starts at `folder`."""
+    embedded = embedded_data()
+    if written in embedded:
+        return embedded[written]
+    path = folder / written
+    if not path.exists():
+        raise ProblemError(NoData(place, path, tuple(embedded)))
+    return path
+
+
+def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
+    """All tensors of a data file, by name; raises `ProblemError` where it cannot be read."""
+    if path.is_dir():
+        return _by_name([read_npy(each) for each in sorted(path.glob("*.npy"))])
+    match path.suffix:
+        case ".safetensors":
+            return read_tensors(path)
+        case ".npz":
+            return _by_name(read_npz(path))
+        case ".npy":
+            return _by_name([read_npy(path)])
+        case _:
+            raise ProblemError(UnknownFormat(place, path))
+
+
+def _by_name(tensors: list[StoredTensor]) -> dict[str, StoredTensor]:
+    return {tensor.name: tensor for tensor in tensors}

@@ -1,0 +1,98 @@
+"""NumPy's formats .npy and .npz, read without pickle and without trusting their headers."""
+
+from io import BytesIO
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile, ZipInfo
+from zlib import error as ZlibError  # noqa: N812 - zlib names its exception like a function
+
+import numpy as np
+from numpy.lib import format as npy
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.tensors.problems import UnreadableFile
+from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor
+
+LARGEST_UNPACKED = 8 << 30
+"""Bytes of the largest .npz, unpacked: it has to fit into memory, and might be made to hurt."""
+
+KINDS = {"f8": "f64", "f4": "f32", "f2": "f16", "b1": "bool"} | {
+    f"{kind}{width}": f"{kind}{8 * width}" for kind in "iu" for width in (1, 2, 4, 8)
+}
+"""NumPy's kind and width of a type, and its name here."""
+
+
+def read_npy(path: Path) -> StoredTensor:
+    """The one tensor of a .npy file, mapped into memory and named like the file."""
+    try:
+        with path.open("rb") as file:
+            shape, fortran, dtype = _header(file)
+            offset = file.tell()
+            _check_size(shape, dtype, path.stat().st_size - offset)
+        order = "F" if fortran else "C"
+        if prod(shape):
+            values: Array = np.memmap(path, dtype, "r", offset, shape, order)
+        else:
+            values = np.empty(shape, dtype)
+        return _stored(path, path.stem, values)
+    except (ValueError, EOFError, OSError) as error:
+        raise ProblemError(UnreadableFile(path, _reason(error))) from None
+
+
+def read_npz(path: Path) -> list[StoredTensor]:
+    """All tensors of a .npz file, unpacked into memory."""
+    try:
+        with ZipFile(path) as archive:
+            members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+            _check_unpacked(sum(member.file_size for member in members))
+            return [_member(path, archive, member) for member in members]
+    except (BadZipFile, ZlibError, NotImplementedError, RuntimeError) as error:
+        raise ProblemError(UnreadableFile(path, f"the archive is damaged: {error}")) from None
+    except (ValueError, EOFError, OSError) as error:
+        raise ProblemError(UnreadableFile(path, _reason(error))) from None
+
+
+def _check_unpacked(size: int) -> None:
+    if size > LARGEST_UNPACKED:
+        raise ValueError(f"it unpacks to {size:,} bytes; a .safetensors file is read in place")
+
+
+def _member(path: Path, archive: ZipFile, member: ZipInfo) -> StoredTensor:
+    file = BytesIO(archive.read(member))
+    shape, fortran, dtype = _header(file)
+    content = file.read()
+    _check_size(shape, dtype, len(content))
+    values = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
+    return _stored(path, member.filename.removesuffix(".npy"), values)
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, whether columns come first, and type; the file is left at its first value."""
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return read(file)
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: int) -> None:
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which could run code")
+    claimed = prod(shape) * dtype.itemsize
+    if claimed != available:
+        raise ValueError(f"its header claims {claimed:,} bytes, and {available:,} follow")
+
+
+def _stored(path: Path, name: str, values: Array) -> StoredTensor:
+    kind = f"{values.dtype.kind}{values.dtype.itemsize}"
+    if kind not in KINDS:
+        raise ValueError(f"`{name}` has the type {values.dtype}, which is not read here")
+    stored = KINDS[kind]
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return StoredTensor(path, name, stored, little.view(BITS[stored]))
+
+
+def _reason(error: Exception) -> str:
+    """What an exception says, or its kind where it says nothing."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,1 @@
+"""Tensors in files: found, distrusted, read to the type that is wanted, and written whole."""

@@ -1,0 +1,187 @@
+"""Data meets a program: inputs matched by name, shape, type and number of examples."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from meganeura_dsl.diagnostics import Problem, ProblemError
+from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_runtime.data.batches import order_of_epoch, runs, steps_of_epoch
+from meganeura_runtime.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.tensors.problems import NotFinite, OutOfRange
+from meganeura_runtime.tensors.stored import Array, StoredTensor
+
+PATH = Path("data.safetensors")
+BATCH = dim("batch")
+
+
+def f32(*shape: Size) -> TensorType:
+    return TensorType(DType.F32, shape)
+
+
+def i32(*shape: Size) -> TensorType:
+    return TensorType(DType.I32, shape)
+
+
+IMAGES = Demand({"image": f32(BATCH, 1, 2, 3), "label": i32(BATCH)}, {"batch": 4})
+
+
+def tensors(**arrays: Array) -> dict[str, StoredTensor]:
+    """Tensors by name; two underscores stand for a dot."""
+    found: dict[str, StoredTensor] = {}
+    for written, values in arrays.items():
+        name = written.replace("__", ".")
+        kind = f"{values.dtype.kind}{8 * values.dtype.itemsize}"
+        found[name] = StoredTensor(PATH, name, kind, values)
+    return found
+
+
+def images(count: int) -> Array:
+    return np.arange(count * 6, dtype=np.float32).reshape(count, 1, 2, 3)
+
+
+def labels(count: int) -> Array:
+    return np.arange(count, dtype=np.int64) % 10
+
+
+def match(demand: Demand, found: Mapping[str, StoredTensor]) -> Dataset:
+    return match_data(found, demand, PATH)
+
+
+def refused(demand: Demand, found: Mapping[str, StoredTensor]) -> Problem:
+    with pytest.raises(ProblemError) as caught:
+        match(demand, found)
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+def test_two_splits_are_found_by_their_prefix() -> None:
+    found = tensors(
+        train__image=images(10),
+        train__label=labels(10),
+        test__image=images(3),
+        test__label=labels(3),
+        names=np.zeros(10, np.uint8),
+    )
+    dataset = match(IMAGES, found)
+    assert dataset.train.examples == 10
+    assert dataset.test is not None
+    assert dataset.test.examples == 3
+
+
+def test_a_file_without_splits_is_all_trained_on() -> None:
+    dataset = match(IMAGES, tensors(image=images(10), label=labels(10)))
+    assert dataset.train.examples == 10
+    assert dataset.test is None
+
+
+def test_a_batch_holds_the_examples_asked_for() -> None:
+    split = match(IMAGES, tensors(image=images(10), label=labels(10))).train
+    fed = split.take(np.array([7, 2]))
+    np.testing.assert_array_equal(fed["image"], images(10)[[7, 2]])
+    np.testing.assert_array_equal(fed["label"], [7, 2])
+    assert (fed["image"].dtype, fed["label"].dtype) == (np.float32, np.int32)
+    np.testing.assert_array_equal(split.take(slice(8, 10))["label"], [8, 9])
+
+
+def test_an_example_may_have_several_rows_and_an_input_none() -> None:
+    demand = Demand(
+        {"x": f32(BATCH * dim("length"), 2), "y": f32(BATCH), "table": f32(3)},
+        {"batch": 2, "length": 3},
+    )
+    x = np.arange(24, dtype=np.float32).reshape(12, 2)
+    found = tensors(x=x, y=np.arange(4, dtype=np.float32), table=np.ones(3, np.float32))
+    split = match(demand, found).train
+    assert split.examples == 4
+    fed = split.take(np.array([2, 0]))
+    np.testing.assert_array_equal(fed["x"], x[[6, 7, 8, 0, 1, 2]])
+    np.testing.assert_array_equal(fed["table"], [1, 1, 1])
+    np.testing.assert_array_equal(split.take(slice(1, 3))["x"], x[3:9])
+
+
+def test_without_a_free_size_an_example_is_a_slab_of_each_input() -> None:
+    demand = Demand({"mel": f32(1, 4), "labels": f32(3, 2)}, {})
+    mel, wanted = np.zeros((5, 4), np.float32), np.arange(30, dtype=np.float32).reshape(15, 2)
+    split = match(demand, tensors(mel=mel, labels=wanted)).train
+    assert split.examples == 5
+    np.testing.assert_array_equal(split.take(np.array([4]))["labels"], wanted[12:])
+
+
+def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:
+    advice = refused(IMAGES, tensors(images=images(4), label=labels(4))).report().help
+    assert advice is not None
+    assert "`images`" in advice.text
+
+
+@pytest.mark.parametrize(
+    ("image", "label", "code"),
+    [
+        (images(4).reshape(4, 1, 3, 2), labels(4), "E0523"),
+        (images(4).reshape(4, 6), labels(4), "E0523"),
+        (images(4), labels(4).reshape(4, 1), "E0523"),
+        (images(4), labels(4).astype(np.float32), "E0524"),
+        (images(4), labels(5), "E0525"),
+    ],
+)
+def test_a_mismatch_is_refused(image: Array, label: Array, code: str) -> None:
+    assert refused(IMAGES, tensors(image=image, label=label)).code == code
+
+
+def test_a_transposed_tensor_is_recognised() -> None:
+    found = tensors(image=images(4).transpose(0, 2, 3, 1), label=labels(4))
+    report = refused(IMAGES, found).report()
+    assert report.help is not None
+    assert "[0, 3, 1, 2]" in report.help.text
+    assert [remark.text for remark in report.remarks] == ["f32[4, 2, 3, 1]", "f32[batch, 1, 2, 3]"]
+
+
+def test_rows_that_do_not_make_whole_examples_are_refused() -> None:
+    demand = Demand({"x": f32(3 * BATCH)}, {"batch": 2})
+    assert refused(demand, tensors(x=np.zeros(7, np.float32))).code == "E0523"
+
+
+@pytest.mark.parametrize("shape", [(2, BATCH), (BATCH, BATCH), (BATCH + 1, 2), (BATCH * BATCH,)])
+def test_inputs_that_cannot_be_cut_into_examples_are_refused(shape: tuple[Size, ...]) -> None:
+    demand = Demand({"y": i32(BATCH), "x": f32(*shape)}, {"batch": 2})
+    sizes = [size if isinstance(size, int) else 4 for size in shape]
+    found = tensors(y=labels(4), x=np.zeros(sizes, np.float32))
+    assert refused(demand, found).code == "E0527"
+
+
+def test_every_value_is_looked_at_before_anything_runs() -> None:
+    image = images(9)
+    image[8, 0, 1, 2] = np.nan
+    problem = refused(IMAGES, tensors(image=image, label=labels(9)))
+    assert isinstance(problem, NotFinite)
+    assert (problem.name, problem.index) == ("image", (8, 0, 1, 2))
+    label = labels(9)
+    label[5] = 2**40
+    problem = refused(IMAGES, tensors(image=images(9), label=label))
+    assert isinstance(problem, OutOfRange)
+    assert (problem.name, problem.index, problem.value) == ("label", (5,), str(2**40))
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+def test_an_epoch_s_order_is_a_permutation_that_seed_and_epoch_decide() -> None:
+    first = order_of_epoch(3, 0, 100, shuffle=True)
+    assert sorted(first) == list(range(100))
+    np.testing.assert_array_equal(first, order_of_epoch(3, 0, 100, shuffle=True))
+    assert not np.array_equal(first, order_of_epoch(3, 1, 100, shuffle=True))
+    assert not np.array_equal(first, order_of_epoch(4, 0, 100, shuffle=True))
+    assert list(order_of_epoch(3, 0, 5, shuffle=False)) == [0, 1, 2, 3, 4]
+
+
+def test_the_order_of_an_epoch_never_changes_between_versions() -> None:
+    assert list(order_of_epoch(0, 0, 8, shuffle=True)) == [0, 2, 1, 5, 4, 3, 6, 7]
+
+
+def test_training_drops_the_incomplete_batch_and_evaluation_does_not() -> None:
+    dataset = match(IMAGES, tensors(image=images(10), label=labels(10)))
+    assert steps_of_epoch(dataset, 4) == 2
+    assert list(runs(10, 4)) == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    with pytest.raises(ProblemError, match="E0526"):
+        steps_of_epoch(dataset, 11)

@@ -1,0 +1,293 @@
+"""Files of tensors: what is read, how it becomes a graph's type, and what is refused."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.tensors import atomic
+from meganeura_runtime.tensors.atomic import replacing, write_text
+from meganeura_runtime.tensors.problems import NotFinite, OutOfRange, UnreadableFile
+from meganeura_runtime.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
+from meganeura_runtime.tensors.shapes import transposed
+from meganeura_runtime.tensors.stored import (
+    NUMPY,
+    Array,
+    StoredTensor,
+    read,
+    read_verified,
+    verify,
+)
+from safetensors.numpy import load_file, save_file
+
+
+def stored(values: Array, stored: str) -> StoredTensor:
+    return StoredTensor(Path("data.safetensors"), "x", stored, values)
+
+
+def refused(call: Callable[[], object]) -> object:
+    with pytest.raises(ProblemError) as caught:
+        call()
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def test_tensors_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "some.safetensors"
+    tensors = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.array(7, dtype=np.int64),
+        "c": np.zeros((0, 4), dtype=np.float16),
+        "d": np.array([True, False]),
+        "e": np.array([255, 0, 3], dtype=np.uint8),
+    }
+    save_file(tensors, path, {"who": "test"})
+    found, metadata = open_tensors(path)
+    assert metadata == {"who": "test"}
+    assert {name: str(each) for name, each in found.items()} == {
+        "a": "f32[2, 3]",
+        "b": "i64[]",
+        "c": "f16[0, 4]",
+        "d": "bool[2]",
+        "e": "u8[3]",
+    }
+    np.testing.assert_array_equal(read(found["a"], DType.F32), tensors["a"])
+    assert read(found["b"], DType.I32) == 7
+    np.testing.assert_array_equal(read(found["d"], DType.BOOL), tensors["d"])
+
+
+def test_what_is_written_is_read_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "some.safetensors"
+    tensors = {
+        "scalar": np.array(3, dtype=np.int64),
+        "across": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    }
+    write_tensors(path, tensors, {"who": "test"})
+    loaded = load_file(path)
+    assert loaded["scalar"].shape == ()
+    np.testing.assert_array_equal(loaded["across"], tensors["across"])
+
+
+def test_bf16_is_read_exactly(tmp_path: Path) -> None:
+    path = tmp_path / "half.safetensors"
+    bits = np.array([0x3F80, 0xC020, 0x0001, 0x7F7F], np.uint16)
+    path.write_bytes(header({"x": entry([4], 0, 8, "BF16")}, bits.tobytes()))
+    found = read_verified(read_tensors(path)["x"], DType.F32)
+    # one sign, eight exponent and seven fraction bits; the third is the smallest above zero
+    np.testing.assert_array_equal(found, [1, -2.5, 2.0**-133, (2 - 2.0**-7) * 2.0**127])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "dtype"),
+    [
+        ("u8", np.array([0, 255], np.uint8), DType.F32),
+        ("u8", np.array([0, 255], np.uint8), DType.I32),
+        ("i64", np.array([-(2**31), 2**31 - 1]), DType.I32),
+        ("u64", np.array([2**32 - 1], np.uint64), DType.U32),
+        ("i64", np.array([2**24, -(2**24)]), DType.F32),
+        ("i32", np.array([2048], np.int32), DType.F16),
+        ("f64", np.array([0.5, 2.0**126]), DType.F32),
+        ("bool", np.array([0, 1], np.uint8), DType.F32),
+        ("u8", np.array([0, 1], np.uint8), DType.BOOL),
+    ],
+)
+def test_a_value_that_fits_is_kept(kind: str, values: Array, dtype: DType) -> None:
+    found = read_verified(stored(values, kind), dtype)
+    assert found.dtype == NUMPY[dtype]
+    np.testing.assert_array_equal(found.astype(values.dtype), values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "dtype"),
+    [
+        ("i64", np.int64(2**31), DType.I32),
+        ("i64", np.int64(-1), DType.U32),
+        ("i64", np.int64(2**32), DType.I32),
+        ("i8", np.int8(-1), DType.U32),
+        ("i32", np.int32(-1), DType.U32),
+        ("u64", np.uint64(2**64 - 1), DType.I32),
+        ("u32", np.uint32(2**31), DType.I32),
+        ("i64", np.int64(2**24 + 1), DType.F32),
+        ("i64", np.int64(2**63 - 1), DType.F32),
+        ("i32", np.int32(2049), DType.F16),
+        ("f64", np.float64(1e39), DType.F32),
+        ("f32", np.float32(65520), DType.F16),
+        ("u8", np.uint8(2), DType.BOOL),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_index(
+    kind: str, value: np.generic, dtype: DType
+) -> None:
+    values = np.zeros((5, 3), value.dtype)
+    values[3, 1] = value
+    problem = refused(lambda: verify(stored(values, kind), dtype))
+    assert isinstance(problem, OutOfRange)
+    assert problem.index == (3, 1)
+    assert problem.value == str(value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused_with_its_index(value: float) -> None:
+    values = np.zeros((5, 3), np.float32)
+    values[4, 2] = value
+    problem = refused(lambda: verify(stored(values, "f32"), DType.F32))
+    assert isinstance(problem, NotFinite)
+    assert (problem.index, problem.value) == ((4, 2), str(value))
+
+
+def test_the_index_counts_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meganeura_runtime.tensors.stored.CHUNK_BYTES", 24)
+    values = np.zeros((7, 3), np.float32)
+    values[5, 2] = np.nan
+    problem = refused(lambda: verify(stored(values, "f32"), DType.F32))
+    assert isinstance(problem, NotFinite)
+    assert problem.index == (5, 2)
+
+
+def test_a_scalar_that_is_not_finite_has_an_empty_index() -> None:
+    problem = refused(lambda: verify(stored(np.array(np.nan, np.float32), "f32"), DType.F32))
+    assert isinstance(problem, NotFinite)
+    assert problem.index == ()
+
+
+def test_some_rows_can_be_read() -> None:
+    tensor = stored(np.arange(12, dtype=np.uint8).reshape(6, 2), "u8")
+    rows = read(tensor, DType.F32, np.array([4, 0]))
+    np.testing.assert_array_equal(rows, np.array([[8, 9], [0, 1]], np.float32))
+
+
+# --- distrust ------------------------------------------------------------------------------------
+
+
+def header(entries: object, data: bytes = b"") -> bytes:
+    text = json.dumps(entries).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(shape: list[object], begin: int, end: int, dtype: str = "F32") -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+HOSTILE = {
+    "empty": (b"", "it is empty"),
+    "seven bytes": (b"1234567", "the length of its header alone takes 8"),
+    "a length beyond the file": ((9).to_bytes(8, "little") + b"{}", "cut short"),
+    "an absurd length": ((2**63).to_bytes(8, "little") + b"{}", "this is no safetensors file"),
+    "not JSON": ((4).to_bytes(8, "little") + b"{{{{", "not JSON"),
+    "not UTF-8": ((2).to_bytes(8, "little") + b"\xff\xfe", "not JSON"),
+    "a nesting bomb": ((100_000).to_bytes(8, "little") + b"[" * 100_000, "not JSON"),
+    "an enormous number": ((5001).to_bytes(8, "little") + b"[" + b"9" * 5000, "not JSON"),
+    "a list": (header([]), "not a JSON object"),
+    "an entry that is a list": (header({"x": []}), "not a JSON object"),
+    "a name twice": (
+        (len(b'{"x":{},"x":{}}')).to_bytes(8, "little") + b'{"x":{},"x":{}}',
+        "names `x` twice",
+    ),
+    "metadata that is a number": (header({"__metadata__": {"a": 1}}), "other than texts"),
+    "no offsets": (header({"x": {"dtype": "F32", "shape": []}}), "exactly a dtype"),
+    "10^18 elements": (header({"x": entry([10**18], 0, 4)}, b"1234"), "claims 4,000,000,000,0"),
+    "an overflowing product": (header({"x": entry([2**40, 2**40], 0, 0)}), "claims"),
+    "an impossible empty shape": (header({"x": entry([2**62, 2**62, 0], 0, 0)}), "impossible"),
+    "a negative size": (header({"x": entry([-1], 0, 4)}, b"1234"), "no sizes"),
+    "a size that is a truth": (header({"x": entry([True], 0, 4)}, b"1234"), "no sizes"),
+    "backward offsets": (header({"x": entry([1], 4, 0)}, b"1234"), "no place"),
+    "an unknown type": (header({"x": entry([1], 0, 1, "F8_E4M3")}, b"1"), "not read here"),
+    "truncated data": (header({"x": entry([2], 0, 8)}, b"1234"), "it was cut short"),
+    "overlapping tensors": (
+        header({"x": entry([1], 0, 4), "y": entry([1], 2, 6)}, b"123456"),
+        "`y` overlaps the tensor before it by 2 bytes",
+    ),
+    "a hole": (header({"x": entry([1], 2, 6)}, b"123456"), "2 bytes before `x`"),
+    "bytes left over": (header({"x": entry([1], 0, 4)}, b"123456"), "2 bytes at its end"),
+}
+
+
+@pytest.mark.parametrize(("content", "reason"), HOSTILE.values(), ids=list(HOSTILE))
+def test_a_hostile_file_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "hostile.safetensors"
+    path.write_bytes(content)
+    problem = refused(lambda: read_tensors(path))
+    assert isinstance(problem, UnreadableFile)
+    assert reason in problem.reason
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.safetensors"
+    write_tensors(whole, {"a": np.ones((3, 5), np.float32), "b": np.ones(4, np.int64)}, {})
+    content = whole.read_bytes()
+    for length in range(len(content)):
+        whole.write_bytes(content[:length])
+        assert isinstance(refused(lambda: read_tensors(whole)), UnreadableFile)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=20))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bytes_do_anything_but_be_read_or_refused(
+    tmp_path: Path, text: bytes, data: bytes
+) -> None:
+    path = tmp_path / "any.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    try:
+        read_tensors(path)
+    except ProblemError as error:
+        assert isinstance(error.problem, UnreadableFile)  # noqa: PT017 - either is fine
+
+
+def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="E0533"):
+        read_tensors(tmp_path / "no.safetensors")
+    with pytest.raises(ProblemError, match="E0530"):
+        read_tensors(tmp_path)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "note.txt"
+    write_text(path, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(ProblemError, match="E0534"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["note.txt"]
+
+
+def test_a_write_that_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    write_text(path, "old")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as partial:
+        partial.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["note.txt"]
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="E0534"):
+        write_tensors(tmp_path / "no" / "x.safetensors", {"a": np.ones(1, np.float32)}, {})
+
+
+# --- shapes --------------------------------------------------------------------------------------
+
+
+def test_a_transposition_is_recognised() -> None:
+    assert "[1, 0]" in transposed((3, 5), (5, 3))
+    assert "[0, 2, 3, 1]" in transposed((3, 5, 7), (5, 7, 3), offset=1)
+    assert transposed((3, 5), (3, 5)) == ""
+    assert transposed((3, 5), (15,)) == ""
