@@ -63,6 +63,7 @@ class Leaf(Op):
     shape: Shape
 
     def infer(self, facts: Facts) -> TensorType:
+        """The type declared, which has no empty axis."""
         for size in self.shape:
             facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
         return TensorType(self.dtype, self.shape)
@@ -109,10 +110,21 @@ class Builder:
     """Makes values, each distinct (op, operands) once, so that shared work is one node."""
 
     def __init__(self, facts: Facts | None = None) -> None:
-        self.facts = Facts() if facts is None else facts
         self.origin = Origin()
         self._values: list[Value] = []
         self._interned: dict[tuple[Op, tuple[int, ...]], Value] = {}
+        self._interned_under: dict[Facts, dict[tuple[Op, tuple[int, ...]], Value]] = {}
+        self.facts = Facts() if facts is None else facts
+
+    @property
+    def facts(self) -> Facts:
+        """What type rules may rely on. A value made under other facts is made, and proved, anew."""
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts = facts
+        self._interned = self._interned_under.setdefault(facts, {})
 
     @property
     def values(self) -> tuple[Value, ...]:
