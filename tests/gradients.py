@@ -37,7 +37,7 @@ def fed(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
             generator = np.random.default_rng(crc32(value.op.name.encode()))
             shape = concrete_shape(value.op.shape)
             signs = generator.choice((-1, 1), shape)
-            complete[value.op.name] = signs * generator.uniform(0.5, 2, shape)
+            complete[value.op.name] = np.asarray(signs * generator.uniform(0.5, 2, shape))
     return complete
 
 
@@ -49,7 +49,7 @@ def numeric_gradient(graph: Graph, feeds: Mapping[str, Array], name: str) -> Arr
     for index in np.ndindex(start.shape):
         losses: list[float] = []
         for sign in (1, -1):
-            moved = start.copy()
+            moved = np.array(start)
             moved[index] += sign * STEP
             losses.append(float(interpreter.run({**feeds, name: moved}).outputs["loss"]))
         slopes[index] = (losses[0] - losses[1]) / (2 * STEP)

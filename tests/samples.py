@@ -253,20 +253,20 @@ INDEXING = (
     _sample("i32", ScatterAdd(0, 3), _ids(3, 9), _ids(9, 9)),
 )
 
+BOTH = MatMul(transpose_left=True, transpose_right=True)
+
 PRODUCTS = (
     _sample("", MatMul(), _floats(3, 5), _floats(5, 2)),
     _sample("wide", MatMul(), _floats(1, 41), _floats(41, 3)),
     _sample("left", MatMul(transpose_left=True), _floats(5, 3), _floats(5, 2)),
     _sample("right", MatMul(transpose_right=True), _floats(3, 5), _floats(2, 5)),
-    _sample(
-        "both", MatMul(transpose_left=True, transpose_right=True), _floats(5, 3), _floats(2, 5)
-    ),
+    _sample("both", BOTH, _floats(5, 3), _floats(2, 5)),
     _sample("batch", MatMul(), _floats(2, 3, 3, 5), _floats(2, 3, 5, 1)),
     _sample("batch-left", MatMul(transpose_left=True), _floats(2, 5, 3), _floats(2, 5, 2)),
     _sample("batch-right", MatMul(transpose_right=True), _floats(2, 3, 5), _floats(2, 2, 5)),
     _sample(
         "batch-both",
-        MatMul(transpose_left=True, transpose_right=True),
+        BOTH,
         _floats(2, 5, 3),
         _floats(2, 2, 5),
     ),
