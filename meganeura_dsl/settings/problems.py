@@ -234,3 +234,18 @@ class ReservedSize(SettingProblem):
             f"the size `{self.name}` has the name of a setting",
             advice=Help(f"rename the size, for example to `{self.name}_size`"),
         )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnknownSetting,
+    MissingSetting,
+    WrongSettingType,
+    ImpossibleSetting,
+    UnknownChoice,
+    NotASettingValue,
+    UnnamedArgument,
+    MalformedOverride,
+    NoArguments,
+    ReservedSize,
+)
+"""Every kind of problem that settings can have."""

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
@@ -24,13 +25,12 @@ from meganeura_dsl.settings.problems import (
     ReservedSize,
     UnknownChoice,
     UnknownSetting,
+    UnnamedArgument,
     WrongSettingType,
 )
 from meganeura_dsl.settings.values import (
     DEFAULT_CHOICES,
-    Invocation,
     RawSettings,
-    SettingValue,
     with_overrides,
 )
 from meganeura_dsl.source import Span
@@ -180,6 +180,11 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
             for name in free_dims
             if name in written and name in MEANINGS
         ),
+        *(
+            UnnamedArgument(setting.span)
+            for setting in written.values()
+            if isinstance(setting.value, Invocation) and setting.value.positional
+        ),
     ]
 
 
@@ -191,9 +196,9 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
     return {**choices, **given, "sizes": sizes}
 
 
-def _plain(value: SettingValue) -> object:
+def _plain(value: Static) -> object:
     match value:
-        case Invocation(name="none", arguments=arguments) if not arguments:
+        case Invocation(name="none") if not value.arguments:
             return None
         case Invocation(name=name, arguments=arguments):
             return {**{key: _plain(each) for key, each in arguments.items()}, "kind": name}

@@ -1,12 +1,9 @@
-"""What a `run:` block and `--set` say, as written: values and their places, not yet judged.
-
-The judging, in `resolve`, needs pydantic. This needs only the syntax tree.
-"""
+"""Settings as they are written, under `run:` or after `--set`, before they are judged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
+from meganeura_dsl.check.programs import Setting
+from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.problems import (
     MalformedOverride,
@@ -15,20 +12,8 @@ from meganeura_dsl.settings.problems import (
     UnnamedArgument,
 )
 from meganeura_dsl.source import Source, Span
-from meganeura_dsl.syntax.ast import (
-    Argument,
-    Boolean,
-    Call,
-    Expression,
-    Integer,
-    ListOf,
-    Name,
-    Real,
-    Rearrangement,
-    Text,
-    Unary,
-)
-from meganeura_dsl.syntax.parser import parse_expression
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser import outline, parse_declaration
 
 OVERRIDE = "--set"
 """The name under which the text of an override is shown in messages."""
@@ -39,49 +24,7 @@ BARE_TEXTS = ("data", "device")
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
 """Settings that choose by a word, and the word where they are left out."""
 
-SettingValue: TypeAlias = "int | float | str | bool | list[SettingValue] | Invocation"
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """`adam(lr=1e-3)`, or a bare word such as `constant`: a choice and its arguments."""
-
-    name: str
-    arguments: Mapping[str, SettingValue]
-
-
-@dataclass(frozen=True)
-class RawSetting:
-    """One setting as written, and where."""
-
-    value: SettingValue
-    span: Span
-
-
-RawSettings = Mapping[str, RawSetting]
-
-
-def read_value(expression: Expression | Rearrangement) -> SettingValue:
-    """The value an expression stands for; raises `ProblemError` where it stands for none."""
-    match expression:
-        case Integer(value=value) | Real(value=value) | Text(value=value) | Boolean(value=value):
-            return value
-        case Unary(operator="-", operand=Integer(value=value) | Real(value=value)):
-            return -value
-        case ListOf(items=items):
-            return [read_value(item) for item in items]
-        case Name(text=name):
-            return Invocation(name, {})
-        case Call(label=None, callee=name, arguments=arguments, inputs=()):
-            return Invocation(name, dict(_named(argument) for argument in arguments))
-        case _:
-            raise ProblemError(NotASettingValue(expression.span))
-
-
-def _named(argument: Argument) -> tuple[str, SettingValue]:
-    if argument.name is None:
-        raise ProblemError(UnnamedArgument(argument.span))
-    return argument.name, read_value(argument.value)
+RawSettings = Mapping[str, Setting]
 
 
 def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
@@ -89,13 +32,14 @@ def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
     settings = dict(raw)
     for text in overrides:
         name, _, argument = _target(text).partition(".")
-        value = _override_value(text, name)
+        value = _value_of(text, name)
         if argument:
             choice = settings[name].value if name in settings else _default_choice(name)
             if not isinstance(choice, Invocation):
                 raise ProblemError(NoArguments(whole(text), name))
-            value = Invocation(choice.name, {**choice.arguments, argument: value})
-        settings[name] = RawSetting(value, whole(text))
+            arguments = {**choice.arguments, argument: value}
+            value = Invocation(choice.name, arguments, choice.positional)
+        settings[name] = Setting(value, whole(text))
     return settings
 
 
@@ -112,12 +56,45 @@ def _target(text: str) -> str:
     return ".".join(words)
 
 
-def _override_value(text: str, name: str) -> SettingValue:
-    start = text.index("=") + 1
-    written = text[start:].strip()
+def _value_of(text: str, name: str) -> Static:
+    written = text.partition("=")[2].strip()
     if name in BARE_TEXTS and not written.startswith('"'):
         return written
-    return read_value(parse_expression(Source(OVERRIDE, text), start))
+    return _read(_parse(text, written), text)
+
+
+def _parse(text: str, written: str) -> ast.Expression:
+    """The value of an override as an expression, which the language has as the body of a `def`."""
+    found = outline(Source(OVERRIDE, f"def setting() = {written}\n"))
+    definition, problem = parse_declaration(found[0])
+    if len(found) > 1 or problem is not None or not isinstance(definition, ast.Def):
+        raise ProblemError(MalformedOverride(whole(text)))
+    return definition.body
+
+
+def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
+    """The value an expression stands for, where it needs no names to stand for one."""
+    match expression:
+        case ast.Integer(value=value) | ast.Real(value=value):
+            return value
+        case ast.Text(value=value) | ast.Boolean(value=value):
+            return value
+        case ast.Unary(operator="-", operand=ast.Integer(value=value) | ast.Real(value=value)):
+            return -value
+        case ast.ListOf(items=items):
+            return [_read(item, text) for item in items]
+        case ast.Name(text=name):
+            return Invocation(name, {})
+        case ast.Call(label=None, callee=name, arguments=arguments, inputs=()):
+            return Invocation(name, dict(_argument(each, text) for each in arguments))
+        case _:
+            raise ProblemError(NotASettingValue(whole(text)))
+
+
+def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
+    if argument.name is None:
+        raise ProblemError(UnnamedArgument(whole(text)))
+    return argument.name, _read(argument.value, text)
 
 
 def _default_choice(name: str) -> Invocation | None:

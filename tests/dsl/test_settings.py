@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from meganeura_dsl.check.programs import Setting
+from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import ProblemError, Report
 from meganeura_dsl.settings.problems import ProblemsError
 from meganeura_dsl.settings.resolve import (
@@ -14,16 +16,16 @@ from meganeura_dsl.settings.resolve import (
     Sgd,
     resolve_settings,
 )
-from meganeura_dsl.settings.values import Invocation, RawSetting, RawSettings, SettingValue
+from meganeura_dsl.settings.values import RawSettings
 from meganeura_dsl.source import Source, Span
 
 
-def raw(**values: SettingValue) -> RawSettings:
+def raw(**values: Static) -> RawSettings:
     """Settings as if written one per line, in order."""
     source = Source("fit.mgn", "".join(f"{name} = ...\n" for name in values))
     starts = [source.text.index(f"{name} = ") for name in values]
     return {
-        name: RawSetting(value, Span(source, start, start + len(name)))
+        name: Setting(value, Span(source, start, start + len(name)))
         for (name, value), start in zip(values.items(), starts, strict=True)
     }
 
@@ -104,13 +106,14 @@ def test_missing_data_is_asked_for() -> None:
         ("optimizer", Invocation("adam", {"lr": "x"}), '`optimizer.lr` must be a number, not "x"'),
         ("optimizer", Invocation("adam", {"beta": 0.9}), "`adam` has no argument `beta`"),
         ("optimizer", Invocation("sgd", {"nesterov": True}), "`optimizer` needs momentum above 0"),
+        ("optimizer", Invocation("adam", {}, (0.1,)), "this argument has no name"),
         ("schedule", Invocation("cosine", {"final": 2}), "`schedule.final` must be at most 1"),
         ("epoch", 3, "there is no setting `epoch`"),
         ("sizes", 3, "there is no setting `sizes`"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_at_its_place(name: str, value: SettingValue, headline: str) -> None:
-    written: dict[str, SettingValue] = {"data": "digits", "batch": 64, name: value}
+def test_a_mistake_is_told_at_its_place(name: str, value: Static, headline: str) -> None:
+    written: dict[str, Static] = {"data": "digits", "batch": 64, name: value}
     [report] = refused(raw(**written))
     assert report.headline == headline
     assert report.label is not None
@@ -180,6 +183,9 @@ def test_a_negative_override_is_read_as_a_number() -> None:
         ("optimizer=adam(0.1)", "E0516"),
         ("batch=1 + 1", "E0515"),
         ("batch=x |> f", "E0515"),
+        ("batch=1 +", "E0517"),
+        ("batch=3 4", "E0517"),
+        ("batch=3\ndef f() = 4", "E0517"),
     ],
 )
 def test_a_malformed_override_is_refused(text: str, code: str) -> None:

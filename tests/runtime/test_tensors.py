@@ -1,7 +1,6 @@
 """Files of tensors: what is read, how it becomes a graph's type, and what is refused."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.tensors import atomic
@@ -24,7 +25,6 @@ from meganeura_runtime.tensors.stored import (
     read_verified,
     verify,
 )
-from safetensors.numpy import load_file, save_file
 
 
 def stored(values: Array, stored: str) -> StoredTensor:
@@ -258,24 +258,29 @@ def test_a_failed_write_leaves_the_old_file(
     path = tmp_path / "note.txt"
     write_text(path, "old")
 
-    def full(descriptor: int) -> None:
+    def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(ProblemError, match="E0534"):
         write_text(path, "new")
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["note.txt"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_write_that_is_interrupted_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "note.txt"
     write_text(path, "old")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as partial:
-        partial.write_text("half")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["note.txt"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:

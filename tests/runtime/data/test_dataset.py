@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.shapes.dim import Size, dim
 from meganeura_dsl.shapes.tensor import DType, TensorType

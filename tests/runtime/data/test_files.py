@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.data import numpy_files
 from meganeura_runtime.data.files import find_data, open_data
 from meganeura_runtime.tensors.problems import UnreadableFile
 from meganeura_runtime.tensors.stored import Array, read
-from safetensors.numpy import save_file
 
 ARRAYS: dict[str, Array] = {
     "train.image": np.arange(12, dtype=np.float64).reshape(3, 2, 2),
@@ -28,12 +29,12 @@ def as_safetensors(folder: Path) -> Path:
 
 
 def as_npz(folder: Path) -> Path:
-    np.savez(folder / "data.npz", **ARRAYS)  # type: ignore[arg-type]
+    np.savez(folder / "data.npz", allow_pickle=False, **ARRAYS)
     return folder / "data.npz"
 
 
 def as_compressed_npz(folder: Path) -> Path:
-    np.savez_compressed(folder / "data.npz", **ARRAYS)  # type: ignore[arg-type]
+    np.savez_compressed(folder / "data.npz", allow_pickle=False, **ARRAYS)
     return folder / "data.npz"
 
 
