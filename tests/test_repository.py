@@ -1,15 +1,23 @@
 """What must hold of the repository as a whole, and no linter looks at."""
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("meganeura_dsl", "runtime", "scripts", "tests", "benchmarks")
-SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+# Run by hand after a change of the grammar, so that lark is no dependency of the distribution.
+GRAMMAR = ROOT / "meganeura_dsl" / "syntax" / "grammar.py"
+GENERATED = GRAMMAR.with_name("_tables.py")
+SOURCES = sorted(
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path != GENERATED
+)
 
 MOST_LINES = 400
 
@@ -34,6 +42,26 @@ def test_importing_the_front_end_loads_nothing_heavy() -> None:
     loaded = set(done.stdout.split())
     assert "meganeura_dsl" in loaded
     assert loaded.isdisjoint(LATE)
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    """Top-level names of the packages a source imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.split(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module.split(".")[0]
+
+
+def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"\W", requirement)[0] for requirement in project["dependencies"]}
+    packages = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in FOLDERS[:2]]
+    imported = {name for path in packages if path != GRAMMAR for name in imported_by(path)}
+    own = {"meganeura_dsl", "meganeura_runtime"}
+    provided = {"pydantic_core"}  # with pydantic
+    assert imported - own - provided - sys.stdlib_module_names == declared
 
 
 def test_every_make_target_says_what_it_does() -> None:
