@@ -84,6 +84,17 @@ class ProblemError(Exception):
         return f"{place}{report.severity.value}[{report.code}]: {report.headline}"
 
 
+class ProblemsError(Exception):
+    """Carries everything that was found wrong at once."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(ProblemError(problem)) for problem in self.problems)
+
+
 @dataclass
 class Sink:
     """Collects the problems of a run, each once, in the order they were found."""

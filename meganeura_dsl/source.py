@@ -9,7 +9,7 @@ class Source:
     """One .mgn text and the name it is shown under (usually its path)."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
     _line_starts: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

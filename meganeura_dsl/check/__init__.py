@@ -1,0 +1,1 @@
+"""From syntax tree to typed graph: names, shapes and the proofs behind them."""

@@ -1,0 +1,198 @@
+"""Arithmetic on what is known before any data is: sizes, numbers, lists and conditions."""
+
+import math
+import operator as operators
+from collections.abc import Callable
+
+from meganeura_dsl.check.frame import UndecidableError
+from meganeura_dsl.check.values import (
+    Axes,
+    Evaluated,
+    Static,
+    Unknown,
+    describe,
+    is_condition,
+    is_number,
+    is_size,
+)
+from meganeura_dsl.shapes.dim import Dim, Size
+from meganeura_dsl.shapes.solve import And, Compare, Operator, Condition, Not, Or
+
+COMPARISONS: dict[str, Callable[[object, object], bool]] = {
+    "==": operators.eq,
+    "!=": operators.ne,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+
+
+class KindError(Exception):
+    """An operator was given a value it has no meaning for."""
+
+    def __init__(self, wanted: str, found: Evaluated) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+        self.found = describe(found)
+
+
+def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
+    """`left operator right` for anything but tensors."""
+    if isinstance(left, Axes) or isinstance(right, Axes):
+        return _combine_axes(operator, left, right)
+    if operator in ("and", "or"):
+        return _connect(operator, _condition(left), _condition(right))
+    if operator in COMPARISONS:
+        return compare(operator, left, right)
+    if isinstance(left, list) and isinstance(right, list) and operator == "+":
+        return [*left, *right]
+    if isinstance(left, list) and operator == "*" and isinstance(right, int):
+        return left * right
+    if not is_number(left):
+        raise KindError("a number", left)
+    if not is_number(right):
+        raise KindError("a number", right)
+    if is_size(left) and is_size(right):
+        return _combine_sizes(operator, left, right)
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return _combine_numbers(operator, left, right)
+    return Unknown.NUMBER
+
+
+def negate(value: Evaluated) -> Static:
+    """`-value`"""
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Axes):
+        return Axes(0 - size for size in value)
+    if isinstance(value, float):
+        return -value
+    if is_size(value):
+        return 0 - value
+    raise KindError("a number", value)
+
+
+def invert(value: Evaluated) -> Condition:
+    """`not value`"""
+    condition = _condition(value)
+    return not condition if isinstance(condition, bool) else Not(condition)
+
+
+def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
+    """`left operator right`: true, false, or a condition on sizes."""
+    if is_size(left) and is_size(right):
+        if isinstance(left, int) and isinstance(right, int):
+            return COMPARISONS[operator](left, right)
+        return Compare(_comparison(operator), left, right)
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        raise UndecidableError("a choice depends on a number the configuration gives")
+    if is_condition(left) and is_condition(right) and operator in ("==", "!="):
+        both = _connect("or", _connect("and", left, right), _connect("and", invert(left), invert(right)))
+        return both if operator == "==" else invert(both)
+    if isinstance(left, Dim) or isinstance(right, Dim):
+        raise UndecidableError("a choice compares a size with a number that is not whole")
+    comparable = isinstance(left, int | float) and isinstance(right, int | float)
+    if comparable or (operator in ("==", "!=") and isinstance(left, str | list) and type(left) is type(right)):
+        return COMPARISONS[operator](left, right)
+    raise KindError(f"something to compare with {describe(left)}", right)
+
+
+def _comparison(operator: str) -> Operator:
+    match operator:
+        case "==" | "!=" | "<" | "<=" | ">" | ">=":
+            return operator
+        case _:
+            raise AssertionError(operator)
+
+
+def _condition(value: Evaluated) -> Condition:
+    if is_condition(value):
+        return value
+    raise KindError("a condition", value)
+
+
+def _connect(operator: str, left: Condition, right: Condition) -> Condition:
+    neutral = operator == "and"
+    if isinstance(left, bool):
+        return right if left is neutral else left
+    if isinstance(right, bool):
+        return left if right is neutral else right
+    return And((left, right)) if operator == "and" else Or((left, right))
+
+
+def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
+    length = len(left) if isinstance(left, Axes) else len(right) if isinstance(right, Axes) else 0
+    lefts = left if isinstance(left, Axes) else (left,) * length
+    rights = right if isinstance(right, Axes) else (right,) * length
+    if len(lefts) != len(rights):
+        raise KindError(f"as many axes as {len(lefts)}", right)
+    results = [combine(operator, a, b) for a, b in zip(lefts, rights, strict=True)]
+    if operator in COMPARISONS:
+        total: Condition = True
+        for result in results:
+            total = _connect("and", total, _condition(result))
+        return total
+    sizes = [result for result in results if is_size(result)]
+    if len(sizes) != len(results):
+        raise KindError("sizes", left)
+    return Axes(sizes)
+
+
+def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "//" | "%" | "/" if right == 0:
+            raise KindError("a divisor other than zero", right)
+        case "//":
+            return left // right
+        case "%":
+            return left % right
+        case "/":
+            return left / right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+        case "**" if isinstance(right, int) and right >= 0:
+            return left**right
+        case "**":
+            return float(left) ** right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+        case _:
+            raise KindError(f"tensors around `{operator}`", left)
+
+
+def _combine_numbers(operator: str, left: float, right: float) -> float:
+    try:
+        match operator:
+            case "+":
+                return left + right
+            case "-":
+                return left - right
+            case "*":
+                return left * right
+            case "/":
+                return left / right
+            case "//":
+                return float(left // right)
+            case "%":
+                return left % right
+            case "**":
+                return float(left**right)
+            case _:
+                raise KindError(f"tensors around `{operator}`", left)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise KindError("numbers whose result is finite", right) from error
+
+
+STATIC_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "abs": abs,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "erf": math.erf,
+}

@@ -1,0 +1,143 @@
+"""Parameters and states: their declaration, first value and update."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from meganeura_dsl.check.apply import dtype_of, shape_of
+from meganeura_dsl.check.frame import Frame, ParameterInfo
+from meganeura_dsl.check.problems import MissingInitial, UnknownName
+from meganeura_dsl.check.shape_problems import ElementTypeMismatch, ResultMismatch
+from meganeura_dsl.check.tensors import cast, equal
+from meganeura_dsl.check.values import Evaluated, Tensor, Unknown
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.initialize import (
+    Full,
+    Initializer,
+    KaimingUniform,
+    Normal,
+    Ones,
+    Sinusoids,
+    Uniform,
+    Zeros,
+)
+from meganeura_dsl.shapes.solve import Proved
+from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.syntax import ast
+
+KINDS = {"param": "param", "frozen param": "frozen", "state": "state"}
+
+
+class Walk(Protocol):
+    """The part of the elaborator that declarations need."""
+
+    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of an expression."""
+        ...
+
+    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
+        """The value of an expression that must be a tensor."""
+        ...
+
+    def path_text(self, path: ast.Path, frame: Frame) -> str:
+        """A path with its indices worked out."""
+        ...
+
+
+def declare_parameter(statement: ast.Declare, frame: Frame, walk: Walk) -> None:
+    """Make a parameter or state known under its path."""
+    relative = walk.path_text(statement.path, frame)
+    stored, dtype = _dtypes(statement, frame)
+    type_ = TensorType(dtype, shape_of(statement.type.shape, frame, walk.evaluate))
+    place = frame.place(statement.span)
+    initializer = _initializer(statement, frame, walk, relative)
+    info = ParameterInfo(frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place)
+    label = frame.path.rsplit(".", 1)[-1]
+    leaf = frame.state.declare(info, label)
+    if "." not in relative:
+        frame.names[relative] = leaf
+
+
+def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
+    if statement.kind == "state" and statement.type.dtype == "i64":
+        return "i64", DType.I32
+    dtype = dtype_of(statement.type, frame)
+    if statement.kind == "param" and not dtype.is_float:
+        what = "a trainable parameter holds real numbers"
+        cure = "use `state` or `frozen param` for values that are not trained"
+        raise ProblemError(ElementTypeMismatch(frame.place(statement.type.span), what, dtype.value, cure))
+    return dtype.value, dtype
+
+
+def _initializer(statement: ast.Declare, frame: Frame, walk: Walk, name: str) -> Initializer:
+    node = statement.initial
+    if node is None:
+        if statement.kind == "param":
+            raise ProblemError(MissingInitial(frame.place(statement.span), name, ""))
+        return Zeros()
+    match node:
+        case ast.Name(text="zeros") | ast.Call(callee="zeros", arguments=()):
+            return Zeros()
+        case ast.Name(text="ones") | ast.Call(callee="ones", arguments=()):
+            return Ones()
+        case ast.Call(callee="kaiming_uniform", arguments=()):
+            return KaimingUniform()
+        case ast.Call(callee="sinusoids", arguments=()):
+            return Sinusoids()
+        case ast.Call(callee="uniform", arguments=(ast.Argument(value=value),)):
+            return Uniform(_number(value, frame, walk, name))
+        case ast.Call(callee="normal", arguments=(ast.Argument(value=value),)):
+            return Normal(_number(value, frame, walk, name))
+        case _:
+            return Full(_number(node, frame, walk, name))
+
+
+def _number(node: ast.Expression | ast.Rearrangement, frame: Frame, walk: Walk, name: str) -> float:
+    value = None if isinstance(node, ast.Rearrangement | ast.Call) else walk.evaluate(node, frame)
+    if isinstance(node, ast.Call) and node.callee in ("sqrt", "exp", "log"):
+        value = walk.evaluate(node, frame)
+    if isinstance(value, Unknown):
+        return 0.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if frame.state.generic:
+        return 0.0
+    raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
+
+
+def set_update(statement: ast.Update, frame: Frame, walk: Walk) -> None:
+    """Let a state have a new value from here on, and after the step."""
+    relative = walk.path_text(statement.path, frame)
+    name = frame.join(relative)
+    info = frame.state.parameters.get(name)
+    if info is None or info.kind != "state":
+        kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
+        raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
+    value = walk.tensor(statement.value, frame)
+    if value.type.dtype is not info.type.dtype and value.type.dtype.is_float and info.type.dtype.is_float:
+        value = cast(frame, statement.span, value, info.type.dtype)
+    same = value.type.dtype is info.type.dtype and value.type.rank == info.type.rank and all(
+        isinstance(equal(frame, a, b), Proved) for a, b in zip(value.type.shape, info.type.shape, strict=True)
+    )
+    if not same:
+        place = frame.place(statement.value.span)
+        raise ProblemError(ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None))
+    frame.state.updates[name] = value
+
+
+def own_parameters(block: ast.Block) -> tuple[str, ...]:
+    """The names of what a block itself declares, whatever its configuration."""
+    return tuple(path.span.text for path in _declared(block.body))
+
+
+def _declared(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Path]:
+    for statement in statements:
+        match statement:
+            case ast.Declare(path=path):
+                yield path
+            case ast.If(then=then, otherwise=otherwise):
+                yield from _declared(then)
+                yield from _declared(otherwise)
+            case ast.For(body=body):
+                yield from _declared(body)
+            case _:
+                pass

@@ -1,0 +1,418 @@
+"""From syntax to graph: layers are applied, statements run, and every shape is proved on the way.
+
+One walk serves two ends. With concrete configuration it builds the graph of a model; with symbolic
+configuration it proves a block for all sizes at once, following each path through its choices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.check.apply import Arguments, bind_config, bind_inputs, check_where, declared_types, match_inputs
+from meganeura_dsl.check.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.check.builtins import BUILTINS
+from meganeura_dsl.check.declare import declare_parameter, own_parameters, set_update
+from meganeura_dsl.check.expressions import Expressions, layer_text
+from meganeura_dsl.check.frame import Binding, BoundLayer, Frame, UndecidableError
+from meganeura_dsl.check.names import LinkedModule, nearest
+from meganeura_dsl.check.problems import (
+    MissingLabel,
+    NoResult,
+    RecursiveBlock,
+    UnknownName,
+    WrongArguments,
+    WrongKind,
+)
+from meganeura_dsl.check.refusals import example_of
+from meganeura_dsl.check.shape_problems import ResultMismatch, UnstableLoop
+from meganeura_dsl.check.tensors import equal
+from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, describe, is_static, is_tensor
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Value
+from meganeura_dsl.ops import Input
+from meganeura_dsl.shapes.dim import dim, show
+from meganeura_dsl.shapes.solve import Compare, Proved, Unknown
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.source import Span
+from meganeura_dsl.syntax import ast
+
+Results = tuple[Tensor, ...]
+DEEPEST = 100
+"""Blocks inside blocks that may be open at once."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """A block about to be run: where it is declared, what it was given, where its weights live."""
+
+    module: LinkedModule
+    block: ast.Block
+    arguments: Arguments
+    path: str
+    may_own: bool
+    span: Span
+
+
+class Elaborator(Expressions):
+    """Applies layers and runs statements."""
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
+        """A builtin, a def, a block, a model or a labelled layer in scope, applied."""
+        arguments = self._arguments(call, piped, frame)
+        layer = frame.layers.get(call.callee) if call.label is None else None
+        if layer is not None:
+            return self._apply_again(call, layer, arguments, frame)
+        found = frame.module.find(call.callee)
+        if found is None:
+            builtin = BUILTINS.get(call.callee)
+            if builtin is None:
+                raise self._unknown(call, frame)
+            return self._apply_builtin(call, builtin, arguments, frame)
+        module, declaration = found
+        match declaration:
+            case ast.Def():
+                return self._apply_def(call, module, declaration, arguments, frame)
+            case ast.Block() | ast.Model():
+                results = self._apply_layer(call, module, declaration, arguments, frame)
+                return results[0] if len(results) == 1 else results
+
+    def _arguments(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+        positional: list[Evaluated] = [] if piped is None else [piped]
+        named: dict[str, Evaluated] = {}
+        for argument in call.arguments:
+            value = (
+                Pattern(argument.value)
+                if isinstance(argument.value, ast.Rearrangement)
+                else self.evaluate(argument.value, frame)
+            )
+            if argument.name is None:
+                positional.append(value)
+            else:
+                named[argument.name] = value
+        positional.extend(self.tensor(node, frame) for node in call.inputs)
+        return Arguments(tuple(positional), named)
+
+    def _unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
+        known = [*frame.layers, *frame.module.names(), *BUILTINS]
+        place = frame.place(call.callee_span)
+        return ProblemError(UnknownName(place, call.callee, "layer or function", nearest(call.callee, known)))
+
+    def _apply_builtin(
+        self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
+    ) -> Evaluated:
+        made = BuiltinCall(
+            frame, call.span, call.callee, builtin.signature,
+            arguments.positional, arguments.named, self.evaluate,
+        )  # fmt: skip
+        for name in arguments.named:
+            if name not in builtin.named:
+                raise made.fault(f"has no argument `{name}`")
+        return builtin.apply(made)
+
+    def _apply_def(
+        self, call: ast.Call, module: LinkedModule, declaration: ast.Def, arguments: Arguments, frame: Frame
+    ) -> Evaluated:
+        inner = self._child(frame, module, declaration, call.span, frame.path)
+        inner.choices = frame.choices
+        bind_config(inner, declaration.name.text, declaration.parameters, arguments, call.span, self.evaluate)
+        return self.evaluate(declaration.body, inner)
+
+    def _apply_again(
+        self, call: ast.Call, layer: BoundLayer, arguments: Arguments, frame: Frame
+    ) -> Evaluated:
+        tensors = [value for value in arguments.positional if is_tensor(value)]
+        if len(tensors) != len(arguments.positional) or arguments.named:
+            fault = "is applied again, so its configuration is fixed"
+            raise ProblemError(WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}"))
+        positional, named = layer.config
+        merged = Arguments((*tensors, *positional), dict(named))
+        before, frame.state.shared = frame.state.shared, True
+        try:
+            results = self._instantiate(layer.module, layer.declaration, merged, layer.path, True, call.span, frame)
+        finally:
+            frame.state.shared = before
+        return results[0] if len(results) == 1 else results
+
+    def _apply_layer(
+        self,
+        call: ast.Call,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        frame: Frame,
+    ) -> Results:
+        label = "" if call.label is None else self.path_text(call.label, frame)
+        path = frame.join(label)
+        owns = call.label is not None or isinstance(declaration, ast.Model)
+        results = self._instantiate(module, declaration, arguments, path, owns, call.span, frame)
+        if call.label is not None:
+            config = arguments.config()
+            frame.layers[layer_text(call)] = BoundLayer(module, declaration, config, path)
+        return results
+
+    def _instantiate(
+        self,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        path: str,
+        may_own: bool,
+        span: Span,
+        frame: Frame,
+    ) -> Results:
+        if isinstance(declaration, ast.Block):
+            return self.run_block(Application(module, declaration, arguments, path, may_own, span), frame)
+        application = self.model_application(module, declaration, arguments, path, span, frame)
+        return self.run_block(application, frame)
+
+    def model_application(
+        self,
+        module: LinkedModule,
+        model: ast.Model,
+        overrides: Arguments,
+        path: str,
+        span: Span,
+        frame: Frame | None,
+    ) -> Application:
+        """The block a model stands for, with the model's configuration under the caller's."""
+        assert frame is not None
+        inner = self._child(frame, module, model, span, path)
+        own = self._arguments(model.call, None, inner)
+        label = "" if model.call.label is None else self.path_text(model.call.label, inner)
+        path = inner.join(label)
+        found = module.find(model.call.callee)
+        if found is None or isinstance(found[1], ast.Def):
+            raise self._unknown(model.call, inner)
+        merged = overrides.over(own)
+        if isinstance(found[1], ast.Model):
+            return self.model_application(found[0], found[1], merged, path, span, inner)
+        return Application(found[0], found[1], merged, path, True, span)
+
+    def path_text(self, path: ast.Path, frame: Frame) -> str:
+        """A label with its indices worked out: `layers[i]` is `layers.3`."""
+        parts: list[str] = []
+        for part in path.parts:
+            parts.append(part if isinstance(part, str) else show(self.size(part, frame)))
+        return ".".join(parts)
+
+    def _child(
+        self, frame: Frame, module: LinkedModule, declaration: ast.Def | ast.Block | ast.Model, span: Span, path: str
+    ) -> Frame:
+        chain = [declaration.name.text]
+        ancestor: Frame | None = frame
+        while ancestor is not None:
+            chain.append(ancestor.name)
+            if ancestor.declaration is declaration or len(chain) > DEEPEST:
+                raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
+            ancestor = ancestor.parent
+        return Frame(
+            frame.state, module, declaration.name.text, {}, path,
+            parent=frame, call_span=span, declaration=declaration,
+        )  # fmt: skip
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def run_block(self, application: Application, frame: Frame) -> Results:
+        """The results of a block, its signature matched and its `where` proved."""
+        block, span = application.block, application.span
+        inner = self._child(frame, application.module, block, span, application.path)
+        inner.may_own = application.may_own
+        if not inner.may_own:
+            owned = own_parameters(block)
+            if owned:
+                raise ProblemError(MissingLabel(frame.place(span), block.name.text, owned))
+        config = bind_inputs(inner, block, application.arguments, span)
+        bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
+        match_inputs(inner, block, span, self.evaluate)
+        check_where(inner, block, frame.place(span), self.condition)
+        return self.run_body(inner, block)
+
+    def run_body(self, inner: Frame, block: ast.Block) -> Results:
+        """Run a body whose signature is bound; in a proof, once for each path through it."""
+        signature = dict(inner.names)
+        if not inner.state.generic:
+            return self._path(inner, block, signature)
+        return self._paths(inner, block, signature)
+
+    def _path(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+        results = self.execute(block.body, inner)
+        name = block.name.text
+        if results is None:
+            raise ProblemError(NoResult(inner.place(block.name.span), name, "ends without `return`"))
+        self._check_results(inner, block, signature, results)
+        return results
+
+    def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+        state, facts = inner.state, inner.facts
+        parameters, leaves, updates = dict(state.parameters), dict(state.leaves), dict(state.updates)
+        found: list[Results] = []
+        while True:
+            inner.names, inner.layers = dict(signature), {}
+            inner.choices.next = 0
+            inner.choices.words.clear()
+            state.build.facts = facts
+            state.parameters, state.leaves, state.updates = dict(parameters), dict(leaves), dict(updates)
+            found.append(self._path(inner, block, signature))
+            decided = inner.choices.decided
+            while decided and not decided[-1]:
+                decided.pop()
+            if not decided:
+                break
+            decided[-1] = False
+        state.build.facts = facts
+        inner.choices.words.clear()
+        return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
+
+    def _join(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], found: list[Results]
+    ) -> Results:
+        """What is known of the results whichever path was taken: their declared types."""
+        types = declared_types(inner, block, signature, self.evaluate)
+        if types is None:
+            types = tuple(value.type for value in found[0])
+            for results in found[1:]:
+                if tuple(value.type for value in results) != types:
+                    raise UndecidableError(f"`{block.name.text}` has results of several shapes and declares none")
+        count = len(inner.build.values)
+        return tuple(
+            inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
+            for index, type_ in enumerate(types)
+        )
+
+    def _check_results(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], results: Results
+    ) -> None:
+        declared = declared_types(inner, block, signature, self.evaluate, results)
+        if declared is None:
+            return
+        name = block.name.text
+        if len(declared) != len(results):
+            fault = f"returns {len(results)} results and declares {len(declared)}"
+            raise ProblemError(NoResult(inner.place(block.name.span), name, fault))
+        for wanted, value in zip(declared, results, strict=True):
+            self._check_result(inner, block, wanted, value)
+
+    def _check_result(self, inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor) -> None:
+        place = inner.place(_last_return(block))
+        texts = (block.name.text, str(wanted), str(value.type))
+        if wanted.dtype is not value.type.dtype or wanted.rank != value.type.rank:
+            raise ProblemError(ResultMismatch(place, *texts, None))
+        for left, right in zip(wanted.shape, value.type.shape, strict=True):
+            verdict = equal(inner, left, right)
+            if isinstance(verdict, Proved):
+                continue
+            if isinstance(verdict, Unknown) and inner.state.generic:
+                raise UndecidableError(f"whether {show(left)} is {show(right)} depends on its configuration")
+            shapes = [("found", value.type.shape), ("declared", wanted.shape)]
+            raise ProblemError(ResultMismatch(place, *texts, example_of(verdict, shapes)))
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def execute(self, statements: tuple[ast.Statement, ...], frame: Frame) -> Results | None:
+        """Run statements in order; the results of a `return`, or None if there was none."""
+        for statement in statements:
+            results = self._statement(statement, frame)
+            if results is not None:
+                return results
+        return None
+
+    def _statement(self, statement: ast.Statement, frame: Frame) -> Results | None:
+        match statement:
+            case ast.Bind():
+                self._bind(statement, frame)
+            case ast.Return(values=values):
+                return self._return(values, frame)
+            case ast.If(condition=condition, then=then, otherwise=otherwise):
+                return self.execute(then if self.choose(condition, frame) else otherwise, frame)
+            case ast.For():
+                return self._for(statement, frame)
+            case ast.Declare():
+                declare_parameter(statement, frame, self)
+            case ast.Update():
+                set_update(statement, frame, self)
+            case ast.Minimize() | ast.Metric() | ast.Run():
+                self.train_statement(statement, frame)
+        return None
+
+    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
+        """What only a `train` block may say."""
+        word = type(statement).__name__.lower()
+        raise frame.refuse(statement.span, f"`{word}`", "stands only in a `train` block")
+
+    def _return(self, values: tuple[ast.Expression, ...], frame: Frame) -> Results:
+        results: list[Tensor] = []
+        for node in values:
+            value = self.evaluate(node, frame)
+            if isinstance(value, tuple) and all(isinstance(part, Value) for part in value) and len(values) == 1:
+                return tuple(part for part in value if isinstance(part, Value))
+            if not is_tensor(value):
+                raise ProblemError(WrongKind(frame.place(node.span), "a tensor to return", describe(value)))
+            results.append(value)
+        return tuple(results)
+
+    def _bind(self, statement: ast.Bind, frame: Frame) -> None:
+        value = self.evaluate(statement.value, frame)
+        if len(statement.targets) == 1:
+            self._assign(statement.targets[0], value, frame)
+            return
+        parts = value if isinstance(value, tuple | list) else (value,)
+        if len(parts) != len(statement.targets):
+            wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
+            raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
+        for target, part in zip(statement.targets, parts, strict=True):
+            self._assign(target, part, frame)
+
+    def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
+        if not is_tensor(value) and not is_static(value):
+            raise ProblemError(WrongKind(frame.place(target.span), "one value for one name", describe(value)))
+        frame.names[target.text] = value
+        if is_tensor(value) and not frame.module.is_library:
+            frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+
+    def _for(self, statement: ast.For, frame: Frame) -> Results | None:
+        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
+        if isinstance(start, int) and isinstance(stop, int):
+            for index in range(start, stop):
+                frame.names[statement.variable.text] = index
+                results = self.execute(statement.body, frame)
+                if results is not None:
+                    return results
+            return None
+        return self._induction(statement, frame)
+
+    def _induction(self, statement: ast.For, frame: Frame) -> Results | None:
+        """A symbolic number of rounds: one round, at any index, must keep every shape."""
+        before = {name: value for name, value in frame.names.items() if is_tensor(value)}
+        name = statement.variable.text
+        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
+        index = dim(name)
+        facts = frame.facts
+        frame.build.facts = (
+            facts.with_lower_bound(name, 0).assume(Compare(">=", index, start)).assume(Compare("<", index, stop))
+        )
+        frame.names[name] = index
+        frame.state.indices.add(name)
+        results = self.execute(statement.body, frame)
+        frame.state.indices.discard(name)
+        for key, value in before.items():
+            after = frame.names[key]
+            assert is_tensor(after)
+            same = after.type.rank == value.type.rank and all(
+                isinstance(equal(frame, a, b), Proved)
+                for a, b in zip(value.type.shape, after.type.shape, strict=True)
+            )
+            if not same:
+                if frame.state.generic:
+                    raise UndecidableError(f"a loop changes the shape of `{key}` round by round")
+                place = frame.place(statement.span)
+                raise ProblemError(UnstableLoop(place, key, str(value.type), str(after.type)))
+        return results
+
+
+def _last_return(block: ast.Block) -> Span:
+    for statement in reversed(block.body):
+        if isinstance(statement, ast.Return):
+            return statement.span
+    return block.name.span
+

@@ -1,0 +1,289 @@
+"""The walk over expressions: every form to its value."""
+
+from abc import ABC, abstractmethod
+
+from meganeura_dsl import ops
+from meganeura_dsl.check import arithmetic, tensors
+from meganeura_dsl.check.arithmetic import KindError
+from meganeura_dsl.check.frame import Binding, Frame, UndecidableError
+from meganeura_dsl.check.names import nearest
+from meganeura_dsl.check.problems import UndecidedChoice, UnknownName, WrongKind
+from meganeura_dsl.check.shape_problems import RankMismatch
+from meganeura_dsl.check.values import (
+    Axes,
+    Evaluated,
+    Tensor,
+    describe,
+    is_condition,
+    is_size,
+    is_static,
+    is_tensor,
+)
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Value
+from meganeura_dsl.shapes.conditions import variables_of
+from meganeura_dsl.shapes.dim import Dim, Size, dim
+from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
+from meganeura_dsl.syntax import ast
+
+MOST_PATHS = 64
+"""Paths through one block that are tried before its proof is left to each model."""
+
+
+class Expressions(ABC):
+    """Evaluates expressions in a frame; what a layer does is for the subclass."""
+
+    @abstractmethod
+    def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
+        """A layer, function or block applied to its arguments."""
+
+    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of an expression."""
+        match node:
+            case ast.Name():
+                return self._name(node, frame)
+            case ast.Integer(value=value):
+                return value
+            case ast.Real(value=value):
+                return value
+            case ast.Text(value=value):
+                return value
+            case ast.Boolean(value=value):
+                return value
+            case ast.Binary():
+                return self._binary(node, frame)
+            case ast.Pipe():
+                return self._pipe(node, frame)
+            case ast.Call():
+                return self.apply(node, None, frame)
+            case ast.Unary():
+                return self._unary(node, frame)
+            case ast.ListOf():
+                return self._list(node, frame)
+            case ast.Conditional():
+                branch = node.then if self.choose(node.condition, frame) else node.otherwise
+                return self.evaluate(branch, frame)
+            case ast.Attribute():
+                return self._attribute(node, frame)
+            case ast.Subscript():
+                return self._subscript(node, frame)
+
+    def size(self, node: ast.Expression, frame: Frame) -> Size:
+        """The value of an expression that must be a size."""
+        value = self.evaluate(node, frame)
+        if not is_size(value):
+            raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(value)))
+        return value
+
+    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
+        """The value of an expression that must be one tensor."""
+        value = self.evaluate(node, frame)
+        if not is_tensor(value):
+            raise ProblemError(WrongKind(frame.place(node.span), "a tensor", describe(value)))
+        return value
+
+    def condition(self, node: ast.Expression, frame: Frame) -> Condition:
+        """The value of an expression that must be true, false or a condition on sizes."""
+        value = self.evaluate(node, frame)
+        if frame.state.generic and isinstance(value, Dim):
+            value = _as_flag(value)
+        if not is_condition(value):
+            raise ProblemError(WrongKind(frame.place(node.span), "a condition", describe(value)))
+        return value
+
+    def choose(self, node: ast.Expression, frame: Frame) -> bool:
+        """Which way a condition goes; where it depends on configuration, one path at a time."""
+        condition = self.condition(node, frame)
+        truth = frame.facts.truth(condition)
+        if truth is not None:
+            return truth
+        words = show_condition(condition)
+        if not frame.state.generic:
+            raise ProblemError(UndecidedChoice(frame.place(node.span), words))
+        return self._follow(condition, frame)
+
+    def _follow(self, condition: Condition, frame: Frame) -> bool:
+        choices = frame.choices
+        if frame.state.indices & variables_of(condition):
+            raise UndecidableError(f"whether {show_condition(condition)} changes from round to round")
+        if choices.next == len(choices.decided):
+            if choices.next >= MOST_PATHS.bit_length():
+                raise UndecidableError("it has too many paths to prove at once")
+            choices.decided.append(True)
+        decision = choices.decided[choices.next]
+        choices.next += 1
+        assumed = condition if decision else negate(condition)
+        choices.words.append(show_condition(assumed))
+        frame.build.facts = frame.facts.assume(assumed)
+        return decision
+
+    def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
+        value = frame.names.get(node.text)
+        if value is not None:
+            return self._current(value, frame)
+        if node.text == "training":
+            return frame.state.training
+        known = [*frame.names, *frame.module.names(), "training"]
+        kind = "value"
+        raise ProblemError(
+            UnknownName(frame.place(node.span), node.text, kind, nearest(node.text, known))
+        )
+
+    def _current(self, value: Evaluated, frame: Frame) -> Evaluated:
+        if isinstance(value, Value) and isinstance(value.op, ops.Parameter):
+            return frame.state.current(value.op.name)
+        return value
+
+    def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
+        left = self.evaluate(node.left, frame)
+        if node.operator in ("and", "or") and isinstance(left, bool) and left is (node.operator == "or"):
+            return left
+        right = self.evaluate(node.right, frame)
+        try:
+            if is_tensor(left) or is_tensor(right):
+                names = (short_text(node.left), short_text(node.right))
+                return tensors.elementwise(frame, node.operator_span, node.operator, left, right, names)
+            return arithmetic.combine(node.operator, left, right)
+        except KindError as error:
+            place = frame.place(node.operator_span)
+            raise ProblemError(WrongKind(place, error.wanted, error.found)) from error
+
+    def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
+        value = self.evaluate(node.operand, frame)
+        try:
+            if node.operator == "not":
+                if is_tensor(value):
+                    return tensors.invert_tensor(frame, node.span, value)
+                return arithmetic.invert(value)
+            if is_tensor(value):
+                return frame.add(node.span, ops.Neg(), value)
+            return arithmetic.negate(value)
+        except KindError as error:
+            raise ProblemError(WrongKind(frame.place(node.span), error.wanted, error.found)) from error
+
+    def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
+        items = [self.evaluate(item, frame) for item in node.items]
+        for item, written in zip(items, node.items, strict=True):
+            if not is_static(item):
+                place = frame.place(written.span)
+                raise ProblemError(WrongKind(place, "a number or a size in a list", describe(item)))
+        return [item for item in items if is_static(item)]
+
+    def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
+        value = self.evaluate(node.source, frame)
+        result = self.apply(node.layer, value, frame)
+        if is_tensor(result) and not frame.module.is_library:
+            frame.state.bindings.append(
+                Binding(node.layer.span, layer_text(node.layer), frame.path, result.type)
+            )
+        return result
+
+    def _attribute(self, node: ast.Attribute, frame: Frame) -> Evaluated:
+        relative = dotted(node)
+        if relative is None:
+            raise ProblemError(
+                WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
+            )
+        name = frame.join(relative)
+        if name in frame.state.leaves:
+            return frame.state.current(name)
+        prefix = f"{frame.path}." if frame.path else ""
+        known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
+        raise ProblemError(
+            UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
+        )
+
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
+        base = self.evaluate(node.base, frame)
+        if is_tensor(base):
+            return self._slice(node, base, frame)
+        if isinstance(base, Dim):
+            raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
+        if not isinstance(base, list | Axes):
+            raise ProblemError(WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base)))
+        items = list(base)
+        if len(node.entries) != 1:
+            raise ProblemError(WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them"))
+        entry = node.entries[0]
+        if isinstance(entry, ast.Range):
+            start = 0 if entry.start is None else self._index(entry.start, frame)
+            stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
+            return items[start:stop]
+        index = self._index(entry, frame)
+        if not -len(items) <= index < len(items):
+            raise ProblemError(
+                WrongKind(frame.place(entry.span), f"an index of a list of {len(items)}", f"{index}")
+            )
+        return items[index]
+
+    def _index(self, node: ast.Expression, frame: Frame) -> int:
+        value = self.evaluate(node, frame)
+        if isinstance(value, Dim):
+            raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ProblemError(WrongKind(frame.place(node.span), "an index", describe(value)))
+        return value
+
+    def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        rank = base.type.rank
+        if len(node.entries) > rank:
+            found = f"{len(node.entries)} subscripts"
+            raise ProblemError(RankMismatch(frame.place(node.span), f"{base.type}", f"at most {rank} subscripts", found))
+        starts: list[Size] = [0] * rank
+        stops: list[Size] = list(base.type.shape)
+        dropped: list[int] = []
+        for axis, entry in enumerate(node.entries):
+            size = base.type.shape[axis]
+            if isinstance(entry, ast.Range):
+                starts[axis] = 0 if entry.start is None else self._bound(entry.start, size, frame)
+                stops[axis] = size if entry.stop is None else self._bound(entry.stop, size, frame)
+            else:
+                starts[axis] = self._bound(entry, size, frame)
+                stops[axis] = starts[axis] + 1
+                dropped.append(axis)
+        result = base
+        if any(starts) or tuple(stops) != base.type.shape:
+            op = ops.Slice(tuple(starts), tuple(stops), (1,) * rank)
+            result = frame.add(node.span, op, base)
+        if dropped:
+            kept = tuple(size for axis, size in enumerate(result.type.shape) if axis not in dropped)
+            result = frame.add(node.span, ops.Reshape(kept), result)
+        return result
+
+    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
+        bound = self.size(node, frame)
+        return size + bound if isinstance(bound, int) and bound < 0 else bound
+
+
+def _as_flag(value: Dim) -> Evaluated:
+    """In a proof, a configuration name of unknown kind that turns out to be true or false."""
+    names = tuple(value.variables())
+    return Flag(names[0]) if len(names) == 1 and value == dim(names[0]) else value
+
+
+def dotted(node: ast.Expression) -> str | None:
+    """`wte.weight` as text, if the expression is words and dots or indices."""
+    match node:
+        case ast.Name(text=text):
+            return text
+        case ast.Attribute(base=base, name=name):
+            prefix = dotted(base)
+            return None if prefix is None else f"{prefix}.{name}"
+        case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
+            prefix = dotted(base)
+            return None if prefix is None else f"{prefix}.{value}"
+        case _:
+            return None
+
+
+def short_text(node: ast.Expression) -> str:
+    """What to call an expression in a message: its own text if that is short."""
+    text = " ".join(node.span.text.split())
+    if isinstance(node, ast.Pipe):
+        text = layer_text(node.layer)
+    return text if len(text) <= 32 else f"{text[:29]}..."
+
+
+def layer_text(call: ast.Call) -> str:
+    """A layer's label, or its name if it has none."""
+    return call.callee if call.label is None else "".join(call.label.span.text.split())

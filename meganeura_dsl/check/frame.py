@@ -1,0 +1,177 @@
+"""What is in scope while a block is elaborated, and the state shared by the whole elaboration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.problems import DuplicatePath, InputSizedParameter, NotAllowedHere
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Builder, Op, Origin, TypeRuleError
+from meganeura_dsl.check.refusals import refusal
+from meganeura_dsl.ops import Parameter
+from meganeura_dsl.shapes.dim import Dim
+from meganeura_dsl.shapes.solve import Facts, Unproved
+
+if TYPE_CHECKING:
+    from meganeura_dsl.check.names import LinkedModule
+    from meganeura_dsl.check.values import Evaluated, Static, Tensor
+    from meganeura_dsl.initialize import Initializer
+    from meganeura_dsl.shapes.tensor import TensorType
+    from meganeura_dsl.source import Span
+    from meganeura_dsl.syntax import ast
+
+
+class UndecidableError(Exception):
+    """A block depends on its configuration in a way no proof covers; `reason` says how."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """One tensor of the checkpoint: its name, type and kind, and what it starts as.
+
+    `stored` is the element type in files; it differs from the computed one for i64 counters.
+    """
+
+    name: str
+    type: TensorType
+    kind: str
+    stored: str
+    initializer: Initializer
+    place: Place
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
+
+    span: Span
+    name: str
+    path: str
+    type: TensorType
+
+
+@dataclass(frozen=True)
+class BoundLayer:
+    """A labelled layer in scope, which can be applied again with the same weights."""
+
+    module: LinkedModule
+    declaration: ast.Block | ast.Model
+    config: tuple[tuple[Static, ...], tuple[tuple[str, Static], ...]]
+    path: str
+
+
+@dataclass
+class Choices:
+    """The decisions on one path through a block whose conditions depend on symbolic configuration."""
+
+    decided: list[bool] = field(default_factory=list[bool])
+    next: int = 0
+    words: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Elaborating:
+    """State shared by all frames of one elaboration."""
+
+    build: Builder
+    training: Static
+    generic: bool = False
+    parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
+    leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    bindings: list[Binding] = field(default_factory=list[Binding])
+    streams: dict[str, int] = field(default_factory=dict[str, int])
+    notes: list[ProblemError] = field(default_factory=list[ProblemError])
+    indices: set[str] = field(default_factory=set[str])
+    """Names of loop indices that stand for every round at once."""
+    shared: bool = False
+    """Whether a layer is being applied again, so that its parameters already exist."""
+
+    def declare(self, info: ParameterInfo, label: str) -> Tensor:
+        """The leaf of a parameter, made at its first declaration and refused at a second."""
+        known = self.parameters.get(info.name)
+        if known is not None:
+            if not self.shared or known.type != info.type:
+                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label))
+            return self.current(info.name)
+        if not self.generic:
+            symbolic = {name for size in info.type.shape if isinstance(size, Dim) for name in size.variables()}
+            if symbolic:
+                names = tuple(sorted(symbolic))
+                raise ProblemError(InputSizedParameter(info.place, info.name, str(info.type), names))
+        leaf = self.build.add(Parameter(info.name, info.type.dtype, info.type.shape, info.kind))
+        self.parameters[info.name] = info
+        self.leaves[info.name] = leaf
+        return leaf
+
+    def current(self, name: str) -> Tensor:
+        """The value a parameter or state has now: its last update in this step, or its leaf."""
+        return self.updates.get(name, self.leaves[name])
+
+
+@dataclass
+class Frame:
+    """One application of a block, or the body of a `train`: its names and its place in the model."""
+
+    state: Elaborating
+    module: LinkedModule
+    name: str
+    names: dict[str, Evaluated]
+    path: str = ""
+    may_own: bool = True
+    parent: Frame | None = None
+    call_span: Span | None = None
+    declaration: ast.Node | None = None
+    layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    choices: Choices = field(default_factory=Choices)
+
+    @property
+    def build(self) -> Builder:
+        """The builder all frames share."""
+        return self.state.build
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the sizes here."""
+        return self.state.build.facts
+
+    def join(self, relative: str) -> str:
+        """The full path of a name inside this layer."""
+        return f"{self.path}.{relative}" if self.path and relative else self.path or relative
+
+    def place(self, span: Span) -> Place:
+        """Where this is in the user's own text, with the library layers it happened in."""
+        inside: list[tuple[str, Span]] = []
+        frame = self
+        words = list(self.choices.words)
+        while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
+            inside.append((frame.name, span))
+            span, frame = frame.call_span, frame.parent
+            words = [*frame.choices.words, *words]
+        return Place(span, self.path, tuple(reversed(inside)), " and ".join(words))
+
+    def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
+        """The value of an op, with refusals of its type rule told as problems at `span`."""
+        try:
+            with self.build.at(Origin(self.user_span(span), self.path)):
+                return self.build.add(op, *operands)
+        except (Unproved, TypeRuleError) as error:
+            raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+
+    def user_span(self, span: Span) -> Span:
+        """The span itself, or the call in the user's text that led into the library."""
+        frame = self
+        while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
+            span, frame = frame.call_span, frame.parent
+        return span
+
+    def refuse(self, span: Span, what: str, where: str) -> ProblemError:
+        """The error that a statement is not allowed here."""
+        return ProblemError(NotAllowedHere(self.place(span), what, where))

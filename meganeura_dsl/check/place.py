@@ -1,0 +1,31 @@
+"""Where in the user's program something happens, also when it happens inside the standard library."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics import Label, Remark
+from meganeura_dsl.source import Span
+
+
+@dataclass(frozen=True)
+class Place:
+    """A span in the user's own text, the layer's parameter path, and how one got there.
+
+    `inside` names what was being expanded below the span, outermost first, as (name, span).
+    `path_condition` says on which side of the undecided choices the program was.
+    """
+
+    span: Span
+    path: str = ""
+    inside: tuple[tuple[str, Span], ...] = ()
+    path_condition: str = ""
+
+    def label(self, text: str = "") -> Label:
+        """The place with a text that stands at it."""
+        return Label(self.span, text)
+
+    def remarks(self) -> tuple[Remark, ...]:
+        """What to add to a message so that the place is understood."""
+        remarks = [Remark(f"inside `{name}`", span.text.split("\n")[0], span) for name, span in self.inside]
+        if self.path_condition:
+            remarks.append(Remark("on the path where", self.path_condition))
+        return tuple(remarks)

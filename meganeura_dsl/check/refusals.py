@@ -1,0 +1,60 @@
+"""From a failed proof or a refused operand to the problem a reader sees."""
+
+from collections.abc import Mapping, Sequence
+
+from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.shape_problems import Example, MissingFact, TooSmall, TypeRuleBroken
+from meganeura_dsl.check.values import Tensor, show_shape
+from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.graph.core import TypeRuleError
+from meganeura_dsl.shapes.dim import Size, show, substitute
+from meganeura_dsl.shapes.solve import (
+    Compare,
+    Condition,
+    Facts,
+    Refuted,
+    Unproved,
+    Verdict,
+    show_condition,
+)
+
+
+def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
+    """What the shapes come to for the sizes that refute a claim."""
+    if not isinstance(verdict, Refuted):
+        return None
+    named = [f"{name} {show_shape(at(shape, verdict.example))}" for name, shape in shapes]
+    return Example(tuple(verdict.example.items()), "   ".join(named))
+
+
+def at(shape: Sequence[Size], sizes: Mapping[str, int]) -> tuple[Size, ...]:
+    """A shape with some of its names given a size."""
+    return tuple(substitute(size, dict(sizes)) for size in shape)
+
+
+def cure_of(facts: Facts, condition: Condition) -> str:
+    """The `where` clause that would make the condition hold, as advice, or nothing."""
+    fact = facts.suggest(condition)
+    return "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
+
+
+def refusal(place: Place, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]) -> Problem:
+    """The problem of an op whose type rule refuses its operands."""
+    found = "\n".join(str(operand.type) for operand in operands)
+    if isinstance(error, TypeRuleError):
+        return TypeRuleBroken(place, str(error), found)
+    condition = error.condition
+    if not isinstance(condition, Compare):
+        return TypeRuleBroken(place, error.reason, found)
+    if condition.operator in (">=", ">", "<=", "<"):
+        shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
+        example = example_of(error.verdict, shapes)
+        needed = show_condition(condition)
+        return TooSmall(place, error.reason, needed, found, example, cure_of(facts, condition))
+    fact = facts.suggest(condition)
+    sides = (("found", show(condition.left)), ("against", show(condition.right)))
+    example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
+    if fact is None:
+        told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        return TypeRuleBroken(place, told, found)
+    return MissingFact(place, error.reason, *sides, example, show_condition(fact))

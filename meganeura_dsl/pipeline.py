@@ -1,0 +1,254 @@
+"""The whole compiler on one screen: parse, link, prove, elaborate, and what each stage is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.check import programs
+from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
+from meganeura_dsl.check.programs import Elaboration, Setting
+from meganeura_dsl.check.usage import unused_values
+from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
+from meganeura_dsl.resources import standard_model_names, standard_models
+from meganeura_dsl.source import Source
+from meganeura_dsl.syntax.files import read_source
+from meganeura_dsl.syntax.parser import outline
+from meganeura_dsl.targets import UnknownTarget
+
+if TYPE_CHECKING:
+    from meganeura_dsl.check.values import Static
+    from meganeura_dsl.diagnostics import Report
+    from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found: all reports, what was proved, and every visible value's type."""
+
+    reports: tuple[Report, ...]
+    bindings: Mapping[tuple[int, str], str]
+    proved: tuple[str, ...]
+    holds: int
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is wrong; notes are not wrong."""
+        return all(report.severity is not Severity.ERROR for report in self.reports)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A linked file, ready to be elaborated."""
+
+    module: LinkedModule
+    chosen: str | None = None
+    """The model or `train` asked for by name, if one was."""
+
+    @property
+    def source(self) -> Source:
+        """The file itself."""
+        return self.module.source
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models declared in the file."""
+        return tuple(self.module.models)
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        """The names of the `train` blocks declared in the file."""
+        return tuple(self.module.trains)
+
+    def model(self, name: str | None = None) -> str:
+        """The model asked for: by name, by the target, or the only one. Raises `ProblemError`."""
+        return self._pick("model", name, self.models)
+
+    def train(self, name: str | None = None) -> str:
+        """The `train` asked for: by name, by the target, or the only one. Raises `ProblemError`."""
+        return self._pick("train", name, self.trains)
+
+    def _pick(self, kind: str, name: str | None, known: tuple[str, ...]) -> str:
+        if name is None and self.chosen in known:
+            name = self.chosen
+        if name is None and (len(known) == 1 or (kind == "train" and known)):
+            name = known[0]
+        if name in known:
+            return name
+        raise ProblemError(UnknownTarget(self.source.name, kind, name or "", known))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a program is, and which of its declarations is meant, if one was named."""
+
+    path: Path
+    chosen: str | None
+
+
+def find(target: str) -> Target:
+    """A path, `path:name`, or the name of a standard model or file. Raises `ProblemError`."""
+    path, _, chosen = target.partition(".mgn:")
+    if chosen:
+        return Target(Path(f"{path}.mgn"), chosen)
+    if target.endswith(".mgn") or "/" in target or Path(target).is_file():
+        return Target(Path(target), None)
+    folder = Path(str(standard_models()))
+    if (folder / f"{target}.mgn").is_file():
+        return Target(folder / f"{target}.mgn", None)
+    known = list(standard_model_names())
+    for name in standard_model_names():
+        source = read_source(folder / f"{name}.mgn")
+        declared = [found.name for found in outline(source) if found.kind in ("model", "train")]
+        if target in declared:
+            return Target(folder / f"{name}.mgn", target)
+        known += declared
+    raise ProblemError(UnknownTarget("", "model", target, nearest(target, known)))
+
+
+def load(target: str) -> Program:
+    """Parse a program and follow its imports. Raises `ProblemError` or `ProblemsError`."""
+    found = find(target)
+    sink = Sink()
+    module = Linker(loader_beside(found.path), sink).link(read_source(found.path))
+    if sink.has_errors:
+        raise ProblemsError(tuple(sink))
+    return Program(module, found.chosen)
+
+
+def loader_beside(path: Path) -> Loader:
+    """Finds imports beside a file, then in the standard models; never above the file's folder."""
+
+    def load_module(words: tuple[str, ...]) -> Source | None:
+        relative = Path(*words).with_suffix(".mgn")
+        for folder in (path.parent, Path(str(standard_models()))):
+            if (folder / relative).is_file():
+                return read_source(folder / relative)
+        return None
+
+    return load_module
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def check_file(target: str) -> CheckResult:
+    """Check the file a target names. Raises `ProblemError` if it cannot be read."""
+    found = find(target)
+    return check(read_source(found.path), loader_beside(found.path))
+
+
+def check(source: Source, loader: Loader) -> CheckResult:
+    """Prove everything a file declares: its blocks, models, expectations and trainings."""
+    return Checker(source, loader).run()
+
+
+class Checker:
+    """One check of one file: a declaration at a time, each problem kept, none fatal."""
+
+    def __init__(self, source: Source, loader: Loader) -> None:
+        self.sink = Sink()
+        self.module = Linker(loader, self.sink).link(source)
+        self.proved: list[str] = []
+        self.bindings: dict[tuple[int, str], str] = {}
+        self.holds = 0
+        self._places: set[tuple[str, int, int]] = set()
+
+    def run(self) -> CheckResult:
+        """Check every declaration and gather what was found."""
+        self._declarations()
+        for name, block in self.module.blocks.items():
+            problem = programs.prove_block(self.module, block)
+            if problem is None:
+                self.proved.append(name)
+            else:
+                self._add(problem)
+        for model in self.module.models.values():
+            self._model(model)
+        for expectation in self.module.expectations:
+            if self._attempt(lambda e=expectation: programs.check_expectation(self.module, e)):
+                self.holds += 1
+        for train in self.module.trains.values():
+            self._attempt(lambda t=train: self._train(t))
+        return CheckResult(self.sink.reports, self.bindings, tuple(self.proved), self.holds)
+
+    def _declarations(self) -> None:
+        nodes = (*self.module.own.values(), *self.module.trains.values())
+        for node in nodes:
+            if not isinstance(node, programs.ast.Model):
+                for problem in unused_values(node):
+                    self._add(problem)
+
+    def _model(self, model: ast.Model) -> None:
+        self._attempt(
+            lambda: self._keep(
+                programs.elaborate_model(self.module, model, config={}, sizes=None, training=False)
+            )
+        )
+
+    def _train(self, train: ast.Train) -> None:
+        programs.train_settings(self.module, train)
+        self._keep(programs.elaborate_train(self.module, train, sizes={}, training=True))
+
+    def _keep(self, elaboration: Elaboration) -> None:
+        for note in elaboration.notes:
+            self._add(note)
+        for binding in elaboration.bindings:
+            if binding.span.source is self.module.source:
+                self.bindings.setdefault((binding.span.line, binding.name), str(binding.type))
+
+    def _attempt(self, action: Callable[[], None]) -> bool:
+        try:
+            action()
+        except ProblemError as error:
+            self._add(error.problem)
+            return False
+        return True
+
+    def _add(self, problem: Problem) -> None:
+        """Keep a problem unless one of its kind was found at its place before."""
+        report = problem.report()
+        if report.label is not None:
+            place = (report.code, id(report.label.span.source), report.label.span.start)
+            if place in self._places:
+                return
+            self._places.add(place)
+        self.sink.add(problem)
+
+
+# --- elaborate -----------------------------------------------------------------------------------
+
+
+def elaborate_model(
+    program: Program,
+    model: str | None = None,
+    *,
+    config: Mapping[str, Static] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
+) -> Elaboration:
+    """The graph of a model; sizes that are not given stay symbols. Raises `ProblemError`."""
+    node = program.module.models[program.model(model)]
+    return programs.elaborate_model(
+        program.module, node, config=config or {}, sizes=sizes, training=training
+    )
+
+
+def elaborate_train(
+    program: Program, train: str | None = None, *, sizes: Mapping[str, int], training: bool
+) -> Elaboration:
+    """The graph of a `train` block: its loss and metrics. Raises `ProblemError`."""
+    node = program.module.trains[program.train(train)]
+    return programs.elaborate_train(program.module, node, sizes=sizes, training=training)
+
+
+def train_settings(program: Program, train: str | None = None) -> dict[str, Setting]:
+    """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
+    return programs.train_settings(program.module, program.module.trains[program.train(train)])
+
+
+def free_sizes(program: Program, train: str | None = None) -> tuple[str, ...]:
+    """The sizes `run:` has to give."""
+    return programs.free_sizes(program.module.trains[program.train(train)])
