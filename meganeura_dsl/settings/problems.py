@@ -9,17 +9,6 @@ from meganeura_dsl.diagnostics import Help, Label, Problem, Remark, Report
 from meganeura_dsl.source import Span
 
 
-class ProblemsError(Exception):
-    """Carries all that was found wrong at once."""
-
-    def __init__(self, reports: Sequence[Report]) -> None:
-        super().__init__(tuple(reports))
-        self.reports = tuple(reports)
-
-    def __str__(self) -> str:
-        return "; ".join(f"{each.code}: {each.headline}" for each in self.reports)
-
-
 @dataclass(frozen=True)
 class SettingProblem(Problem):
     """A problem of one setting, at the place it was written."""

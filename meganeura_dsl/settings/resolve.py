@@ -17,11 +17,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from meganeura_dsl.check.values import Invocation, Static
-from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.diagnostics import Problem, ProblemsError
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
     MissingSetting,
-    ProblemsError,
     ReservedSize,
     UnknownChoice,
     UnknownSetting,
@@ -154,9 +153,9 @@ def resolve_settings(
         settings = RunSettings.model_validate(_as_fields(known, free_dims))
     except ValidationError as error:
         problems += [_problem(each, written) for each in error.errors(include_url=False)]
-        raise ProblemsError([problem.report() for problem in problems]) from None
+        raise ProblemsError(tuple(problems)) from None
     if problems:
-        raise ProblemsError([problem.report() for problem in problems])
+        raise ProblemsError(tuple(problems))
     return settings
 
 

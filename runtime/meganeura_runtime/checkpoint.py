@@ -34,6 +34,8 @@ class Progress(BaseModel):
     """The epoch of the next step, from 0; with the seed it decides the order of examples."""
     position: NonNegativeInt
     """Batches of that epoch already used."""
+    lowest_loss: float | None = None
+    """The lowest held-out loss so far, if there was an evaluation."""
     settings: RunSettings
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from meganeura_dsl.check.programs import Setting
 from meganeura_dsl.check.values import Invocation, Static
-from meganeura_dsl.diagnostics import ProblemError, Report
-from meganeura_dsl.settings.problems import ProblemsError
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
 from meganeura_dsl.settings.resolve import (
     Adam,
     Constant,
@@ -41,7 +40,7 @@ def refused(
 ) -> Sequence[Report]:
     with pytest.raises(ProblemsError) as caught:
         resolve_settings(settings, overrides, free)
-    return caught.value.reports
+    return [problem.report() for problem in caught.value.problems]
 
 
 def test_what_is_left_out_has_a_default() -> None:

@@ -1,0 +1,1 @@
+"""A training run: prepared from a program and its settings, looped, watched and kept on disk."""

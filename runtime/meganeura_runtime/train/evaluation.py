@@ -1,0 +1,41 @@
+"""Measures held-out examples: all of them, each once, the last batch as small as it is."""
+
+from collections.abc import Mapping
+
+from meganeura_dsl.graph.core import Graph
+from meganeura_runtime.data.batches import runs
+from meganeura_runtime.data.dataset import Split
+from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.sessions import OpenSession, Session, feeds, leaves
+
+
+class Evaluator:
+    """Sessions that measure batches, one for each size that occurs; opened when first needed."""
+
+    def __init__(self, job: Job, open_session: OpenSession) -> None:
+        self.job = job
+        self.open_session = open_session
+        self.opened: dict[int, tuple[Graph, Session]] = {}
+
+    def measure(self, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
+        """The mean loss and metrics over all examples, with these parameters and states."""
+        totals: dict[str, float] = {}
+        loaded: set[int] = set()
+        for run in runs(split.examples, self.job.batch):
+            examples = run.stop - run.start
+            graph, session = self._session(examples)
+            if examples not in loaded:
+                names = {leaf.name for leaf in leaves(graph)}
+                session.load({name: each for name, each in kept.items() if name in names})
+                loaded.add(examples)
+            session.run(feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0))
+            for name, value in session.outputs().items():
+                totals[name] = totals.get(name, 0.0) + float(value) * examples
+        return {name: total / split.examples for name, total in totals.items()}
+
+    def _session(self, examples: int) -> tuple[Graph, Session]:
+        if examples not in self.opened:
+            graph = self.job.evaluation(examples)
+            self.opened[examples] = graph, self.open_session(graph)
+        return self.opened[examples]

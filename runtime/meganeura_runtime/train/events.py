@@ -1,0 +1,71 @@
+"""What happens during a run, told to whoever watches: a progress bar, a log, a test."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Started:
+    """The first step is about to be made."""
+
+    name: str
+    epochs: int
+    steps_per_epoch: int
+    examples: int
+    held_out: int
+    parameters: int
+    weights: int
+    """Numbers in all trained parameters together."""
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A step was handed to the device. Nothing was read back."""
+
+    step: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The loss and the metrics of one step were read."""
+
+    step: int
+    epoch: int
+    loss: float
+    metrics: Mapping[str, float]
+    learning_rate: float
+    steps_per_second: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The held-out examples were gone through once."""
+
+    step: int
+    epoch: int
+    loss: float
+    metrics: Mapping[str, float]
+    best: bool
+    """Whether the loss is the lowest so far."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A file of the run folder was written."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The run is over: all epochs are done, or it was asked to stop."""
+
+    steps: int
+    seconds: float
+    interrupted: bool
+
+
+Event = Started | Stepped | Logged | Evaluated | Saved | Finished
+Watch = Callable[[Event], None]

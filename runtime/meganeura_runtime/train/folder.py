@@ -1,0 +1,89 @@
+"""The folder of a run: what it was asked to do, what it measured, and what it learned."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.settings.resolve import RunSettings
+from meganeura_runtime.tensors.atomic import write_text
+from meganeura_runtime.tensors.problems import CannotWrite
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Names of the files of a run, and the way to write those that are text."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Path:
+        """The settings with all defaults and overrides in their places."""
+        return self.path / "settings.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One line of JSON for every log point and evaluation."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def weights(self) -> Path:
+        """The parameters at the end of the run."""
+        return self.path / "weights.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The parameters at the evaluation with the lowest loss."""
+        return self.path / "best.safetensors"
+
+    @property
+    def checkpoint(self) -> Path:
+        """All that is needed to go on."""
+        return self.path / "checkpoint.safetensors"
+
+    def write_settings(self, settings: RunSettings) -> None:
+        """Write `settings.json`."""
+        write_text(self.settings, settings.model_dump_json(indent=2) + "\n")
+
+    def add_metrics(self, record: Mapping[str, str | float]) -> None:
+        """Add one line to `metrics.jsonl`. A number that is not finite becomes null."""
+        finite = {name: value if _has_json(value) else None for name, value in record.items()}
+        line = json.dumps(finite, allow_nan=False) + "\n"
+        try:
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise ProblemError(CannotWrite(self.metrics, error.strerror or str(error))) from None
+
+
+def new_folder(base: Path, name: str) -> RunFolder:
+    """A folder that was not there before: `name-1`, `name-2`, ... under `base`."""
+    number = 1
+    while True:
+        path = base / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
+        else:
+            return RunFolder(path)
+
+
+def named_folder(path: Path) -> RunFolder:
+    """A folder that the user named, which must be empty or not there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        occupied = any(path.iterdir())
+    except OSError as error:
+        raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
+    if occupied:
+        raise ProblemError(CannotWrite(path, "the folder is not empty"))
+    return RunFolder(path)
+
+
+def _has_json(value: str | float) -> bool:
+    return isinstance(value, str) or isfinite(value)

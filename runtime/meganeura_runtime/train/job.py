@@ -1,0 +1,148 @@
+"""A training run ready to start: program, settings and data are checked against each other here.
+
+Everything that can be wrong without making a step is found before one is made.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from meganeura_dsl import pipeline, training
+from meganeura_dsl.check.frame import ParameterInfo
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.initialize import sample
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings import resolve
+from meganeura_dsl.settings.resolve import RunSettings, resolve_settings
+from meganeura_dsl.settings.values import OVERRIDE, RawSettings, with_overrides
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.data.batches import steps_of_epoch
+from meganeura_runtime.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.data.files import find_data, open_data
+from meganeura_runtime.tensors.stored import NUMPY, Array
+from meganeura_runtime.train.schedule import is_steady
+from meganeura_runtime.train.sessions import NOT_DATA, leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """All that the training loop works on."""
+
+    name: str
+    settings: RunSettings
+    dataset: Dataset
+    demand: Demand
+    parameters: tuple[ParameterInfo, ...]
+    """What the program declares; optimizers add leaves of their own to `step`."""
+    step: Graph
+    evaluation: Callable[[int], Graph]
+    """The graph that measures the loss and the metrics of a number of held-out examples."""
+
+    @property
+    def batch(self) -> int:
+        """Examples of one step."""
+        return self.demand.batch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches among the examples to train on."""
+        return self.dataset.train.examples // self.batch
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self.steps_per_epoch * self.settings.epochs
+
+    @cached_property
+    def program_hash(self) -> str:
+        """A hash of the whole training step: ops, attributes, shapes and names."""
+        return sha256(format_graph(self.step).encode()).hexdigest()
+
+    def initial_values(self) -> dict[str, Array]:
+        """What every kept leaf of the step holds before the first one; moments start at zero."""
+        declared = {each.name: each for each in self.parameters}
+        values: dict[str, Array] = {}
+        for leaf in leaves(self.step):
+            if not leaf.is_kept:
+                continue
+            shape = concrete(leaf.shape)
+            if leaf.name in declared:
+                first = sample(
+                    declared[leaf.name].initializer, self.settings.seed, leaf.name, shape
+                )
+                values[leaf.name] = first.astype(NUMPY[leaf.dtype])
+            else:
+                values[leaf.name] = np.zeros(shape, NUMPY[leaf.dtype])
+        return values
+
+
+def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str] = ()) -> Job:
+    """A job from a `train` block; relative data paths of the program start at `folder`.
+
+    Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings and data.
+    """
+    raw = pipeline.train_settings(program, train)
+    settings = resolve_settings(raw, overrides, pipeline.free_sizes(program, train))
+    demand = Demand(_data_inputs(program, train), settings.sizes)
+    dataset = _dataset(with_overrides(raw, overrides), settings, demand, folder)
+    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+
+    def evaluation(examples: int) -> Graph:
+        sizes = dict(settings.sizes)
+        if demand.counter is not None:
+            sizes[demand.counter] = examples
+        return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
+
+    step = training.training_step(forward.graph, training_settings(settings))
+    return Job(train, settings, dataset, demand, forward.parameters, step, evaluation)
+
+
+def training_settings(settings: RunSettings) -> training.TrainingSettings:
+    """The part of the settings that the graph of a step depends on."""
+    return training.TrainingSettings(
+        _optimizer(settings.optimizer), settings.clip_norm, not is_steady(settings.schedule)
+    )
+
+
+def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:
+    match optimizer:
+        case resolve.Sgd():
+            return training.Sgd(
+                optimizer.lr, optimizer.momentum, optimizer.nesterov, optimizer.weight_decay
+            )
+        case resolve.Adam() as adam:
+            return training.Adam(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
+        case resolve.AdamW() as adam:
+            return training.AdamW(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
+        case _:
+            assert_never(optimizer)
+
+
+def _data_inputs(program: Program, train: str) -> Mapping[str, TensorType]:
+    """The inputs that the data feeds, their free sizes still free."""
+    inputs = pipeline.elaborate_train(program, train, sizes={}, training=True).inputs
+    return {name: wanted for name, wanted in inputs.items() if name not in NOT_DATA}
+
+
+def _dataset(written: RawSettings, settings: RunSettings, demand: Demand, folder: Path) -> Dataset:
+    """The data that the settings name, checked; a path of the command line starts where one is."""
+    place = written["data"].span
+    base = Path() if place.source.name == OVERRIDE else folder
+    path = find_data(settings.data, base, place)
+    dataset = match_data(open_data(path, place), demand, path, place)
+    steps_of_epoch(dataset, demand.batch, place)
+    return dataset
+
+
+def concrete(shape: Sequence[object]) -> tuple[int, ...]:
+    """A shape whose sizes are all numbers."""
+    sizes = tuple(size for size in shape if isinstance(size, int))
+    if len(sizes) < len(shape):
+        raise ValueError(f"the shape {list(shape)} is not known yet")
+    return sizes

@@ -1,0 +1,57 @@
+"""What the loop needs of a device: a graph opened as a session, and the feeds of one run."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Graph, Leaf
+from meganeura_dsl.training import LEARNING_RATE
+from meganeura_runtime.tensors.stored import Array
+
+COUNTER = "counter"
+"""The input of a graph that draws random bits: u32[2], the seed and the step."""
+
+NOT_DATA = (COUNTER, LEARNING_RATE)
+"""Inputs that the loop itself feeds."""
+
+
+class Session(Protocol):
+    """A graph on a device, with the values it keeps between runs."""
+
+    def load(self, values: Mapping[str, Array]) -> None:
+        """Replace kept values."""
+        ...
+
+    def run(self, feeds: Mapping[str, Array]) -> None:
+        """Compute outputs and updates once; returns before the device is done."""
+        ...
+
+    def outputs(self) -> Mapping[str, Array]:
+        """The outputs of the last run; waits for them."""
+        ...
+
+    def kept(self) -> Mapping[str, Array]:
+        """All kept values; waits for them."""
+        ...
+
+
+OpenSession = Callable[[Graph], Session]
+"""Plans a graph and places it on a device."""
+
+
+def leaves(graph: Graph) -> tuple[Leaf, ...]:
+    """What a graph is given from outside, in order."""
+    return tuple(value.op for value in graph.values if isinstance(value.op, Leaf))
+
+
+def feeds(
+    graph: Graph, data: Mapping[str, Array], seed: int, step: int, rate: float
+) -> dict[str, Array]:
+    """The inputs of one run: the data, and what else the graph asks for."""
+    wanted = {leaf.name for leaf in leaves(graph) if not leaf.is_kept}
+    clock = {
+        COUNTER: np.array([seed, step], np.uint32),
+        LEARNING_RATE: np.array(rate, np.float32),
+    }
+    return {**data, **{name: each for name, each in clock.items() if name in wanted}}
