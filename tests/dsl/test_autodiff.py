@@ -33,7 +33,8 @@ from meganeura_dsl.ops import (
     Where,
 )
 from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import DType, TensorType
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 
 
@@ -180,8 +181,8 @@ def test_there_is_no_gradient_by_an_integer() -> None:
 class Opaque(Op):
     """An op that says nothing of its gradient."""
 
-    def infer(self, *operands: object, **_: object) -> object:
-        return operands[-1]
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        return x
 
 
 def test_an_op_without_a_gradient_is_named() -> None:

@@ -88,6 +88,11 @@ class Geometry:
     attributes: Mapping[str, tuple[int, ...]]
     groups: int
 
+    def convolve(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        """What PyTorch makes of it."""
+        function = {3: F.conv1d, 4: F.conv2d}[len(self.x)]
+        return function(x, w, None, groups=self.groups, **self.attributes)
+
 
 @st.composite
 def geometries(draw: st.DrawFn) -> Geometry:
@@ -111,10 +116,9 @@ def geometries(draw: st.DrawFn) -> Geometry:
 
 @given(geometries())
 def test_convolution(geometry: Geometry) -> None:
-    function = {1: F.conv1d, 2: F.conv2d}[len(geometry.x) - 2]
     _compare(
         Conv(**geometry.attributes, groups=geometry.groups),
-        lambda x, w: function(x, w, None, **geometry.attributes, groups=geometry.groups),
+        geometry.convolve,
         _normal(*geometry.x),
         _normal(*geometry.w),
     )
@@ -124,10 +128,9 @@ def test_convolution(geometry: Geometry) -> None:
 def test_second_order_of_convolution(geometry: Geometry) -> None:
     """The gradients of `Conv` are ops whose own gradients are those of PyTorch's."""
     x, w = _normal(*geometry.x), _normal(*geometry.w)
-    function = {1: F.conv1d, 2: F.conv2d}[len(geometry.x) - 2]
 
     def squared_slope(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out = function(*tensors, None, **geometry.attributes, groups=geometry.groups)
+        out = geometry.convolve(*tensors)
         first = torch.autograd.grad((out * out).sum(), tensors, create_graph=True)
         loss = sum(((each * each).sum() for each in first), torch.zeros(()))
         second = torch.autograd.grad(loss, tensors)

@@ -1,0 +1,133 @@
+"""Five steps of every optimizer against PyTorch's, in double precision."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from meganeura_dsl.evaluate import Interpreter, Precision
+from meganeura_dsl.graph.core import Array, Builder, Graph
+from meganeura_dsl.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
+
+pytestmark = pytest.mark.parity
+
+STEPS = 5
+SHAPES = {"hidden": (3, 5), "head": (5, 2), "scale": ()}
+TorchOptimizer = Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
+
+
+def network() -> Graph:
+    """The sum of squares of scale * tanh(x hidden) head, with a batch of four."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 3)))
+    hidden, head, scale = (
+        build.add(Parameter(name, DType.F32, shape, "param")) for name, shape in SHAPES.items()
+    )
+    out = build.add(MatMul(), build.add(Tanh(), build.add(MatMul(), x, hidden)), head)
+    squares = build.add(Sum((0, 1)), build.add(Mul(), out, out))
+    tilt = build.add(Sum((0, 1)), out)
+    loss = build.add(Add(), build.add(Mul(), scale, squares), tilt)
+    return build.graph({"loss": loss})
+
+
+def start() -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    return {name: np.asarray(generator.normal(size=shape)) for name, shape in SHAPES.items()}
+
+
+def batches() -> list[Array]:
+    generator = np.random.default_rng(1)
+    return [generator.normal(size=(4, 3)) for _ in range(STEPS)]
+
+
+def ours(settings: TrainingSettings) -> tuple[dict[str, Array], list[float]]:
+    """The parameters after all steps, and the loss before each."""
+    interpreter = Interpreter(training_step(network(), settings), Precision.DOUBLE)
+    kept = {**start()}
+    for name, value in interpreter.leaves.items():
+        if name.startswith("optimizer."):
+            dtype = np.int32 if value.type.dtype is DType.I32 else np.float64
+            kept[name] = np.zeros(SHAPES.get(name.rsplit(".", 1)[0][10:], ()), dtype)
+    losses: list[float] = []
+    for x in batches():
+        results = interpreter.run({"x": x, **kept})
+        kept |= results.updates
+        losses.append(float(results.outputs["loss"]))
+    return kept, losses
+
+
+def theirs(make: TorchOptimizer, clip: float | None = None) -> tuple[dict[str, Array], list[float]]:
+    parameters = {name: torch.tensor(value, requires_grad=True) for name, value in start().items()}
+    optimizer = make(list(parameters.values()))
+    losses: list[float] = []
+    for x in batches():
+        optimizer.zero_grad()
+        out = torch.tanh(torch.tensor(x) @ parameters["hidden"]) @ parameters["head"]
+        loss = parameters["scale"] * (out * out).sum() + out.sum()
+        loss.backward()
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(list(parameters.values()), clip)
+        optimizer.step()
+        losses.append(loss.item())
+    return {name: value.detach().numpy() for name, value in parameters.items()}, losses
+
+
+OPTIMIZERS: dict[str, tuple[Optimizer, TorchOptimizer]] = {
+    "sgd": (Sgd(0.02), lambda p: torch.optim.SGD(p, 0.02)),
+    "sgd-decay": (
+        Sgd(0.02, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, 0.02, weight_decay=0.1),
+    ),
+    "sgd-momentum": (
+        Sgd(0.02, momentum=0.9, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, 0.02, momentum=0.9, weight_decay=0.1),
+    ),
+    "sgd-nesterov": (
+        Sgd(0.02, momentum=0.9, nesterov=True, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, 0.02, momentum=0.9, nesterov=True, weight_decay=0.1),
+    ),
+    "adam": (Adam(0.1), lambda p: torch.optim.Adam(p, 0.1)),
+    "adam-decay": (
+        Adam(0.1, 0.8, 0.95, 1e-3, 0.1),
+        lambda p: torch.optim.Adam(p, 0.1, (0.8, 0.95), 1e-3, 0.1),
+    ),
+    "adamw": (AdamW(0.1), lambda p: torch.optim.AdamW(p, 0.1)),
+    "adamw-decay": (
+        AdamW(0.1, 0.0, 0.95, 1e-3, 0.5),
+        lambda p: torch.optim.AdamW(p, 0.1, (0.0, 0.95), 1e-3, 0.5),
+    ),
+}
+
+
+def _assert_close(
+    mine: tuple[dict[str, Array], list[float]], other: tuple[dict[str, Array], list[float]]
+) -> None:
+    np.testing.assert_allclose(mine[1], other[1], rtol=1e-9)
+    for name in SHAPES:
+        np.testing.assert_allclose(mine[0][name], other[0][name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name: str) -> None:
+    optimizer, make = OPTIMIZERS[name]
+    _assert_close(ours(TrainingSettings(optimizer)), theirs(make))
+
+
+@pytest.mark.parametrize("limit", [0.5, 1e6], ids=["clipped", "not-reached"])
+def test_clipping_by_the_norm_of_all_gradients(limit: float) -> None:
+    settings = TrainingSettings(Sgd(0.02, momentum=0.9), clip_norm=limit)
+    _assert_close(ours(settings), theirs(lambda p: torch.optim.SGD(p, 0.02, 0.9), limit))
+
+
+def test_rates_of_parameter_groups() -> None:
+    settings = TrainingSettings(AdamW(0.1), multipliers={"*": 0.5, "head": 3.0})
+
+    def grouped(parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        hidden, head, scale = parameters
+        groups = [{"params": [hidden, scale], "lr": 0.05}, {"params": [head], "lr": 0.1 * 3}]
+        return torch.optim.AdamW(groups)
+
+    _assert_close(ours(settings), theirs(grouped))
