@@ -1,4 +1,4 @@
-"""The whole compiler on one screen: parse, link, prove, elaborate, and what each stage is asked for."""
+"""The front of the compiler on one screen: find, parse, link, prove, elaborate."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.check import programs
+from meganeura_dsl.check import models, trains
+from meganeura_dsl.check.expectations import check_expectation
+from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
-from meganeura_dsl.check.programs import Elaboration, Setting
+from meganeura_dsl.check.prove import prove_block
+from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.usage import unused_values
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
 from meganeura_dsl.resources import standard_model_names, standard_models
 from meganeura_dsl.source import Source
+from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.files import read_source
 from meganeura_dsl.syntax.parser import outline
 from meganeura_dsl.targets import UnknownTarget
@@ -21,7 +25,6 @@ from meganeura_dsl.targets import UnknownTarget
 if TYPE_CHECKING:
     from meganeura_dsl.check.values import Static
     from meganeura_dsl.diagnostics import Report
-    from meganeura_dsl.syntax import ast
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Program:
             name = self.chosen
         if name is None and (len(known) == 1 or (kind == "train" and known)):
             name = known[0]
-        if name in known:
+        if name is not None and name in known:
             return name
         raise ProblemError(UnknownTarget(self.source.name, kind, name or "", known))
 
@@ -160,7 +163,7 @@ class Checker:
         """Check every declaration and gather what was found."""
         self._declarations()
         for name, block in self.module.blocks.items():
-            problem = programs.prove_block(self.module, block)
+            problem = prove_block(self.module, block)
             if problem is None:
                 self.proved.append(name)
             else:
@@ -168,7 +171,7 @@ class Checker:
         for model in self.module.models.values():
             self._model(model)
         for expectation in self.module.expectations:
-            if self._attempt(lambda e=expectation: programs.check_expectation(self.module, e)):
+            if self._attempt(lambda e=expectation: check_expectation(self.module, e)):
                 self.holds += 1
         for train in self.module.trains.values():
             self._attempt(lambda t=train: self._train(t))
@@ -177,20 +180,20 @@ class Checker:
     def _declarations(self) -> None:
         nodes = (*self.module.own.values(), *self.module.trains.values())
         for node in nodes:
-            if not isinstance(node, programs.ast.Model):
+            if not isinstance(node, ast.Model):
                 for problem in unused_values(node):
                     self._add(problem)
 
     def _model(self, model: ast.Model) -> None:
         self._attempt(
             lambda: self._keep(
-                programs.elaborate_model(self.module, model, config={}, sizes=None, training=False)
+                models.elaborate_model(self.module, model, config={}, sizes=None, training=False)
             )
         )
 
     def _train(self, train: ast.Train) -> None:
-        programs.train_settings(self.module, train)
-        self._keep(programs.elaborate_train(self.module, train, sizes={}, training=True))
+        trains.train_settings(self.module, train)
+        self._keep(trains.elaborate_train(self.module, train, sizes={}, training=True))
 
     def _keep(self, elaboration: Elaboration) -> None:
         for note in elaboration.notes:
@@ -231,7 +234,7 @@ def elaborate_model(
 ) -> Elaboration:
     """The graph of a model; sizes that are not given stay symbols. Raises `ProblemError`."""
     node = program.module.models[program.model(model)]
-    return programs.elaborate_model(
+    return models.elaborate_model(
         program.module, node, config=config or {}, sizes=sizes, training=training
     )
 
@@ -241,14 +244,14 @@ def elaborate_train(
 ) -> Elaboration:
     """The graph of a `train` block: its loss and metrics. Raises `ProblemError`."""
     node = program.module.trains[program.train(train)]
-    return programs.elaborate_train(program.module, node, sizes=sizes, training=training)
+    return trains.elaborate_train(program.module, node, sizes=sizes, training=training)
 
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, Setting]:
     """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
-    return programs.train_settings(program.module, program.module.trains[program.train(train)])
+    return trains.train_settings(program.module, program.module.trains[program.train(train)])
 
 
 def free_sizes(program: Program, train: str | None = None) -> tuple[str, ...]:
     """The sizes `run:` has to give."""
-    return programs.free_sizes(program.module.trains[program.train(train)])
+    return trains.free_sizes(program.module.trains[program.train(train)])

@@ -11,10 +11,10 @@ from meganeura_dsl.check.refusals import cure_of, example_of
 from meganeura_dsl.check.shape_problems import (
     ArgumentMismatch,
     ElementTypeMismatch,
-    LabelsMismatch,
     RankMismatch,
     WhereUnproved,
 )
+from meganeura_dsl.check.train_problems import LabelsMismatch
 from meganeura_dsl.check.values import (
     Axes,
     Evaluated,
@@ -27,7 +27,15 @@ from meganeura_dsl.check.values import (
 )
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import Size, show
-from meganeura_dsl.shapes.solve import And, Compare, Condition, Proved, Unknown, Verdict, show_condition
+from meganeura_dsl.shapes.solve import (
+    And,
+    Compare,
+    Condition,
+    Proved,
+    Unknown,
+    Verdict,
+    show_condition,
+)
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
@@ -54,16 +62,18 @@ class Arguments:
         return Arguments((*tensors, *kept), {**defaults.named, **self.named})
 
 
-def signature(name: str, parameters: Sequence[ast.Parameter], inputs: Sequence[ast.Input] = ()) -> str:
+def signature(
+    name: str, parameters: Sequence[ast.Parameter], inputs: Sequence[ast.Input] = ()
+) -> str:
     """A declaration's first line as one would call it."""
-    config = [p.name if p.default is None else f"{p.name}={p.default.span.text}" for p in parameters]
+    config = [
+        p.name if p.default is None else f"{p.name}={p.default.span.text}" for p in parameters
+    ]
     tensors = f"({', '.join(item.name for item in inputs)})" if inputs else ""
     return f"{name}({', '.join(config)}){tensors}"
 
 
-def bind_inputs(
-    inner: Frame, block: ast.Block, arguments: Arguments, span: Span
-) -> Arguments:
+def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span) -> Arguments:
     """Bind the tensors of a call to the inputs of a block; what is left is configuration."""
     tensors = [value for value in arguments.positional if is_tensor(value)]
     named = dict(arguments.named)
@@ -112,7 +122,11 @@ def bind_config(
             fault = f"needs `{parameter.name}`"
             break
     if fault is None and (positional or named):
-        fault = f"has no argument `{next(iter(named))}`" if named else f"got {len(positional)} arguments too many"
+        fault = (
+            f"has no argument `{next(iter(named))}`"
+            if named
+            else f"got {len(positional)} arguments too many"
+        )
     if fault is not None:
         form = signature(name, parameters)
         raise ProblemError(WrongArguments(_caller(inner, span), name, fault, form))
@@ -129,19 +143,33 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate)
     for item, value in given:
         assert is_tensor(value)
         _check_dtype(inner, block, item, value, span)
-        _match(inner, block, item, value, span, lambda i=item, v=value: binder.match(i.type.shape, v.type.shape))
+        _match(
+            inner,
+            block,
+            item,
+            value,
+            span,
+            lambda i=item, v=value: binder.match(i.type.shape, v.type.shape),
+        )
     for item, value in given[-1:]:
         assert is_tensor(value)
         _match(inner, block, item, value, span, binder.finish)
 
 
 def _match(
-    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span, match: Callable[[], None]
+    inner: Frame,
+    block: ast.Block,
+    item: ast.Input,
+    value: Tensor,
+    span: Span,
+    match: Callable[[], None],
 ) -> None:
     try:
         match()
     except Mismatch as mismatch:
-        raise ProblemError(_argument_problem(inner, block, item, value, span, mismatch)) from mismatch
+        raise ProblemError(
+            _argument_problem(inner, block, item, value, span, mismatch)
+        ) from mismatch
 
 
 def _argument_problem(
@@ -156,7 +184,11 @@ def _argument_problem(
         what = f"`{item.name}` of `{block.name.text}`"
         return RankMismatch(place, what, declared, str(value.type))
     condition = Compare("==", mismatch.wanted, mismatch.found)
-    example = None if mismatch.verdict is None else example_of(mismatch.verdict, [("found", value.type.shape)])
+    example = (
+        None
+        if mismatch.verdict is None
+        else example_of(mismatch.verdict, [("found", value.type.shape)])
+    )
     told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
     cure = cure_of(inner.facts, condition)
     return ArgumentMismatch(
@@ -164,19 +196,26 @@ def _argument_problem(
     )
 
 
-def _labels_problem(place: Place, labels: Tensor, logits: Tensor, mismatch: Mismatch) -> LabelsMismatch:
+def _labels_problem(
+    place: Place, labels: Tensor, logits: Tensor, mismatch: Mismatch
+) -> LabelsMismatch:
     if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
         axis = f"{labels.type.rank} axes against {logits.type.rank}"
     else:
-        axis = f"axis {mismatch.axis}: {show(mismatch.wanted)} classes against {show(mismatch.found)}"
+        axis = (
+            f"axis {mismatch.axis}: {show(mismatch.wanted)} classes against {show(mismatch.found)}"
+        )
     indices = show_shape(logits.type.shape[:-1])
-    cure = (
-        f"class indices are  i32{indices}        one-hot targets are  {show_shape(logits.type.shape)}"
+    one_hot = show_shape(logits.type.shape)
+    cure = f"class indices are  i32{indices}        one-hot targets are  {one_hot}"
+    return LabelsMismatch(
+        place, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure
     )
-    return LabelsMismatch(place, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure)
 
 
-def _check_dtype(inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span) -> None:
+def _check_dtype(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span
+) -> None:
     written = item.type.dtype
     if written == "any" or (written is None and value.type.dtype.is_float):
         return
@@ -206,7 +245,9 @@ def shape_of(pattern: ast.Pattern, frame: Frame, evaluate: Evaluate) -> tuple[Si
             continue
         size = evaluate(entry, frame)
         if not is_size(size):
-            raise ProblemError(RankMismatch(frame.place(entry.span), "an axis", "a size", entry.span.text))
+            raise ProblemError(
+                RankMismatch(frame.place(entry.span), "an axis", "a size", entry.span.text)
+            )
         shape.append(size)
     return tuple(shape)
 
@@ -238,7 +279,10 @@ def declared_types(
 
 
 def check_where(
-    inner: Frame, block: ast.Block, caller: Place, condition: Callable[[ast.Expression, Frame], Condition]
+    inner: Frame,
+    block: ast.Block,
+    caller: Place,
+    condition: Callable[[ast.Expression, Frame], Condition],
 ) -> None:
     """Prove every clause of a block's `where` at its call."""
     for clause in block.where:
@@ -250,7 +294,12 @@ def check_where(
 
 
 def _unmet(
-    inner: Frame, block: ast.Block, caller: Place, clause: ast.Expression, part: Condition, verdict: Verdict
+    inner: Frame,
+    block: ast.Block,
+    caller: Place,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
 ) -> ProblemError:
     if isinstance(verdict, Unknown) and inner.state.generic:
         raise UndecidableError(f"whether {show_condition(part)} depends on its configuration")
@@ -258,14 +307,28 @@ def _unmet(
 
 
 def _where_problem(
-    inner: Frame, block: ast.Block, caller: Place, clause: ast.Expression, part: Condition, verdict: Verdict
+    inner: Frame,
+    block: ast.Block,
+    caller: Place,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
 ) -> WhereUnproved:
     tensors = [
         (item.name, value.type.shape)
         for item in block.inputs
         if is_tensor(value := inner.names[item.name])
     ]
-    told = clause.span.text if isinstance(part, bool) else f"{clause.span.text}, that is {show_condition(part)}"
+    told = (
+        clause.span.text
+        if isinstance(part, bool)
+        else f"{clause.span.text}, that is {show_condition(part)}"
+    )
     return WhereUnproved(
-        caller, block.name.text, told, Place(clause.span), example_of(verdict, tensors), cure_of(inner.facts, part)
+        caller,
+        block.name.text,
+        told,
+        Place(clause.span),
+        example_of(verdict, tensors),
+        cure_of(inner.facts, part),
     )

@@ -3,6 +3,7 @@
 import math
 import operator as operators
 from collections.abc import Callable
+from typing import Any
 
 from meganeura_dsl.check.frame import UndecidableError
 from meganeura_dsl.check.values import (
@@ -16,9 +17,9 @@ from meganeura_dsl.check.values import (
     is_size,
 )
 from meganeura_dsl.shapes.dim import Dim, Size
-from meganeura_dsl.shapes.solve import And, Compare, Operator, Condition, Not, Or
+from meganeura_dsl.shapes.solve import And, Compare, Condition, Not, Operator, Or
 
-COMPARISONS: dict[str, Callable[[object, object], bool]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operators.eq,
     "!=": operators.ne,
     "<": operators.lt,
@@ -61,7 +62,7 @@ def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
 
 
 def negate(value: Evaluated) -> Static:
-    """`-value`"""
+    """The negative of a number, or of each of some axes."""
     if isinstance(value, Unknown):
         return value
     if isinstance(value, Axes):
@@ -74,7 +75,7 @@ def negate(value: Evaluated) -> Static:
 
 
 def invert(value: Evaluated) -> Condition:
-    """`not value`"""
+    """The opposite of a condition."""
     condition = _condition(value)
     return not condition if isinstance(condition, bool) else Not(condition)
 
@@ -88,12 +89,16 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         raise UndecidableError("a choice depends on a number the configuration gives")
     if is_condition(left) and is_condition(right) and operator in ("==", "!="):
-        both = _connect("or", _connect("and", left, right), _connect("and", invert(left), invert(right)))
+        both = _connect(
+            "or", _connect("and", left, right), _connect("and", invert(left), invert(right))
+        )
         return both if operator == "==" else invert(both)
     if isinstance(left, Dim) or isinstance(right, Dim):
         raise UndecidableError("a choice compares a size with a number that is not whole")
     comparable = isinstance(left, int | float) and isinstance(right, int | float)
-    if comparable or (operator in ("==", "!=") and isinstance(left, str | list) and type(left) is type(right)):
+    if comparable or (
+        operator in ("==", "!=") and isinstance(left, str | list) and type(left) is type(right)
+    ):
         return COMPARISONS[operator](left, right)
     raise KindError(f"something to compare with {describe(left)}", right)
 
@@ -154,11 +159,17 @@ def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
         case "%":
             return left % right
         case "/":
-            return left / right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+            return (
+                left / right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+            )
         case "**" if isinstance(right, int) and right >= 0:
             return left**right
         case "**":
-            return float(left) ** right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
+            return (
+                float(left) ** right
+                if isinstance(left, int) and isinstance(right, int)
+                else Unknown.NUMBER
+            )
         case _:
             raise KindError(f"tensors around `{operator}`", left)
 

@@ -83,7 +83,12 @@ class BuiltinCall:
             raise self.wrong("the number of an axis", value)
         if not -rank <= value < rank:
             raise ProblemError(
-                RankMismatch(self.frame.place(self.span), f"axis {value}", "an axis that exists", f"of {rank} axes")
+                RankMismatch(
+                    self.frame.place(self.span),
+                    f"axis {value}",
+                    "an axis that exists",
+                    f"of {rank} axes",
+                )
             )
         return value % rank
 

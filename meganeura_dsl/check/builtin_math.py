@@ -43,6 +43,7 @@ UNARY: dict[str, Op] = {
 
 
 def unary(call: BuiltinCall) -> Evaluated:
+    """A function of one tensor, or of one number."""
     value = call.option(0, "x")
     if is_tensor(value):
         return call.add(UNARY[call.name], value)
@@ -58,16 +59,21 @@ def unary(call: BuiltinCall) -> Evaluated:
 
 
 def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
+    """A function of two tensors, or of a tensor and a number."""
+
     def apply(call: BuiltinCall) -> Evaluated:
         left, right = call.option(0, "a"), call.option(1, "b")
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
-        return tensors.apply_pair(call.frame, call.span, op, call.name, left, right, ("the first", "the second"))
+        return tensors.apply_pair(
+            call.frame, call.span, op, call.name, left, right, ("the first", "the second")
+        )
 
     return apply
 
 
 def where(call: BuiltinCall) -> Evaluated:
+    """`then` where the condition holds and `otherwise` elsewhere."""
     condition = call.tensor(0)
     if condition.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor as condition", condition)
@@ -79,16 +85,20 @@ def where(call: BuiltinCall) -> Evaluated:
     a, b = tensors.lift(call.frame, call.span, left, right)
     names = ("then", "otherwise")
     a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
-    condition, a = tensors.align(call.frame, call.span, call.name, (condition, a), ("the condition", "then"))
+    condition, a = tensors.align(
+        call.frame, call.span, call.name, (condition, a), ("the condition", "then")
+    )
     a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
     return call.add(ops.Where(), condition, a, b)
 
 
 def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
+    """The conversion to an element type."""
     return lambda call: tensors.cast(call.frame, call.span, call.tensor(0), dtype)
 
 
 def stop_gradient(call: BuiltinCall) -> Evaluated:
+    """The same value, through which no gradient flows."""
     return call.add(ops.StopGradient(), call.tensor(0))
 
 
@@ -98,18 +108,22 @@ Fold = Callable[[BuiltinCall, Tensor, tuple[int, ...]], Tensor]
 
 
 def fold_sum(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The sum."""
     return tensors.reduce_sum(call.frame, call.span, value, axes)
 
 
 def fold_mean(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The mean; of truth values, the fraction that is true."""
     return tensors.reduce_mean(call.frame, call.span, value, axes)
 
 
 def fold_max(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The largest element."""
     return call.add(ops.ReduceMax(axes), value) if axes else value
 
 
 def fold_min(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The smallest element, -max(-x)."""
     return call.add(ops.Neg(), fold_max(call, call.add(ops.Neg(), value), axes))
 
 
@@ -119,7 +133,9 @@ def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Te
     _require_several(call, value, axes)
     mean = tensors.reduce_mean(frame, span, value, axes)
     kept = tuple(axis for axis in range(value.type.rank) if axis not in axes)
-    centered = call.add(ops.Sub(), value, tensors.broadcast(frame, span, mean, value.type.shape, kept))
+    centered = call.add(
+        ops.Sub(), value, tensors.broadcast(frame, span, mean, value.type.shape, kept)
+    )
     return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)
 
 
@@ -132,10 +148,14 @@ def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) ->
     verdict = frame.facts.decide(Compare(">=", count, 2))
     if isinstance(verdict, Refuted) and not frame.state.generic:
         example = example_of(verdict, [("this is", value.type.shape)])
-        frame.state.notes.append(ProblemError(NormMayDegenerate(frame.place(span), show(count), example)))
+        frame.state.notes.append(
+            ProblemError(NormMayDegenerate(frame.place(span), show(count), example))
+        )
 
 
 def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
+    """A fold over the axes named, those a pattern drops, or all; of numbers, what Python says."""
+
     def apply(call: BuiltinCall) -> Evaluated:
         value = call.option(0, "x")
         if not is_tensor(value):
@@ -179,5 +199,6 @@ def _static_reduction(call: BuiltinCall) -> Evaluated:
 
 
 def argmax(call: BuiltinCall) -> Evaluated:
+    """The index of the largest element along an axis, the first of equals."""
     value = call.tensor(0)
     return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)

@@ -64,7 +64,11 @@ def _repeat(call: BuiltinCall) -> Evaluated:
     """Each slice along an axis `times` times in a row."""
     value = call.tensor(0)
     axis, times = call.axis(call.option(1, "axis"), value.type.rank), call.size(2, "times")
-    before, size, after = value.type.shape[:axis], value.type.shape[axis], value.type.shape[axis + 1 :]
+    before, size, after = (
+        value.type.shape[:axis],
+        value.type.shape[axis],
+        value.type.shape[axis + 1 :],
+    )
     spread = (*before, size, times, *after)
     kept = tuple(index for index in range(len(spread)) if index != axis + 1)
     repeated = tensors.broadcast(call.frame, call.span, value, spread, kept)
@@ -106,7 +110,13 @@ def _gather(call: BuiltinCall) -> Evaluated:
 
 def _scatter_add(call: BuiltinCall) -> Evaluated:
     ids, updates = call.tensor(0), call.tensor(1)
-    return call.add(ops.ScatterAdd(call.axis(call.option(3, "axis", 0), updates.type.rank), call.size(2, "size")), ids, updates)
+    return call.add(
+        ops.ScatterAdd(
+            call.axis(call.option(3, "axis", 0), updates.type.rank), call.size(2, "size")
+        ),
+        ids,
+        updates,
+    )
 
 
 def _iota(call: BuiltinCall) -> Evaluated:
@@ -155,7 +165,9 @@ def _conv_transpose(call: BuiltinCall) -> Evaluated:
     extra = call.sizes(6, "output_pad", rank, 0)
     spatial = tuple(
         (size - 1) * s - 2 * p + d * (k - 1) + 1 + e
-        for size, s, p, d, k, e in zip(x.type.shape[2:], stride, padding, dilation, kernel, extra, strict=True)
+        for size, s, p, d, k, e in zip(
+            x.type.shape[2:], stride, padding, dilation, kernel, extra, strict=True
+        )
     )
     return call.add(ops.ConvInputGradient(stride, padding, dilation, groups, spatial), weight, x)
 
@@ -244,7 +256,9 @@ BUILTINS: dict[str, Builtin] = {
     "pad": Builtin("pad(x, axis, before=0, after=0)", _pad, ("axis", "before", "after")),
     "reverse": Builtin("reverse(x, axis)", _reverse, ("axis",)),
     "gather": Builtin("gather(table, ids, axis=0)", _gather, ("axis",)),
-    "scatter_add": Builtin("scatter_add(ids, updates, size, axis=0)", _scatter_add, ("size", "axis")),
+    "scatter_add": Builtin(
+        "scatter_add(ids, updates, size, axis=0)", _scatter_add, ("size", "axis")
+    ),
     "iota": Builtin("iota(size)", _iota, ("size",)),
     "zeros": Builtin("zeros([n, d])", _full),
     "ones": Builtin("ones([n, d])", _full),

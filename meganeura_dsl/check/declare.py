@@ -20,11 +20,12 @@ from meganeura_dsl.initialize import (
     Uniform,
     Zeros,
 )
+from meganeura_dsl.ops.leaf import Kind
 from meganeura_dsl.shapes.solve import Proved
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.syntax import ast
 
-KINDS = {"param": "param", "frozen param": "frozen", "state": "state"}
+KINDS: dict[str, Kind] = {"param": "param", "frozen param": "frozen", "state": "state"}
 
 
 class Walk(Protocol):
@@ -50,7 +51,9 @@ def declare_parameter(statement: ast.Declare, frame: Frame, walk: Walk) -> None:
     type_ = TensorType(dtype, shape_of(statement.type.shape, frame, walk.evaluate))
     place = frame.place(statement.span)
     initializer = _initializer(statement, frame, walk, relative)
-    info = ParameterInfo(frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place)
+    info = ParameterInfo(
+        frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
+    )
     label = frame.path.rsplit(".", 1)[-1]
     leaf = frame.state.declare(info, label)
     if "." not in relative:
@@ -64,7 +67,9 @@ def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
     if statement.kind == "param" and not dtype.is_float:
         what = "a trainable parameter holds real numbers"
         cure = "use `state` or `frozen param` for values that are not trained"
-        raise ProblemError(ElementTypeMismatch(frame.place(statement.type.span), what, dtype.value, cure))
+        raise ProblemError(
+            ElementTypeMismatch(frame.place(statement.type.span), what, dtype.value, cure)
+        )
     return dtype.value, dtype
 
 
@@ -113,14 +118,25 @@ def set_update(statement: ast.Update, frame: Frame, walk: Walk) -> None:
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
         raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
     value = walk.tensor(statement.value, frame)
-    if value.type.dtype is not info.type.dtype and value.type.dtype.is_float and info.type.dtype.is_float:
+    if (
+        value.type.dtype is not info.type.dtype
+        and value.type.dtype.is_float
+        and info.type.dtype.is_float
+    ):
         value = cast(frame, statement.span, value, info.type.dtype)
-    same = value.type.dtype is info.type.dtype and value.type.rank == info.type.rank and all(
-        isinstance(equal(frame, a, b), Proved) for a, b in zip(value.type.shape, info.type.shape, strict=True)
+    same = (
+        value.type.dtype is info.type.dtype
+        and value.type.rank == info.type.rank
+        and all(
+            isinstance(equal(frame, a, b), Proved)
+            for a, b in zip(value.type.shape, info.type.shape, strict=True)
+        )
     )
     if not same:
         place = frame.place(statement.value.span)
-        raise ProblemError(ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None))
+        raise ProblemError(
+            ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None)
+        )
     frame.state.updates[name] = value
 
 

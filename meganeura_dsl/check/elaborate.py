@@ -7,12 +7,19 @@ configuration it proves a block for all sizes at once, following each path throu
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meganeura_dsl.check.apply import Arguments, bind_config, bind_inputs, check_where, declared_types, match_inputs
+from meganeura_dsl.check.apply import (
+    Arguments,
+    bind_config,
+    bind_inputs,
+    check_where,
+    declared_types,
+    match_inputs,
+)
 from meganeura_dsl.check.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.check.builtins import BUILTINS
-from meganeura_dsl.check.declare import declare_parameter, own_parameters, set_update
-from meganeura_dsl.check.expressions import Expressions, layer_text
-from meganeura_dsl.check.frame import Binding, BoundLayer, Frame, UndecidableError
+from meganeura_dsl.check.declare import own_parameters
+from meganeura_dsl.check.expressions import layer_text
+from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
 from meganeura_dsl.check.names import LinkedModule, nearest
 from meganeura_dsl.check.problems import (
     MissingLabel,
@@ -20,22 +27,20 @@ from meganeura_dsl.check.problems import (
     RecursiveBlock,
     UnknownName,
     WrongArguments,
-    WrongKind,
 )
 from meganeura_dsl.check.refusals import example_of
-from meganeura_dsl.check.shape_problems import ResultMismatch, UnstableLoop
+from meganeura_dsl.check.shape_problems import ResultMismatch
+from meganeura_dsl.check.statements import Results, Statements
 from meganeura_dsl.check.tensors import equal
-from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, describe, is_static, is_tensor
+from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops import Input
-from meganeura_dsl.shapes.dim import dim, show
-from meganeura_dsl.shapes.solve import Compare, Proved, Unknown
+from meganeura_dsl.shapes.dim import show
+from meganeura_dsl.shapes.solve import Proved, Unknown
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
 
-Results = tuple[Tensor, ...]
 DEEPEST = 100
 """Blocks inside blocks that may be open at once."""
 
@@ -48,12 +53,13 @@ class Application:
     block: ast.Block
     arguments: Arguments
     path: str
-    may_own: bool
     span: Span
+    may_own: bool = True
+    """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
 
 
-class Elaborator(Expressions):
-    """Applies layers and runs statements."""
+class Elaborator(Statements):
+    """Applies layers, functions and blocks."""
 
     # --- calls -----------------------------------------------------------------------------------
 
@@ -96,7 +102,9 @@ class Elaborator(Expressions):
     def _unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
         known = [*frame.layers, *frame.module.names(), *BUILTINS]
         place = frame.place(call.callee_span)
-        return ProblemError(UnknownName(place, call.callee, "layer or function", nearest(call.callee, known)))
+        return ProblemError(
+            UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
+        )
 
     def _apply_builtin(
         self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
@@ -111,11 +119,23 @@ class Elaborator(Expressions):
         return builtin.apply(made)
 
     def _apply_def(
-        self, call: ast.Call, module: LinkedModule, declaration: ast.Def, arguments: Arguments, frame: Frame
+        self,
+        call: ast.Call,
+        module: LinkedModule,
+        declaration: ast.Def,
+        arguments: Arguments,
+        frame: Frame,
     ) -> Evaluated:
         inner = self._child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
-        bind_config(inner, declaration.name.text, declaration.parameters, arguments, call.span, self.evaluate)
+        bind_config(
+            inner,
+            declaration.name.text,
+            declaration.parameters,
+            arguments,
+            call.span,
+            self.evaluate,
+        )
         return self.evaluate(declaration.body, inner)
 
     def _apply_again(
@@ -124,12 +144,16 @@ class Elaborator(Expressions):
         tensors = [value for value in arguments.positional if is_tensor(value)]
         if len(tensors) != len(arguments.positional) or arguments.named:
             fault = "is applied again, so its configuration is fixed"
-            raise ProblemError(WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}"))
+            raise ProblemError(
+                WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}")
+            )
         positional, named = layer.config
         merged = Arguments((*tensors, *positional), dict(named))
         before, frame.state.shared = frame.state.shared, True
         try:
-            results = self._instantiate(layer.module, layer.declaration, merged, layer.path, True, call.span, frame)
+            results = self._instantiate(
+                layer.module, layer.declaration, merged, layer.path, call.span, frame
+            )
         finally:
             frame.state.shared = before
         return results[0] if len(results) == 1 else results
@@ -145,7 +169,9 @@ class Elaborator(Expressions):
         label = "" if call.label is None else self.path_text(call.label, frame)
         path = frame.join(label)
         owns = call.label is not None or isinstance(declaration, ast.Model)
-        results = self._instantiate(module, declaration, arguments, path, owns, call.span, frame)
+        results = self._instantiate(
+            module, declaration, arguments, path, call.span, frame, may_own=owns
+        )
         if call.label is not None:
             config = arguments.config()
             frame.layers[layer_text(call)] = BoundLayer(module, declaration, config, path)
@@ -157,12 +183,15 @@ class Elaborator(Expressions):
         declaration: ast.Block | ast.Model,
         arguments: Arguments,
         path: str,
-        may_own: bool,
         span: Span,
         frame: Frame,
+        *,
+        may_own: bool = True,
     ) -> Results:
         if isinstance(declaration, ast.Block):
-            return self.run_block(Application(module, declaration, arguments, path, may_own, span), frame)
+            return self.run_block(
+                Application(module, declaration, arguments, path, span, may_own), frame
+            )
         application = self.model_application(module, declaration, arguments, path, span, frame)
         return self.run_block(application, frame)
 
@@ -187,17 +216,15 @@ class Elaborator(Expressions):
         merged = overrides.over(own)
         if isinstance(found[1], ast.Model):
             return self.model_application(found[0], found[1], merged, path, span, inner)
-        return Application(found[0], found[1], merged, path, True, span)
-
-    def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A label with its indices worked out: `layers[i]` is `layers.3`."""
-        parts: list[str] = []
-        for part in path.parts:
-            parts.append(part if isinstance(part, str) else show(self.size(part, frame)))
-        return ".".join(parts)
+        return Application(found[0], found[1], merged, path, span)
 
     def _child(
-        self, frame: Frame, module: LinkedModule, declaration: ast.Def | ast.Block | ast.Model, span: Span, path: str
+        self,
+        frame: Frame,
+        module: LinkedModule,
+        declaration: ast.Def | ast.Block | ast.Model,
+        span: Span,
+        path: str,
     ) -> Frame:
         chain = [declaration.name.text]
         ancestor: Frame | None = frame
@@ -239,20 +266,30 @@ class Elaborator(Expressions):
         results = self.execute(block.body, inner)
         name = block.name.text
         if results is None:
-            raise ProblemError(NoResult(inner.place(block.name.span), name, "ends without `return`"))
+            raise ProblemError(
+                NoResult(inner.place(block.name.span), name, "ends without `return`")
+            )
         self._check_results(inner, block, signature, results)
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
         state, facts = inner.state, inner.facts
-        parameters, leaves, updates = dict(state.parameters), dict(state.leaves), dict(state.updates)
+        parameters, leaves, updates = (
+            dict(state.parameters),
+            dict(state.leaves),
+            dict(state.updates),
+        )
         found: list[Results] = []
         while True:
             inner.names, inner.layers = dict(signature), {}
             inner.choices.next = 0
             inner.choices.words.clear()
             state.build.facts = facts
-            state.parameters, state.leaves, state.updates = dict(parameters), dict(leaves), dict(updates)
+            state.parameters, state.leaves, state.updates = (
+                dict(parameters),
+                dict(leaves),
+                dict(updates),
+            )
             found.append(self._path(inner, block, signature))
             decided = inner.choices.decided
             while decided and not decided[-1]:
@@ -265,7 +302,11 @@ class Elaborator(Expressions):
         return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
 
     def _join(
-        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], found: list[Results]
+        self,
+        inner: Frame,
+        block: ast.Block,
+        signature: Mapping[str, Evaluated],
+        found: list[Results],
     ) -> Results:
         """What is known of the results whichever path was taken: their declared types."""
         types = declared_types(inner, block, signature, self.evaluate)
@@ -273,7 +314,9 @@ class Elaborator(Expressions):
             types = tuple(value.type for value in found[0])
             for results in found[1:]:
                 if tuple(value.type for value in results) != types:
-                    raise UndecidableError(f"`{block.name.text}` has results of several shapes and declares none")
+                    raise UndecidableError(
+                        f"`{block.name.text}` has results of several shapes and declares none"
+                    )
         count = len(inner.build.values)
         return tuple(
             inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
@@ -293,7 +336,9 @@ class Elaborator(Expressions):
         for wanted, value in zip(declared, results, strict=True):
             self._check_result(inner, block, wanted, value)
 
-    def _check_result(self, inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor) -> None:
+    def _check_result(
+        self, inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor
+    ) -> None:
         place = inner.place(_last_return(block))
         texts = (block.name.text, str(wanted), str(value.type))
         if wanted.dtype is not value.type.dtype or wanted.rank != value.type.rank:
@@ -303,111 +348,11 @@ class Elaborator(Expressions):
             if isinstance(verdict, Proved):
                 continue
             if isinstance(verdict, Unknown) and inner.state.generic:
-                raise UndecidableError(f"whether {show(left)} is {show(right)} depends on its configuration")
+                raise UndecidableError(
+                    f"whether {show(left)} is {show(right)} depends on its configuration"
+                )
             shapes = [("found", value.type.shape), ("declared", wanted.shape)]
             raise ProblemError(ResultMismatch(place, *texts, example_of(verdict, shapes)))
-
-    # --- statements ------------------------------------------------------------------------------
-
-    def execute(self, statements: tuple[ast.Statement, ...], frame: Frame) -> Results | None:
-        """Run statements in order; the results of a `return`, or None if there was none."""
-        for statement in statements:
-            results = self._statement(statement, frame)
-            if results is not None:
-                return results
-        return None
-
-    def _statement(self, statement: ast.Statement, frame: Frame) -> Results | None:
-        match statement:
-            case ast.Bind():
-                self._bind(statement, frame)
-            case ast.Return(values=values):
-                return self._return(values, frame)
-            case ast.If(condition=condition, then=then, otherwise=otherwise):
-                return self.execute(then if self.choose(condition, frame) else otherwise, frame)
-            case ast.For():
-                return self._for(statement, frame)
-            case ast.Declare():
-                declare_parameter(statement, frame, self)
-            case ast.Update():
-                set_update(statement, frame, self)
-            case ast.Minimize() | ast.Metric() | ast.Run():
-                self.train_statement(statement, frame)
-        return None
-
-    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
-        """What only a `train` block may say."""
-        word = type(statement).__name__.lower()
-        raise frame.refuse(statement.span, f"`{word}`", "stands only in a `train` block")
-
-    def _return(self, values: tuple[ast.Expression, ...], frame: Frame) -> Results:
-        results: list[Tensor] = []
-        for node in values:
-            value = self.evaluate(node, frame)
-            if isinstance(value, tuple) and all(isinstance(part, Value) for part in value) and len(values) == 1:
-                return tuple(part for part in value if isinstance(part, Value))
-            if not is_tensor(value):
-                raise ProblemError(WrongKind(frame.place(node.span), "a tensor to return", describe(value)))
-            results.append(value)
-        return tuple(results)
-
-    def _bind(self, statement: ast.Bind, frame: Frame) -> None:
-        value = self.evaluate(statement.value, frame)
-        if len(statement.targets) == 1:
-            self._assign(statement.targets[0], value, frame)
-            return
-        parts = value if isinstance(value, tuple | list) else (value,)
-        if len(parts) != len(statement.targets):
-            wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
-            raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
-        for target, part in zip(statement.targets, parts, strict=True):
-            self._assign(target, part, frame)
-
-    def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
-        if not is_tensor(value) and not is_static(value):
-            raise ProblemError(WrongKind(frame.place(target.span), "one value for one name", describe(value)))
-        frame.names[target.text] = value
-        if is_tensor(value) and not frame.module.is_library:
-            frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
-
-    def _for(self, statement: ast.For, frame: Frame) -> Results | None:
-        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
-        if isinstance(start, int) and isinstance(stop, int):
-            for index in range(start, stop):
-                frame.names[statement.variable.text] = index
-                results = self.execute(statement.body, frame)
-                if results is not None:
-                    return results
-            return None
-        return self._induction(statement, frame)
-
-    def _induction(self, statement: ast.For, frame: Frame) -> Results | None:
-        """A symbolic number of rounds: one round, at any index, must keep every shape."""
-        before = {name: value for name, value in frame.names.items() if is_tensor(value)}
-        name = statement.variable.text
-        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
-        index = dim(name)
-        facts = frame.facts
-        frame.build.facts = (
-            facts.with_lower_bound(name, 0).assume(Compare(">=", index, start)).assume(Compare("<", index, stop))
-        )
-        frame.names[name] = index
-        frame.state.indices.add(name)
-        results = self.execute(statement.body, frame)
-        frame.state.indices.discard(name)
-        for key, value in before.items():
-            after = frame.names[key]
-            assert is_tensor(after)
-            same = after.type.rank == value.type.rank and all(
-                isinstance(equal(frame, a, b), Proved)
-                for a, b in zip(value.type.shape, after.type.shape, strict=True)
-            )
-            if not same:
-                if frame.state.generic:
-                    raise UndecidableError(f"a loop changes the shape of `{key}` round by round")
-                place = frame.place(statement.span)
-                raise ProblemError(UnstableLoop(place, key, str(value.type), str(after.type)))
-        return results
 
 
 def _last_return(block: ast.Block) -> Span:
@@ -415,4 +360,3 @@ def _last_return(block: ast.Block) -> Span:
         if isinstance(statement, ast.Return):
             return statement.span
     return block.name.span
-

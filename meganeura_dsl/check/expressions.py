@@ -22,7 +22,7 @@ from meganeura_dsl.check.values import (
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.shapes.conditions import variables_of
-from meganeura_dsl.shapes.dim import Dim, Size, dim
+from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
 from meganeura_dsl.syntax import ast
 
@@ -68,6 +68,12 @@ class Expressions(ABC):
             case ast.Subscript():
                 return self._subscript(node, frame)
 
+    def path_text(self, path: ast.Path, frame: Frame) -> str:
+        """A label with its indices worked out: `layers[i]` is `layers.3`."""
+        return ".".join(
+            part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
+        )
+
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
         value = self.evaluate(node, frame)
@@ -105,7 +111,9 @@ class Expressions(ABC):
     def _follow(self, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
         if frame.state.indices & variables_of(condition):
-            raise UndecidableError(f"whether {show_condition(condition)} changes from round to round")
+            raise UndecidableError(
+                f"whether {show_condition(condition)} changes from round to round"
+            )
         if choices.next == len(choices.decided):
             if choices.next >= MOST_PATHS.bit_length():
                 raise UndecidableError("it has too many paths to prove at once")
@@ -136,13 +144,19 @@ class Expressions(ABC):
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
         left = self.evaluate(node.left, frame)
-        if node.operator in ("and", "or") and isinstance(left, bool) and left is (node.operator == "or"):
+        if (
+            node.operator in ("and", "or")
+            and isinstance(left, bool)
+            and left is (node.operator == "or")
+        ):
             return left
         right = self.evaluate(node.right, frame)
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
-                return tensors.elementwise(frame, node.operator_span, node.operator, left, right, names)
+                return tensors.elementwise(
+                    frame, node.operator_span, node.operator, left, right, names
+                )
             return arithmetic.combine(node.operator, left, right)
         except KindError as error:
             place = frame.place(node.operator_span)
@@ -159,7 +173,9 @@ class Expressions(ABC):
                 return frame.add(node.span, ops.Neg(), value)
             return arithmetic.negate(value)
         except KindError as error:
-            raise ProblemError(WrongKind(frame.place(node.span), error.wanted, error.found)) from error
+            raise ProblemError(
+                WrongKind(frame.place(node.span), error.wanted, error.found)
+            ) from error
 
     def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
         items = [self.evaluate(item, frame) for item in node.items]
@@ -200,10 +216,14 @@ class Expressions(ABC):
         if isinstance(base, Dim):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes):
-            raise ProblemError(WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base)))
+            raise ProblemError(
+                WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base))
+            )
         items = list(base)
         if len(node.entries) != 1:
-            raise ProblemError(WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them"))
+            raise ProblemError(
+                WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them")
+            )
         entry = node.entries[0]
         if isinstance(entry, ast.Range):
             start = 0 if entry.start is None else self._index(entry.start, frame)
@@ -212,7 +232,9 @@ class Expressions(ABC):
         index = self._index(entry, frame)
         if not -len(items) <= index < len(items):
             raise ProblemError(
-                WrongKind(frame.place(entry.span), f"an index of a list of {len(items)}", f"{index}")
+                WrongKind(
+                    frame.place(entry.span), f"an index of a list of {len(items)}", f"{index}"
+                )
             )
         return items[index]
 
@@ -228,7 +250,11 @@ class Expressions(ABC):
         rank = base.type.rank
         if len(node.entries) > rank:
             found = f"{len(node.entries)} subscripts"
-            raise ProblemError(RankMismatch(frame.place(node.span), f"{base.type}", f"at most {rank} subscripts", found))
+            raise ProblemError(
+                RankMismatch(
+                    frame.place(node.span), f"{base.type}", f"at most {rank} subscripts", found
+                )
+            )
         starts: list[Size] = [0] * rank
         stops: list[Size] = list(base.type.shape)
         dropped: list[int] = []

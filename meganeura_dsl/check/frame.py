@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import DuplicatePath, InputSizedParameter, NotAllowedHere
+from meganeura_dsl.check.refusals import refusal
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder, Op, Origin, TypeRuleError
-from meganeura_dsl.check.refusals import refusal
 from meganeura_dsl.ops import Parameter
+from meganeura_dsl.ops.leaf import Kind
 from meganeura_dsl.shapes.dim import Dim
 from meganeura_dsl.shapes.solve import Facts, Unproved
 
@@ -40,7 +41,7 @@ class ParameterInfo:
 
     name: str
     type: TensorType
-    kind: str
+    kind: Kind
     stored: str
     initializer: Initializer
     place: Place
@@ -68,7 +69,7 @@ class BoundLayer:
 
 @dataclass
 class Choices:
-    """The decisions on one path through a block whose conditions depend on symbolic configuration."""
+    """The decisions on one path through a block whose conditions depend on its configuration."""
 
     decided: list[bool] = field(default_factory=list[bool])
     next: int = 0
@@ -80,7 +81,7 @@ class Elaborating:
     """State shared by all frames of one elaboration."""
 
     build: Builder
-    training: Static
+    training: Static = False
     generic: bool = False
     parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -102,10 +103,17 @@ class Elaborating:
                 raise ProblemError(DuplicatePath(info.place, info.name, known.place, label))
             return self.current(info.name)
         if not self.generic:
-            symbolic = {name for size in info.type.shape if isinstance(size, Dim) for name in size.variables()}
+            symbolic = {
+                name
+                for size in info.type.shape
+                if isinstance(size, Dim)
+                for name in size.variables()
+            }
             if symbolic:
                 names = tuple(sorted(symbolic))
-                raise ProblemError(InputSizedParameter(info.place, info.name, str(info.type), names))
+                raise ProblemError(
+                    InputSizedParameter(info.place, info.name, str(info.type), names)
+                )
         leaf = self.build.add(Parameter(info.name, info.type.dtype, info.type.shape, info.kind))
         self.parameters[info.name] = info
         self.leaves[info.name] = leaf
@@ -118,7 +126,7 @@ class Elaborating:
 
 @dataclass
 class Frame:
-    """One application of a block, or the body of a `train`: its names and its place in the model."""
+    """One application of a block, or the body of a `train`: its names and place in the model."""
 
     state: Elaborating
     module: LinkedModule

@@ -55,8 +55,8 @@ class LinkedModule:
     """A file whose imports have been followed."""
 
     source: Source
-    is_library: bool
     own: Mapping[str, Named]
+    is_library: bool = False
     imported: dict[str, tuple["LinkedModule", str]] = field(
         default_factory=dict[str, tuple["LinkedModule", str]]
     )
@@ -98,7 +98,11 @@ class LinkedModule:
 @cache
 def library() -> tuple[LinkedModule, ...]:
     """The standard library; a declaration in it is parsed when it is first used."""
-    return tuple(LinkedModule(source, True, Lazy(source)) for source in map(_standard, LIBRARY) if source)
+    return tuple(
+        LinkedModule(source, Lazy(source), is_library=True)
+        for source in map(_standard, LIBRARY)
+        if source
+    )
 
 
 def _standard(name: str) -> Source | None:
@@ -126,7 +130,7 @@ class Linker:
         """The module of a source, with its imports resolved as far as they exist."""
         tree = parse(source, self.sink)
         own: dict[str, Named] = {}
-        module = LinkedModule(source, False, own)
+        module = LinkedModule(source, own)
         seen: dict[str, Span] = {}
         for declaration in tree.declarations:
             match declaration:

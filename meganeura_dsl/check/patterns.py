@@ -87,7 +87,9 @@ class Binder:
         solved = self.frame.facts.solve_for(wanted, name, found)
         if solved is None:
             known = self._known_factor(wanted, name)
-            verdict = None if known is None else self.frame.facts.decide(Compare("==", found % known, 0))
+            verdict = (
+                None if known is None else self.frame.facts.decide(Compare("==", found % known, 0))
+            )
             raise Mismatch(axis, wanted, found, verdict)
         self.frame.names[name] = solved
 
@@ -167,7 +169,9 @@ class Mover:
         self.span = span
         self.node = pattern.node
         names: dict[str, Evaluated] = {
-            name: value for name, value in frame.names.items() if is_size(value) or isinstance(value, Axes)
+            name: value
+            for name, value in frame.names.items()
+            if is_size(value) or isinstance(value, Axes)
         }
         self.outer = frame
         self.frame = Frame(
@@ -181,7 +185,9 @@ class Mover:
         keys = [atom.key for atom in source]
         flat = [atom for group in target for atom in group]
         if sorted(keys) != sorted(atom.key for atom in flat):
-            raise self._refuse("the two sides of the rearrangement hold different axes", value, keys, flat)
+            raise self._refuse(
+                "the two sides of the rearrangement hold different axes", value, keys, flat
+            )
         value = self._split(value, source)
         order = tuple(keys.index(atom.key) for atom in flat)
         if order != tuple(range(len(order))):
@@ -210,7 +216,9 @@ class Mover:
         keys = [atom.key for atom in source]
         places = [keys.index(atom.key) if atom.key in keys else -1 for atom in flat]
         if -1 in places or places != sorted(places):
-            raise self._refuse("a reduction keeps some axes of the source, in order", value, keys, flat)
+            raise self._refuse(
+                "a reduction keeps some axes of the source, in order", value, keys, flat
+            )
         value = self._split(value, source)
         axes = tuple(axis for axis in range(len(keys)) if axis not in places)
         return self._merge(fold(value, axes), target)
@@ -255,9 +263,9 @@ class Mover:
                 return []
             case ast.Name(text=text):
                 return [Atom(text, self._size(entry))]
-            case ast.Call(callee="product", arguments=[ast.Argument(value=ast.Name(text=text))]) if isinstance(
-                self.frame.names.get(text), Axes
-            ):
+            case ast.Call(
+                callee="product", arguments=[ast.Argument(value=ast.Name(text=text))]
+            ) if isinstance(self.frame.names.get(text), Axes):
                 return self._rest(text)
             case _:
                 size = self._size(entry)
@@ -280,7 +288,9 @@ class Mover:
             return value
         return self.outer.add(self.span, ops.Reshape(shape), value)
 
-    def _refuse(self, fault: str, value: Tensor, keys: Sequence[str], flat: Sequence[Atom]) -> ProblemError:
+    def _refuse(
+        self, fault: str, value: Tensor, keys: Sequence[str], flat: Sequence[Atom]
+    ) -> ProblemError:
         left = [key for key in keys if key not in {atom.key for atom in flat}]
         right = [atom.key for atom in flat if atom.key not in keys]
         parts = [f"only on the left: {', '.join(left)}"] if left else []
@@ -291,31 +301,33 @@ class Mover:
         return ProblemError(RearrangeMismatch(self.outer.place(self.span), fault, found))
 
     def _fault(self, fault: str) -> ProblemError:
-        return ProblemError(RearrangeMismatch(self.outer.place(self.span), fault, self.node.span.text))
+        return ProblemError(
+            RearrangeMismatch(self.outer.place(self.span), fault, self.node.span.text)
+        )
 
     def _mismatch(self, value: Tensor, mismatch: Mismatch) -> ProblemError:
         place = self.outer.place(self.span)
         found = str(value.type)
         if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
-            fault = f"a tensor of {value.type.rank} axes does not match {self.node.source.span.text}"
+            fault = (
+                f"a tensor of {value.type.rank} axes does not match {self.node.source.span.text}"
+            )
             return ProblemError(RearrangeMismatch(place, fault, found))
-        fault = f"axis {mismatch.axis} is {show(mismatch.found)}, and the pattern says {show(mismatch.wanted)}"
-        unbound = isinstance(mismatch.wanted, Dim) and mismatch.wanted.variables() - set(self.frame.names)
+        axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
+        fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
+        unbound = isinstance(mismatch.wanted, Dim) and mismatch.wanted.variables() - set(
+            self.frame.names
+        )
         condition = Compare("==", mismatch.wanted, mismatch.found)
         if unbound:
-            factor = substitute_one(mismatch.wanted, next(iter(unbound)))
-            fault = f"axis {mismatch.axis} is {show(mismatch.found)}, which {show(factor)} need not divide"
+            factor = mismatch.wanted // dim(next(iter(unbound)))
+            fault = f"{axis}, which {show(factor)} need not divide"
             condition = Compare("==", mismatch.found % factor, 0)
         example = None
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
         cure = cure_of(self.frame.facts, condition)
         return ProblemError(RearrangeMismatch(place, fault, found, example, cure))
-
-
-def substitute_one(size: Size, name: str) -> Size:
-    """A product with one factor taken out: `heads * hd` without `hd` is `heads`."""
-    return size // dim(name)
 
 
 def _same(left: Size, right: Size) -> bool:

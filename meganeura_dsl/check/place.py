@@ -1,4 +1,4 @@
-"""Where in the user's program something happens, also when it happens inside the standard library."""
+"""Where in the user's text something happens, even when it happens inside a library layer."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,9 @@ class Place:
 
     def remarks(self) -> tuple[Remark, ...]:
         """What to add to a message so that the place is understood."""
-        remarks = [Remark(f"inside `{name}`", span.text.split("\n")[0], span) for name, span in self.inside]
+        remarks = [
+            Remark(f"inside `{name}`", span.text.split("\n")[0], span) for name, span in self.inside
+        ]
         if self.path_condition:
             remarks.append(Remark("on the path where", self.path_condition))
         return tuple(remarks)

@@ -8,7 +8,7 @@ from meganeura_dsl.diagnostics import Help, Problem, Remark, Report, Severity
 
 
 def quoted(names: tuple[str, ...], joiner: str = "or") -> str:
-    """`a`, `b` or `c`"""
+    """Names as one reads them out: `a`, `b` or `c`."""
     marked = [f"`{name}`" for name in names]
     return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} {joiner} {marked[-1]}"
 
@@ -59,14 +59,16 @@ class UnknownName(PlacedProblem):
 
     def report(self) -> Report:
         cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
-        return self.words(f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure)
+        return self.words(
+            f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
+        )
 
 
 @dataclass(frozen=True)
 class WrongArguments(PlacedProblem):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 
-        x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
+    x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
     """
 
     code: ClassVar[str] = "E0202"
@@ -83,7 +85,7 @@ class WrongArguments(PlacedProblem):
 class WrongKind(PlacedProblem):
     """A value of one kind stands where another is needed, such as a tensor where a size is.
 
-        x |> fc: linear(x)         # E0203: a tensor cannot be a size
+    x |> fc: linear(x)         # E0203: a tensor cannot be a size
     """
 
     code: ClassVar[str] = "E0203"
@@ -208,7 +210,9 @@ class RecursiveBlock(PlacedProblem):
     chain: tuple[str, ...]
 
     def report(self) -> Report:
-        return self.words(f"`{self.chain[-1]}` applies itself", " applies ".join(f"`{n}`" for n in self.chain))
+        return self.words(
+            f"`{self.chain[-1]}` applies itself", " applies ".join(f"`{n}`" for n in self.chain)
+        )
 
 
 @dataclass(frozen=True)
@@ -229,9 +233,14 @@ class MissingInitial(PlacedProblem):
 
     def report(self) -> Report:
         headline = (
-            f"`{self.found}` is not an initial value" if self.found else f"`{self.name}` has no initial value"
+            f"`{self.found}` is not an initial value"
+            if self.found
+            else f"`{self.name}` has no initial value"
         )
-        return self.words(headline, cure=Help("say what it starts as", f"param {self.name}: ... = kaiming_uniform()"))
+        return self.words(
+            headline,
+            cure=Help("say what it starts as", f"param {self.name}: ... = kaiming_uniform()"),
+        )
 
 
 @dataclass(frozen=True)
@@ -246,7 +255,9 @@ class ImportCycle(PlacedProblem):
     chain: tuple[str, ...]
 
     def report(self) -> Report:
-        return self.words("these imports form a circle", " imports ".join(f"`{n}`" for n in self.chain))
+        return self.words(
+            "these imports form a circle", " imports ".join(f"`{n}`" for n in self.chain)
+        )
 
 
 @dataclass(frozen=True)
@@ -260,7 +271,9 @@ class UnknownModule(PlacedProblem):
 
     def report(self) -> Report:
         cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
-        return self.words(f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure)
+        return self.words(
+            f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
+        )
 
 
 @dataclass(frozen=True)
@@ -294,7 +307,7 @@ class DuplicateDeclaration(PlacedProblem):
 
 @dataclass(frozen=True)
 class NoResult(PlacedProblem):
-    """A block ends without `return` on some path, or returns another number of results than it says."""
+    """A block ends without `return` on some path, or returns more or fewer results than it says."""
 
     code: ClassVar[str] = "E0214"
     topic: ClassVar[str] = "results"
@@ -351,7 +364,9 @@ class UnknownDType(PlacedProblem):
     dtype: str
 
     def report(self) -> Report:
-        return self.words(f"tensors cannot be `{self.dtype}` here", cure=Help("use f32, f16, i32, u32 or bool"))
+        return self.words(
+            f"tensors cannot be `{self.dtype}` here", cure=Help("use f32, f16, i32, u32 or bool")
+        )
 
 
 @dataclass(frozen=True)

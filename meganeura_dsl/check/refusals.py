@@ -35,10 +35,14 @@ def at(shape: Sequence[Size], sizes: Mapping[str, int]) -> tuple[Size, ...]:
 def cure_of(facts: Facts, condition: Condition) -> str:
     """The `where` clause that would make the condition hold, as advice, or nothing."""
     fact = facts.suggest(condition)
-    return "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
+    return (
+        "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
+    )
 
 
-def refusal(place: Place, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]) -> Problem:
+def refusal(
+    place: Place, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
+) -> Problem:
     """The problem of an op whose type rule refuses its operands."""
     found = "\n".join(str(operand.type) for operand in operands)
     if isinstance(error, TypeRuleError):

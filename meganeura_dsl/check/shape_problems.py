@@ -16,7 +16,7 @@ class Example:
     consequence: str
 
     def remark(self) -> Remark:
-        """`for example  stride=2  c_in=c=64  gives  x [n, 64]  y [n, 32]`"""
+        """The line `for example  stride=2  c_in=c=64  gives  x [n, 64]  y [n, 32]`."""
         by_value: dict[int, list[str]] = {}
         for name, value in self.sizes:
             by_value.setdefault(value, []).append(name)
@@ -82,8 +82,8 @@ class RankMismatch(PlacedProblem):
 class ResultMismatch(PlacedProblem):
     """A block returns another shape than its signature promises.
 
-        block Half()(x: [n, d]) -> [n, d // 2]:
-          return x                               # E0303
+    block Half()(x: [n, d]) -> [n, d // 2]:
+      return x                               # E0303
     """
 
     code: ClassVar[str] = "E0303"
@@ -132,7 +132,7 @@ class RearrangeMismatch(PlacedProblem):
 class TooSmall(PlacedProblem):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
-        x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
+    x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
     """
 
     code: ClassVar[str] = "E0305"
@@ -292,90 +292,6 @@ class TypeRuleBroken(PlacedProblem):
 
     def report(self) -> Report:
         return self.words(self.what, self.found)
-
-
-@dataclass(frozen=True)
-class ExpectationFailed(PlacedProblem):
-    """An `expect` line does not hold.
-
-        expect resnet18 has 62 params, 11_689_512 weights
-    """
-
-    code: ClassVar[str] = "E0401"
-    topic: ClassVar[str] = "expectation"
-    what: str
-    expected: str
-    found: str
-
-    def report(self) -> Report:
-        return self.words(f"{self.what} is not as expected", f"expected {self.expected}\nfound    {self.found}")
-
-
-@dataclass(frozen=True)
-class UnknownUnit(PlacedProblem):
-    """`expect ... has` counts something it does not know: params, weights or states."""
-
-    code: ClassVar[str] = "E0402"
-    topic: ClassVar[str] = "expectation"
-    unit: str
-
-    def report(self) -> Report:
-        return self.words(f"cannot count `{self.unit}`", cure=Help("count params, weights or states"))
-
-
-@dataclass(frozen=True)
-class LossNotScalar(PlacedProblem):
-    """What is minimized has axes. A gradient needs one number.
-
-    Reduce the loss over the batch, for instance with `mean(...)`; the losses of the standard
-    library already do.
-    """
-
-    code: ClassVar[str] = "E0501"
-    topic: ClassVar[str] = "training"
-    found: str
-
-    def report(self) -> Report:
-        return self.words("the loss is not a scalar", f"this is {self.found}", cure=Help("reduce it", "mean(...)"))
-
-
-@dataclass(frozen=True)
-class NoLoss(PlacedProblem):
-    """A `train` block minimizes nothing, or minimizes twice."""
-
-    code: ClassVar[str] = "E0502"
-    topic: ClassVar[str] = "training"
-    train: str
-    count: int
-
-    def report(self) -> Report:
-        fault = "minimizes nothing" if self.count == 0 else "minimizes more than once"
-        return self.words(f"`{self.train}` {fault}", cure=Help("write one line", "minimize cross_entropy(logits, label)"))
-
-
-@dataclass(frozen=True)
-class LabelsMismatch(PlacedProblem):
-    """Labels do not fit the predictions they are compared with.
-
-    An axis of size 1 is never stretched over classes: the loss would be finite and meaningless.
-    Class indices have one axis less than the logits and an integer type; one-hot or soft targets
-    have exactly their shape.
-    """
-
-    code: ClassVar[str] = "E0503"
-    topic: ClassVar[str] = "training"
-    labels: str
-    logits: str
-    axis: str
-    cure: str
-
-    def report(self) -> Report:
-        return self.words(
-            f"labels {self.labels} cannot meet logits {self.logits}",
-            f"{self.axis}. Meganeura never stretches an axis of size 1:\n"
-            "the loss would be finite and meaningless.",
-            cure=Help(self.cure),
-        )
 
 
 @dataclass(frozen=True)

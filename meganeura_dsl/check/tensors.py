@@ -12,7 +12,15 @@ from meganeura_dsl.check.shape_problems import (
     RankMismatch,
     ShapeMismatch,
 )
-from meganeura_dsl.check.values import Evaluated, Tensor, Unknown, describe, is_number, is_tensor, show_shape
+from meganeura_dsl.check.values import (
+    Evaluated,
+    Tensor,
+    Unknown,
+    describe,
+    is_number,
+    is_tensor,
+    show_shape,
+)
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Op
 from meganeura_dsl.shapes.dim import Dim, Size, product, show
@@ -36,7 +44,9 @@ ELEMENTWISE: dict[str, Op] = {
 LARGEST_POWER = 64
 
 
-def scalar(frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()) -> Tensor:
+def scalar(
+    frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()
+) -> Tensor:
     """A number as a tensor of some shape, the same everywhere."""
     number = float("nan") if isinstance(value, Unknown) else value
     if dtype.is_float and isinstance(number, int):
@@ -45,7 +55,9 @@ def scalar(frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType,
     return broadcast(frame, span, constant, shape, ())
 
 
-def broadcast(frame: Frame, span: Span, value: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
+def broadcast(
+    frame: Frame, span: Span, value: Tensor, shape: Shape, axes: tuple[int, ...]
+) -> Tensor:
     """The value repeated along every axis of `shape` that `axes` does not name."""
     if len(axes) == len(shape):
         return value
@@ -58,7 +70,12 @@ def cast(frame: Frame, span: Span, value: Tensor, dtype: DType) -> Tensor:
 
 
 def elementwise(
-    frame: Frame, span: Span, operator: str, left: Evaluated, right: Evaluated, names: tuple[str, str]
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
 ) -> Tensor:
     """`left operator right` where at least one side is a tensor."""
     if operator == "@":
@@ -80,7 +97,13 @@ def elementwise(
 
 
 def apply_pair(
-    frame: Frame, span: Span, op: Op, operator: str, left: Evaluated, right: Evaluated, names: tuple[str, str]
+    frame: Frame,
+    span: Span,
+    op: Op,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
 ) -> Tensor:
     """A binary op after both sides were brought to one shape."""
     a, b = lift(frame, span, left, right)
@@ -109,7 +132,8 @@ def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[T
 
 def _like(frame: Frame, span: Span, value: Evaluated, other: Tensor) -> Tensor:
     fits = is_number(value) and (
-        other.type.dtype.is_float or (isinstance(value, int | Dim) and other.type.dtype is not DType.BOOL)
+        other.type.dtype.is_float
+        or (isinstance(value, int | Dim) and other.type.dtype is not DType.BOOL)
     )
     if isinstance(value, bool) and other.type.dtype is DType.BOOL:
         return scalar(frame, span, value, DType.BOOL, other.type.shape)
@@ -129,7 +153,9 @@ def align(
     for axis, size in enumerate(smaller.type.shape):
         verdict = equal(frame, larger.type.shape[offset + axis], size)
         if not isinstance(verdict, Proved):
-            raise ProblemError(_mismatch(frame, span, operator, pair, names, (axis + offset, axis, verdict)))
+            raise ProblemError(
+                _mismatch(frame, span, operator, pair, names, (axis + offset, axis, verdict))
+            )
     shape = larger.type.shape
     axes = tuple(range(offset, larger.type.rank))
     if offset == 0:
@@ -164,11 +190,15 @@ def _mismatch(
     fact = frame.facts.suggest(Compare("==", *sizes))
     place = frame.place(span)
     if fact is not None and not frame.choices.words:
-        texts = tuple((f"axis {axis} of {name} is", show(size)) for axis, name, size in zip(
-            (left_axis, right_axis), names, sizes, strict=True))
+        texts = tuple(
+            (f"axis {axis} of {name} is", show(size))
+            for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
+        )
         what = f"the two sides of `{operator}` agree"
         return MissingFact(place, what, texts[0], texts[1], example, show_condition(fact))
-    changed = _changes(frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0])))
+    changed = _changes(
+        frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
+    )
     sides = [(name, show_shape(shape)) for name, shape in shapes]
     return ShapeMismatch(place, operator, sides[0], sides[1], example, changed)
 
@@ -178,7 +208,8 @@ def _changes(
 ) -> tuple[tuple[str, Place], ...]:
     """Where each side got its size on the axis in question, if it once had the other's."""
     found: list[tuple[str, Place]] = []
-    for name, value, axis, wanted in sides:
+    for name, side, axis, wanted in sides:
+        value = side
         while value.operands:
             before = value.operands[0]
             if before.type.rank <= axis or before.type.rank != value.type.rank:
@@ -196,7 +227,9 @@ def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tenso
     """`left @ right`: the last axis of the left meets the last but one of the right."""
     for side in (left, right):
         if not is_tensor(side) or side.type.rank < 1:
-            raise ProblemError(RankMismatch(frame.place(span), "`@`", "two tensors with axes", describe(side)))
+            raise ProblemError(
+                RankMismatch(frame.place(span), "`@`", "two tensors with axes", describe(side))
+            )
     assert is_tensor(left)
     assert is_tensor(right)
     return frame.add(span, ops.MatMul(), left, right)
@@ -206,14 +239,18 @@ def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor
     """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
     exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
     if not is_tensor(left) or not left.type.dtype.is_float:
-        raise ProblemError(RankMismatch(frame.place(span), "`**`", "a float tensor on its left", describe(left)))
+        raise ProblemError(
+            RankMismatch(frame.place(span), "`**`", "a float tensor on its left", describe(left))
+        )
     if isinstance(right, float) and abs(right) == 0.5:
         root = frame.add(span, ops.Sqrt(), left)
         return root if right > 0 else _reciprocal(frame, span, root)
     if isinstance(right, float) and right.is_integer():
         right = int(right)
     if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
-        raise ProblemError(RankMismatch(frame.place(span), "an exponent", exponents, describe(right)))
+        raise ProblemError(
+            RankMismatch(frame.place(span), "an exponent", exponents, describe(right))
+        )
     if right == 0:
         return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)
     result = _repeated_square(frame, span, left, abs(right))
@@ -248,8 +285,8 @@ def connect(frame: Frame, span: Span, operator: str, left: Evaluated, right: Eva
 
 def invert_tensor(frame: Frame, span: Span, value: Tensor) -> Tensor:
     """`not p` on a bool tensor."""
-    no = scalar(frame, span, False, DType.BOOL, value.type.shape)
-    yes = scalar(frame, span, True, DType.BOOL, value.type.shape)
+    no = scalar(frame, span, 0, DType.BOOL, value.type.shape)
+    yes = scalar(frame, span, 1, DType.BOOL, value.type.shape)
     return frame.add(span, ops.Where(), value, no, yes)
 
 

@@ -11,7 +11,9 @@ from meganeura_dsl.syntax import ast
 
 def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[UnusedValue]:
     """Each value of a declaration that nothing after it reads, in the order they were written."""
-    body: tuple[ast.Node, ...] = (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
+    body: tuple[ast.Node, ...] = (
+        (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
+    )
     reads = list(_reads(body))
     if isinstance(declaration, ast.Def):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), reads)
@@ -20,11 +22,16 @@ def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[Unus
     if isinstance(declaration, ast.Block):
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
-    loops = [node.span for statement in body for node in walk(statement) if isinstance(node, ast.For)]
+    loops = [
+        node.span for statement in body for node in walk(statement) if isinstance(node, ast.For)
+    ]
     for name in _bindings(body):
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
         after = min([name.span.end, *(loop.start for loop in loops if loop.end in again)])
-        if not any(read == name.text and span.start >= after and span is not name.span for read, span in reads):
+        if not any(
+            read == name.text and span.start >= after and span is not name.span
+            for read, span in reads
+        ):
             yield from _unread([(name.text, name.span)], [])
 
 
@@ -44,7 +51,9 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
         if isinstance(declaration, ast.Block)
         else []
     )
-    yield from _reads((*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults))
+    yield from _reads(
+        (*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults)
+    )
 
 
 def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
@@ -56,7 +65,12 @@ def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
 
 def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
     for root in nodes:
-        written = {id(target) for node in walk(root) if isinstance(node, ast.Bind) for target in node.targets}
+        written = {
+            id(target)
+            for node in walk(root)
+            if isinstance(node, ast.Bind)
+            for target in node.targets
+        }
         for node in walk(root):
             match node:
                 case ast.Name(text=text) if id(node) not in written:

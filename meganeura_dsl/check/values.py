@@ -6,8 +6,8 @@ from enum import Enum
 from typing import TypeGuard
 
 from meganeura_dsl.graph.core import Value
-from meganeura_dsl.shapes.solve import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.shapes.dim import Dim, Size, show
+from meganeura_dsl.shapes.solve import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.syntax import ast
 
 
@@ -40,7 +40,18 @@ class Pattern:
 
 
 SymbolicCondition = Compare | Flag | Not | And | Or
-Static = int | Dim | float | bool | str | list["Static"] | Axes | SymbolicCondition | Unknown | Invocation
+Static = (
+    int
+    | Dim
+    | float
+    | bool
+    | str
+    | list["Static"]
+    | Axes
+    | SymbolicCondition
+    | Unknown
+    | Invocation
+)
 Tensor = Value
 Evaluated = Static | Tensor | Pattern | tuple[Tensor, ...]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from meganeura_dsl.check.programs import Setting
+from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.problems import (

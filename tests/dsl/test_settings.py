@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from meganeura_dsl.check.programs import Setting
+from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
 from meganeura_dsl.settings.resolve import (

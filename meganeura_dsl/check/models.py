@@ -1,0 +1,138 @@
+"""Models as graphs, their free sizes symbolic or given."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl import ops
+from meganeura_dsl.check.apply import Arguments, bind_config, dtype_of, shape_of
+from meganeura_dsl.check.elaborate import Application, Elaborator, Results
+from meganeura_dsl.check.frame import Binding, Elaborating, Frame, ParameterInfo, UndecidableError
+from meganeura_dsl.check.names import LinkedModule
+from meganeura_dsl.check.patterns import size_names
+from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.problems import WrongKind
+from meganeura_dsl.check.shape_problems import (
+    RankMismatch,
+)
+from meganeura_dsl.check.symbols import REST_RANKS, rest_names
+from meganeura_dsl.check.values import (
+    Axes,
+    Static,
+    Tensor,
+)
+from meganeura_dsl.diagnostics import Problem, ProblemError
+from meganeura_dsl.graph.core import Builder, Graph
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Elaboration:
+    """A model or a `train` block as a graph, with what a checkpoint and a reader need to know."""
+
+    graph: Graph
+    parameters: tuple[ParameterInfo, ...]
+    inputs: Mapping[str, TensorType]
+    bindings: tuple[Binding, ...]
+    notes: tuple[Problem, ...]
+    facts: Facts
+
+
+def elaborate_model(
+    module: LinkedModule,
+    model: ast.Model,
+    *,
+    config: Mapping[str, Static],
+    sizes: Mapping[str, int] | None,
+    training: bool,
+    inputs: tuple[TensorType, ...] | None = None,
+) -> Elaboration:
+    """The graph of a model, its free sizes symbolic unless `sizes` gives them.
+
+    `inputs` replaces the types the block's signature says. Raises `ProblemError`.
+    """
+    elaborator = Elaborator()
+    state = Elaborating(Builder(), training)
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    overrides = Arguments((), dict(config))
+    application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
+    try:
+        results = _run_model(elaborator, application, root, sizes or {}, inputs)
+    except UndecidableError as error:
+        place = Place(model.name.span)
+        raise ProblemError(
+            WrongKind(place, "a configuration that is known", error.reason)
+        ) from error
+    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
+    return finish(state, dict(zip(names, results, strict=True)))
+
+
+def _run_model(
+    elaborator: Elaborator,
+    application: Application,
+    root: Frame,
+    sizes: Mapping[str, int],
+    inputs: tuple[TensorType, ...] | None,
+) -> Results:
+    block, state = application.block, root.state
+    inner = Frame(
+        state, application.module, block.name.text, {}, application.path,
+        parent=root, call_span=application.span, declaration=block,
+    )  # fmt: skip
+    config = application.arguments
+    bind_config(
+        inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
+    )
+    given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
+    tensors: list[Tensor] = []
+    if len(given) != len(block.inputs):
+        what = f"`{block.name.text}`"
+        found = f"{len(given)} tensors"
+        raise ProblemError(
+            RankMismatch(root.place(application.span), what, f"{len(block.inputs)} tensors", found)
+        )
+    for item, type_ in zip(block.inputs, given, strict=True):
+        leaf = ops.Input(item.name, type_.dtype, type_.shape)
+        tensors.append(root.add(item.span, leaf))
+    arguments = Arguments((*tensors, *config.positional), config.named)
+    run = Application(application.module, block, arguments, application.path, application.span)
+    return elaborator.run_block(run, root)
+
+
+def _signature_inputs(
+    inner: Frame, block: ast.Block, elaborator: Elaborator, sizes: Mapping[str, int]
+) -> tuple[TensorType, ...]:
+    """The types a signature asks for, its own `where` assumed: the model's domain."""
+    for name in rest_names(block):
+        inner.names[name] = Axes(dim(f"{name}{index}") for index in range(REST_RANKS[0]))
+    for item in block.inputs:
+        for entry in item.type.shape.entries:
+            if not isinstance(entry, ast.Rest):
+                for name in size_names(entry):
+                    inner.names.setdefault(name, sizes.get(name, dim(name)))
+    for clause in block.where:
+        inner.build.facts = inner.facts.assume(elaborator.condition(clause, inner))
+    return tuple(
+        TensorType(
+            dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
+        )
+        for item in block.inputs
+    )
+
+
+def finish(state: Elaborating, outputs: Mapping[str, Tensor]) -> Elaboration:
+    """What was elaborated, closed into a graph."""
+    inputs = {
+        value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
+    }
+    graph = state.build.graph(outputs, state.updates)
+    return Elaboration(
+        graph,
+        tuple(state.parameters.values()),
+        inputs,
+        tuple(state.bindings),
+        tuple(note.problem for note in state.notes),
+        state.build.facts,
+    )

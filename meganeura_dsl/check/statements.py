@@ -1,0 +1,134 @@
+"""The walk over statements: bindings, choices, loops and what a block returns."""
+
+from abc import ABC
+
+from meganeura_dsl.check.declare import declare_parameter, set_update
+from meganeura_dsl.check.expressions import Expressions
+from meganeura_dsl.check.frame import Binding, Frame, UndecidableError
+from meganeura_dsl.check.problems import (
+    WrongKind,
+)
+from meganeura_dsl.check.shape_problems import UnstableLoop
+from meganeura_dsl.check.tensors import equal
+from meganeura_dsl.check.values import Evaluated, Tensor, describe, is_static, is_tensor
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Value
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.solve import Compare, Proved
+from meganeura_dsl.syntax import ast
+
+Results = tuple[Tensor, ...]
+
+
+class Statements(Expressions, ABC):
+    """Runs statements in a frame; what a layer does is for the subclass."""
+
+    def execute(self, statements: tuple[ast.Statement, ...], frame: Frame) -> Results | None:
+        """Run statements in order; the results of a `return`, or None if there was none."""
+        for statement in statements:
+            results = self._statement(statement, frame)
+            if results is not None:
+                return results
+        return None
+
+    def _statement(self, statement: ast.Statement, frame: Frame) -> Results | None:
+        match statement:
+            case ast.Bind():
+                self._bind(statement, frame)
+            case ast.Return(values=values):
+                return self._return(values, frame)
+            case ast.If(condition=condition, then=then, otherwise=otherwise):
+                return self.execute(then if self.choose(condition, frame) else otherwise, frame)
+            case ast.For():
+                return self._for(statement, frame)
+            case ast.Declare():
+                declare_parameter(statement, frame, self)
+            case ast.Update():
+                set_update(statement, frame, self)
+            case ast.Minimize() | ast.Metric() | ast.Run():
+                self.train_statement(statement, frame)
+        return None
+
+    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
+        """What only a `train` block may say."""
+        word = type(statement).__name__.lower()
+        raise frame.refuse(statement.span, f"`{word}`", "stands only in a `train` block")
+
+    def _return(self, values: tuple[ast.Expression, ...], frame: Frame) -> Results:
+        results: list[Tensor] = []
+        for node in values:
+            value = self.evaluate(node, frame)
+            if (
+                isinstance(value, tuple)
+                and all(isinstance(part, Value) for part in value)
+                and len(values) == 1
+            ):
+                return tuple(part for part in value if isinstance(part, Value))
+            if not is_tensor(value):
+                raise ProblemError(
+                    WrongKind(frame.place(node.span), "a tensor to return", describe(value))
+                )
+            results.append(value)
+        return tuple(results)
+
+    def _bind(self, statement: ast.Bind, frame: Frame) -> None:
+        value = self.evaluate(statement.value, frame)
+        if len(statement.targets) == 1:
+            self._assign(statement.targets[0], value, frame)
+            return
+        parts = value if isinstance(value, tuple | list) else (value,)
+        if len(parts) != len(statement.targets):
+            wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
+            raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
+        for target, part in zip(statement.targets, parts, strict=True):
+            self._assign(target, part, frame)
+
+    def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
+        if not is_tensor(value) and not is_static(value):
+            raise ProblemError(
+                WrongKind(frame.place(target.span), "one value for one name", describe(value))
+            )
+        frame.names[target.text] = value
+        if is_tensor(value) and not frame.module.is_library:
+            frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
+
+    def _for(self, statement: ast.For, frame: Frame) -> Results | None:
+        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
+        if isinstance(start, int) and isinstance(stop, int):
+            for index in range(start, stop):
+                frame.names[statement.variable.text] = index
+                results = self.execute(statement.body, frame)
+                if results is not None:
+                    return results
+            return None
+        return self._induction(statement, frame)
+
+    def _induction(self, statement: ast.For, frame: Frame) -> Results | None:
+        """A symbolic number of rounds: one round, at any index, must keep every shape."""
+        before = {name: value for name, value in frame.names.items() if is_tensor(value)}
+        name = statement.variable.text
+        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
+        index = dim(name)
+        facts = frame.facts
+        frame.build.facts = (
+            facts.with_lower_bound(name, 0)
+            .assume(Compare(">=", index, start))
+            .assume(Compare("<", index, stop))
+        )
+        frame.names[name] = index
+        frame.state.indices.add(name)
+        results = self.execute(statement.body, frame)
+        frame.state.indices.discard(name)
+        for key, value in before.items():
+            after = frame.names[key]
+            assert is_tensor(after)
+            same = after.type.rank == value.type.rank and all(
+                isinstance(equal(frame, a, b), Proved)
+                for a, b in zip(value.type.shape, after.type.shape, strict=True)
+            )
+            if not same:
+                if frame.state.generic:
+                    raise UndecidableError(f"a loop changes the shape of `{key}` round by round")
+                place = frame.place(statement.span)
+                raise ProblemError(UnstableLoop(place, key, str(value.type), str(after.type)))
+        return results

@@ -1,0 +1,31 @@
+"""Tensors of every size: what a signature asks for, with symbols for all it leaves open."""
+
+from meganeura_dsl import ops
+from meganeura_dsl.check.apply import dtype_of, shape_of
+from meganeura_dsl.check.elaborate import Elaborator
+from meganeura_dsl.check.frame import Frame
+from meganeura_dsl.check.patterns import size_names
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.syntax import ast
+
+REST_RANKS = (1, 2)
+"""How many axes a rest stands for in a proof. Ops see a rest only as axes to keep or to fold."""
+
+
+def rest_names(block: ast.Block) -> list[str]:
+    """The names of the rests in the inputs of a block, each once."""
+    entries = [entry for item in block.inputs for entry in item.type.shape.entries]
+    return list(dict.fromkeys(entry.name for entry in entries if isinstance(entry, ast.Rest)))
+
+
+def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, elaborator: Elaborator) -> None:
+    """Make a tensor of every size for each input; names that are not config are new sizes."""
+    for item in inputs:
+        for entry in item.type.shape.entries:
+            if not isinstance(entry, ast.Rest):
+                for name in size_names(entry):
+                    frame.names.setdefault(name, dim(name))
+    for item in inputs:
+        shape = shape_of(item.type.shape, frame, elaborator.evaluate)
+        leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
+        frame.names[item.name] = frame.add(item.span, leaf)
