@@ -25,16 +25,15 @@ from meganeura_dsl.ops import (
     MatMul,
     MaxPool,
     Mul,
-    Op,
     Parameter,
     StopGradient,
     Sum,
     Tanh,
+    Unary,
     Where,
 )
 from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.shapes.solve import Facts
-from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.shapes.tensor import DType
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 
 
@@ -178,11 +177,8 @@ def test_there_is_no_gradient_by_an_integer() -> None:
         differentiate(build, floats(build, "x"), (ids,))
 
 
-class Opaque(Op):
+class Opaque(Unary):
     """An op that says nothing of its gradient."""
-
-    def infer(self, facts: Facts, x: TensorType) -> TensorType:
-        return x
 
 
 def test_an_op_without_a_gradient_is_named() -> None:
