@@ -9,11 +9,17 @@ from math import isfinite
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.source import Span
-from meganeura_dsl.syntax import ast, problems
+from meganeura_dsl.syntax import ast, line_problems, problems, text_problems
 from meganeura_dsl.syntax.tokens import Token
 
 LONGEST_INTEGER = 30
 """Digits of the longest integer: enough for any count, short enough for any arithmetic."""
+
+_FOREIGN_VALUES = {
+    "True": "write `true`",
+    "False": "write `false`",
+    "None": "leave out what is not there",
+}
 
 
 def _place(span: Span, token: Token) -> Span:
@@ -168,6 +174,8 @@ def _setting(span: Span, name: ast.Name, value: ast.Expression) -> ast.Setting:
 
 
 def _name(span: Span, word: Token) -> ast.Name:
+    if word.text in _FOREIGN_VALUES:
+        raise ProblemError(problems.ForeignSpelling(span, _FOREIGN_VALUES[word.text]))
     return ast.Name(span, word.text)
 
 
@@ -177,14 +185,14 @@ def _integer(span: Span, number: Token) -> ast.Integer:
 
 def _integer_of(span: Span, number: Token) -> int:
     if len(number.text) > LONGEST_INTEGER:
-        raise ProblemError(problems.NumberTooLarge(_place(span, number)))
+        raise ProblemError(text_problems.MalformedNumber(_place(span, number), "too many digits"))
     return int(number.text)
 
 
 def _real(span: Span, number: Token) -> ast.Real:
     value = float(number.text)
     if not isfinite(value):
-        raise ProblemError(problems.NumberTooLarge(span))
+        raise ProblemError(text_problems.MalformedNumber(span, "too large for 64 bits"))
     return ast.Real(span, value)
 
 
@@ -193,11 +201,11 @@ def _text(span: Span, text: Token) -> ast.Text:
 
 
 def _true(span: Span) -> ast.Boolean:
-    return ast.Boolean(span, True)
+    return ast.Boolean(span, value=True)
 
 
 def _false(span: Span) -> ast.Boolean:
-    return ast.Boolean(span, False)
+    return ast.Boolean(span, value=False)
 
 
 def _list_of(span: Span, pattern: ast.Pattern) -> ast.ListOf:
@@ -213,9 +221,7 @@ def _unary(span: Span, operator: Token, operand: ast.Expression) -> ast.Unary:
     return ast.Unary(span, operator.text, operand)
 
 
-def _binary(
-    span: Span, left: ast.Expression, operator: Token, right: ast.Expression
-) -> ast.Binary:
+def _binary(span: Span, left: ast.Expression, operator: Token, right: ast.Expression) -> ast.Binary:
     return ast.Binary(span, operator.text, left, right, _place(span, operator))
 
 
@@ -291,9 +297,7 @@ def _argument(
     return ast.Argument(span, None if name is None else name.text, value)
 
 
-def _rearrangement(
-    span: Span, source: ast.Pattern, target: ast.Pattern
-) -> ast.Rearrangement:
+def _rearrangement(span: Span, source: ast.Pattern, target: ast.Pattern) -> ast.Rearrangement:
     return ast.Rearrangement(span, source, target)
 
 
@@ -330,7 +334,7 @@ def _refuse_outsiders(
 ) -> None:
     for statement in body:
         if isinstance(statement, outsiders):
-            raise ProblemError(problems.MisplacedStatement(statement.span, home))
+            raise ProblemError(line_problems.MisplacedStatement(statement.span, home))
         if isinstance(statement, ast.If):
             _refuse_outsiders((*statement.then, *statement.otherwise), outsiders, home)
         elif isinstance(statement, ast.For):

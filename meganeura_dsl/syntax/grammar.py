@@ -12,35 +12,37 @@ run with `strict=True`: a conflict in the grammar is an error here, and never se
 """
 
 from pathlib import Path
+from typing import TypedDict, cast
 
 from lark import Lark
 from lark.grammar import Rule, Terminal
 from lark.lexer import PatternStr, TerminalDef
-from lark.parsers.lalr_analysis import ParseTableBase, Shift
 
 from meganeura_dsl import resources
 
 TABLES = Path(__file__).with_name("_tables.py")
 
-_HEADER = '''"""The LALR tables of grammar/mgn.lark, written by `python -m meganeura_dsl.syntax.grammar`."""
+_HEADER = '''"""The LALR tables of grammar/mgn.lark, written by `meganeura_dsl.syntax.grammar`."""
 
-# ruff: noqa
+# ruff: noqa: E501
 # fmt: off
 '''
+
+
+class _Automaton(TypedDict):
+    """An LALR automaton as Lark serialises it; actions are (0, state) or (1, rule)."""
+
+    tokens: dict[int, str]
+    states: dict[int, dict[int, tuple[int, object]]]
+    start_states: dict[str, int]
+    end_states: dict[str, int]
 
 
 def compile_grammar(text: str) -> str:
     """The Python source of the tables of a grammar."""
     lark = Lark(text, parser="lalr", lexer="contextual", strict=True)
-    table = lark.parse_interactive("").parser_state.parse_conf.parse_table
     symbols = [terminal for terminal in lark.terminals if terminal.name not in lark.ignore_tokens]
-    sections = [
-        _HEADER,
-        _words(symbols),
-        _patterns(symbols),
-        _rules(lark.rules),
-        _states(lark.rules, table),
-    ]
+    sections = [_HEADER, _words(symbols), _patterns(symbols), _rules(lark.rules), _states(lark)]
     return "\n".join(sections)
 
 
@@ -59,7 +61,9 @@ def _words(terminals: list[TerminalDef]) -> str:
 def _patterns(terminals: list[TerminalDef]) -> str:
     """The other terminals as (name, regular expression), in the order in which to try them."""
     others = [terminal for terminal in terminals if not _is_word(terminal)]
-    others.sort(key=lambda terminal: (-terminal.priority, -terminal.pattern.max_width, terminal.name))
+    others.sort(
+        key=lambda terminal: (-terminal.priority, -terminal.pattern.max_width, terminal.name)
+    )
     lines = [f"    ({terminal.name!r}, {terminal.pattern.to_regexp()!r}),\n" for terminal in others]
     return f"PATTERNS: tuple[tuple[str, str], ...] = (\n{''.join(lines)})\n"
 
@@ -99,35 +103,43 @@ def _picks(rule: Rule) -> tuple[int, ...]:
     return tuple(picks)
 
 
-def _states(rules: list[Rule], table: ParseTableBase[int]) -> str:
+def _states(lark: Lark) -> str:
     """Each state as {symbol: action}: a state to shift to, or ~r to reduce by rule r."""
-    numbers = {rule: number for number, rule in enumerate(rules)}
-    order = _walk(table)
-    renumbered = {state: number for number, state in enumerate(order)}
-    lines: list[str] = []
-    for state in order:
-        row = {
-            str(symbol): renumbered[argument] if action is Shift else ~numbers[argument]
-            for symbol, (action, argument) in sorted(table.states[state].items())
+    data = lark.serialize()  # pyright: ignore[reportUnknownMemberType]  (lark leaves it untyped)
+    automaton = cast("_Automaton", data["parser"]["parser"])
+    rules = cast("list[object]", data["rules"])
+    table = {
+        state: {
+            automaton["tokens"][symbol]: target if isinstance(target, int) else ~rules.index(target)
+            for symbol, (_, target) in row.items()
         }
-        lines.append(f"    {row!r},\n")
-    accepted = renumbered[table.end_states["start"]]
+        for state, row in automaton["states"].items()
+    }
+    numbers = _renumbered(table, automaton["start_states"]["start"])
+    lines = [f"    {_row(table[state], numbers)!r},\n" for state in numbers]
+    accepted = numbers[automaton["end_states"]["start"]]
     return (
         f"START = 0\n\nACCEPTED = {accepted}\n\n"
         f"STATES: tuple[dict[str, int], ...] = (\n{''.join(lines)})\n"
     )
 
 
-def _walk(table: ParseTableBase[int]) -> list[int]:
-    """The states in an order that depends on the grammar alone: breadth first, by symbol."""
-    order = [table.start_states["start"]]
-    seen = set(order)
+def _renumbered(table: dict[int, dict[str, int]], start: int) -> dict[int, int]:
+    """New numbers of the states that depend on the grammar alone: breadth first, by symbol."""
+    numbers = {start: 0}
+    order = [start]
     for state in order:
-        for _, (action, argument) in sorted(table.states[state].items()):
-            if action is Shift and argument not in seen:
-                seen.add(argument)
-                order.append(argument)
-    return order
+        for _, target in sorted(table[state].items()):
+            if target >= 0 and target not in numbers:
+                numbers[target] = len(numbers)
+                order.append(target)
+    return numbers
+
+
+def _row(row: dict[str, int], numbers: dict[int, int]) -> dict[str, int]:
+    return {
+        symbol: target if target < 0 else numbers[target] for symbol, target in sorted(row.items())
+    }
 
 
 if __name__ == "__main__":

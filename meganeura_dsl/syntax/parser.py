@@ -10,16 +10,19 @@ from typing import cast
 
 from meganeura_dsl.diagnostics import Problem, ProblemError, Sink
 from meganeura_dsl.source import Source, Span
-from meganeura_dsl.syntax import ast, machine, problems
+from meganeura_dsl.syntax import ast, machine, text_problems
+from meganeura_dsl.syntax.diagnose import diagnose
+from meganeura_dsl.syntax.failure import Failure
 from meganeura_dsl.syntax.tokens import scan
 
 LARGEST = 1 << 20
 """Characters of the longest text that is parsed."""
 
 _HEAD = re.compile(
-    r"^(?P<kind>from|def|block|model|train|expect)\b[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?", re.M
+    r"^(?P<kind>from|def|block|model|train|expect)\b[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?",
+    re.MULTILINE,
 )
-_SOMETHING = re.compile(r"^[ \t]*[^\s#]", re.M)
+_SOMETHING = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,24 +40,23 @@ def outline(source: Source) -> tuple[Outline, ...]:
     Text before the first keyword is an outline of no kind, if there is more to it than comments.
     """
     heads = list(_HEAD.finditer(source.text))
-    starts = [head.start() for head in heads]
+    starts = [*(head.start() for head in heads), len(source.text)]
     found: list[Outline] = []
-    first = starts[0] if starts else len(source.text)
-    if _SOMETHING.search(source.text, 0, first):
-        found.append(Outline("", "", Span(source, 0, first)))
-    for head, end in zip(heads, [*starts[1:], len(source.text)], strict=True):
+    if _SOMETHING.search(source.text, 0, starts[0]):
+        found.append(Outline("", "", Span(source, 0, starts[0])))
+    for head, end in zip(heads, starts[1:], strict=True):
         found.append(Outline(head["kind"], head["name"] or "", Span(source, head.start(), end)))
     return tuple(found)
 
 
 def parse(source: Source, sink: Sink) -> ast.Module:
-    """The declarations of a text that are well formed; what is wrong with the others goes to `sink`."""
+    """The well-formed declarations of a text; what is wrong with the others goes to `sink`."""
     if len(source.text) > LARGEST:
-        sink.add(problems.FileTooLarge(Span(source, 0, 0)))
+        sink.add(text_problems.FileTooLarge(Span(source, 0, 0), LARGEST))
         return ast.Module(source, ())
     found = outline(source)
     if not found:
-        sink.add(problems.EmptyFile(Span(source, 0, 0)))
+        sink.add(text_problems.EmptyFile(Span(source, 0, 0)))
     declarations: list[ast.Declaration] = []
     for each in found:
         declaration, problem = parse_declaration(each)
@@ -67,16 +69,13 @@ def parse(source: Source, sink: Sink) -> ast.Module:
 
 def parse_declaration(found: Outline) -> tuple[ast.Declaration | None, Problem | None]:
     """One declaration, and what is wrong with it or with the text that follows it."""
-    span = found.span
+    source, start, end = found.span.source, found.span.start, found.span.end
     try:
-        tokens = scan(span.source, span.start, span.end)
-        value, understood = machine.run(span.source, tokens)
+        tokens = scan(source, start, end)
+        outcome = machine.run(source, tokens)
     except ProblemError as error:
         return None, error.problem
     problem = None
-    if understood < len(tokens):
-        token = tokens[understood]
-        problem = problems.UnexpectedToken(Span(span.source, token.start, token.end))
-    return cast("ast.Declaration | None", value), problem
-
-
+    if outcome.understood < len(tokens):
+        problem = diagnose(Failure(source, tokens, outcome.understood, outcome.accepts))
+    return cast("ast.Declaration | None", outcome.value), problem
