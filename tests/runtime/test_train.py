@@ -1,0 +1,315 @@
+"""The training loop on a reference session: order, log points, evaluations, files, interruption."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from meganeura_dsl.check.frame import ParameterInfo
+from meganeura_dsl.check.place import Place
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.evaluate import Interpreter
+from meganeura_dsl.graph.core import Builder, Graph
+from meganeura_dsl.initialize import Ones
+from meganeura_dsl.ops import Broadcast, Constant, Input, Mul, Parameter, Sub, Sum
+from meganeura_dsl.settings.resolve import Constant as ConstantRate
+from meganeura_dsl.settings.resolve import Linear, RunSettings, Sgd
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.source import Source, Span
+from meganeura_dsl.training import training_step
+from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.data.dataset import Demand, match_data
+from meganeura_runtime.tensors.stored import Array, StoredTensor
+from meganeura_runtime.train.events import Evaluated, Event, Finished, Logged, Started, Stepped
+from meganeura_runtime.train.folder import RunFolder, named_folder, new_folder
+from meganeura_runtime.train.job import Job, training_settings
+from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.problems import LossNotFinite
+from meganeura_runtime.train.schedule import factor, is_steady
+
+EXAMPLES = 10
+X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
+PLACE = Place(Span(Source("fit.mgn", "param w: [1] = ones"), 0, 5))
+
+
+class ReferenceSession:
+    """A graph run by the reference interpreter."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.interpreter = Interpreter(graph)
+        self.values: dict[str, Array] = {}
+        self.last: Mapping[str, Array] = {}
+        self.runs = 0
+        self.reads = 0
+        self.fed: list[Mapping[str, Array]] = []
+
+    def load(self, values: Mapping[str, Array]) -> None:
+        self.values.update(values)
+
+    def run(self, feeds: Mapping[str, Array]) -> None:
+        results = self.interpreter.run({**self.values, **feeds})
+        self.values.update(results.updates)
+        self.last = results.outputs
+        self.fed.append(feeds)
+        self.runs += 1
+
+    def outputs(self) -> Mapping[str, Array]:
+        self.reads += 1
+        return self.last
+
+    def kept(self) -> Mapping[str, Array]:
+        return dict(self.values)
+
+
+class Sessions:
+    """Opens reference sessions and remembers them."""
+
+    def __init__(self) -> None:
+        self.opened: list[ReferenceSession] = []
+
+    def __call__(self, graph: Graph) -> ReferenceSession:
+        self.opened.append(ReferenceSession(graph))
+        return self.opened[-1]
+
+
+def forward(examples: int) -> Graph:
+    """Loss = mean((x (w - 2))**2), error = mean(x)."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (examples, 1)))
+    w = build.add(Parameter("w", DType.F32, (1,), "param"))
+    two = build.add(Broadcast((1,), ()), build.add(Constant(2.0, DType.F32)))
+    off = build.add(Broadcast((examples, 1), (1,)), build.add(Sub(), w, two))
+    scaled = build.add(Mul(), x, off)
+    square = build.add(Mul(), scaled, scaled)
+    part = build.add(Constant(1 / examples, DType.F32))
+    loss = build.add(Mul(), part, build.add(Sum((0, 1)), square))
+    mean = build.add(Mul(), part, build.add(Sum((0, 1)), x))
+    return build.graph({"loss": loss, "size": mean})
+
+
+def job(*, held_out: bool = True, **changes: object) -> Job:
+    settings = RunSettings.model_validate(
+        {
+            "data": "x",
+            "sizes": {"batch": 4},
+            "epochs": 3,
+            "optimizer": {"kind": "sgd", "lr": 0.5},
+            "schedule": {"kind": "constant"},
+            "log_every": 2,
+            **changes,
+        }
+    )
+    demand = Demand({"x": TensorType(DType.F32, (dim("batch"), 1))}, settings.sizes)
+    splits = ("train.x", "test.x") if held_out else ("x",)
+    path = Path("x.safetensors")
+    tensors = {name: StoredTensor(path, name, "f32", X) for name in splits}
+    parameter = ParameterInfo("w", TensorType(DType.F32, (1,)), "param", "f32", Ones(), PLACE)
+    step = training_step(forward(4), training_settings(settings))
+    return Job(
+        "fit", settings, match_data(tensors, demand, path), demand, (parameter,), step, forward
+    )
+
+
+def run(
+    folder: Path, wanted: Job, stop_after: int | None = None
+) -> tuple[list[Event], RunFolder, Sessions]:
+    events: list[Event] = []
+    sessions, kept = Sessions(), new_folder(folder, wanted.name)
+
+    def stop() -> bool:
+        return stop_after is not None and sessions.opened[0].runs >= stop_after
+
+    train(wanted, kept, sessions, events.append, stop)
+    return events, kept, sessions
+
+
+def metrics(folder: RunFolder) -> list[dict[str, float | str | None]]:
+    return [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+
+
+def test_a_run_does_all_steps_and_tells_them(tmp_path: Path) -> None:
+    events, _, sessions = run(tmp_path, job())
+    assert isinstance(events[0], Started)
+    assert (events[0].steps_per_epoch, events[0].examples, events[0].held_out) == (2, 10, 10)
+    assert (events[0].parameters, events[0].weights) == (1, 1)
+    assert [each.step for each in events if isinstance(each, Stepped)] == [1, 2, 3, 4, 5, 6]
+    assert [each.epoch for each in events if isinstance(each, Stepped)] == [0, 0, 1, 1, 2, 2]
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].steps, events[-1].interrupted) == (6, False)
+    assert sessions.opened[0].runs == 6
+
+
+def test_the_loss_is_read_at_log_points_only(tmp_path: Path) -> None:
+    events, _, sessions = run(tmp_path, job(log_every=4))
+    assert [each.step for each in events if isinstance(each, Logged)] == [1, 4, 6]
+    assert sessions.opened[0].reads == 3
+
+
+def test_what_is_learned_is_what_the_numbers_say(tmp_path: Path) -> None:
+    wanted = job(shuffle=False)
+    _, folder, _ = run(tmp_path, wanted)
+    w = 1.0
+    for _ in range(3):
+        for batch in (X[:4], X[4:8]):
+            w -= 0.5 * 2 * float(np.mean(batch**2)) * (w - 2)
+    assert load_file(folder.weights)["w"] == pytest.approx([w], rel=1e-6)
+
+
+def test_every_epoch_has_another_order_which_the_seed_decides(tmp_path: Path) -> None:
+    def order(seed: int) -> list[float]:
+        _, _, sessions = run(tmp_path, job(seed=seed))
+        return [float(x) for feeds in sessions.opened[0].fed for x in feeds["x"].ravel()]
+
+    first = order(1)
+    assert first == order(1)
+    assert first != order(2)
+    assert first[:8] != first[8:16]
+    assert len(set(first[:8])) == 8
+
+
+def test_evaluation_covers_every_example_once_weighted_by_rows(tmp_path: Path) -> None:
+    events, folder, sessions = run(tmp_path, job(eval_every=2))
+    evaluations = [each for each in events if isinstance(each, Evaluated)]
+    assert [each.epoch for each in evaluations] == [1, 2]
+    w = float(load_file(folder.weights)["w"][0])
+    assert evaluations[-1].loss == pytest.approx(float(np.mean((X * (w - 2)) ** 2)), rel=1e-5)
+    assert evaluations[-1].metrics["size"] == pytest.approx(float(X.mean()))
+    # the step, batches of four, and the remainder of two; each planned once
+    assert [each.runs for each in sessions.opened] == [6, 4, 2]
+
+
+def test_the_best_weights_are_kept(tmp_path: Path) -> None:
+    events, folder, _ = run(tmp_path, job(optimizer={"kind": "sgd", "lr": 20.0}, epochs=2))
+    evaluations = [each for each in events if isinstance(each, Evaluated)]
+    assert [each.best for each in evaluations] == [True, False]
+    assert evaluations[1].loss > evaluations[0].loss
+    assert load_file(folder.best)["w"] != load_file(folder.weights)["w"]
+
+
+def test_without_held_out_examples_nothing_is_evaluated(tmp_path: Path) -> None:
+    events, folder, _ = run(tmp_path, job(held_out=False))
+    assert not any(isinstance(each, Evaluated) for each in events)
+    assert not folder.best.exists()
+    assert folder.weights.exists()
+
+
+def test_the_folder_holds_settings_and_metrics(tmp_path: Path) -> None:
+    wanted = job()
+    _, folder, _ = run(tmp_path, wanted)
+    assert RunSettings.model_validate_json(folder.settings.read_text()) == wanted.settings
+    records = metrics(folder)
+    assert [(each["kind"], each["step"]) for each in records] == [
+        ("step", 1), ("step", 2), ("held_out", 2), ("step", 4), ("held_out", 4), ("step", 6),
+        ("held_out", 6),
+    ]  # fmt: skip
+    assert all(isinstance(each["loss"], float) for each in records)
+    assert {"learning_rate", "steps_per_second", "size"} <= set(records[0])
+
+
+def test_a_checkpoint_holds_the_place_in_the_run(tmp_path: Path) -> None:
+    wanted = job(optimizer={"kind": "adam"})
+    _, folder, _ = run(tmp_path, wanted)
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    assert sorted(tensors) == [
+        "optimizer.step",
+        "optimizer.w.exp_avg",
+        "optimizer.w.exp_avg_sq",
+        "w",
+    ]
+    assert int(tensors["optimizer.step"].bits) == 6
+    assert (progress.step, progress.epoch, progress.position) == (6, 3, 0)
+    assert progress.program == wanted.program_hash
+    assert progress.lowest_loss is not None
+
+
+def test_an_interrupted_run_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    events, folder, sessions = run(tmp_path, job(), stop_after=3)
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].steps, events[-1].interrupted) == (3, True)
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    assert (progress.step, progress.epoch, progress.position) == (3, 1, 1)
+    np.testing.assert_array_equal(tensors["w"].bits, sessions.opened[0].values["w"])
+    assert folder.weights.exists()
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
+    with np.errstate(all="ignore"), pytest.raises(ProblemError) as caught:
+        run(tmp_path, job(optimizer={"kind": "sgd", "lr": 1e30}, epochs=10))
+    assert isinstance(caught.value.problem, LossNotFinite)
+    caught.value.problem.report()
+    last = metrics(RunFolder(tmp_path / "fit-1"))[-1]
+    assert last["loss"] is None
+
+
+def test_the_schedule_decides_each_step_s_rate(tmp_path: Path) -> None:
+    wanted = job(schedule={"kind": "linear", "warmup": 2, "final": 0.5}, log_every=1)
+    events, _, sessions = run(tmp_path, wanted)
+    rates = [each.learning_rate for each in events if isinstance(each, Logged)]
+    assert rates == pytest.approx([0.25, 0.5, 0.5, 0.4375, 0.375, 0.3125])
+    fed = [float(feeds["learning_rate"]) for feeds in sessions.opened[0].fed]
+    assert fed == pytest.approx(rates)
+
+
+# --- schedules -----------------------------------------------------------------------------------
+
+
+def test_a_cosine_ends_where_it_was_told_to() -> None:
+    cosine = job(schedule={"kind": "cosine", "warmup": 10, "final": 0.1}).settings.schedule
+    assert factor(cosine, 0, 110) == pytest.approx(0.1)
+    assert factor(cosine, 9, 110) == 1.0
+    assert factor(cosine, 10, 110) == 1.0
+    assert factor(cosine, 60, 110) == pytest.approx(0.55)
+    assert factor(cosine, 110, 110) == pytest.approx(0.1)
+
+
+def test_a_warmup_longer_than_the_run_never_divides_by_zero() -> None:
+    assert factor(Linear(warmup=5), 5, 5) == 1.0
+
+
+def test_only_the_plain_constant_is_steady() -> None:
+    assert is_steady(ConstantRate())
+    assert not is_steady(ConstantRate(warmup=1))
+    assert not training_settings(job().settings).feed_learning_rate
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+
+def test_run_folders_are_numbered(tmp_path: Path) -> None:
+    paths = [new_folder(tmp_path / "runs", "fit").path.name for _ in range(3)]
+    assert paths == ["fit-1", "fit-2", "fit-3"]
+
+
+def test_a_named_folder_must_be_empty(tmp_path: Path) -> None:
+    folder = named_folder(tmp_path / "new" / "run")
+    folder.write_settings(job().settings)
+    with pytest.raises(ProblemError, match="E0534"):
+        named_folder(folder.path)
+
+
+def test_a_folder_in_the_way_of_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProblemError, match="E0534"):
+        new_folder(tmp_path / "file", "fit")
+    with pytest.raises(ProblemError, match="E0534"):
+        named_folder(tmp_path / "file")
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_metrics(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.add_metrics({"kind": "step", "loss": math.nan})
+    assert metrics(folder) == [{"kind": "step", "loss": None}]
+
+
+def test_settings_say_how_the_step_is_built() -> None:
+    clipped = job(clip_norm=1.0).settings
+    assert training_settings(clipped).clip_norm == 1.0
+    adamw = replace(job(), settings=job(optimizer={"kind": "adamw"}).settings).settings
+    assert training_settings(adamw).optimizer.weight_decay == 0.01
+    assert Sgd(lr=0.5) == job().settings.optimizer
