@@ -16,11 +16,12 @@ WIDTH = 100
 """Columns a line of code, with its place and its carets, may take."""
 
 TOPIC_COLUMN = 77
-WIDEST_MARGIN = 32
+WIDEST_PLACE, WIDEST_TITLE = 32, 18
 HELP_INDENT = " " * 8
 TAB = " " * 4
 LONGEST_TEXT = 400
 CUT = "..."
+PATH_TITLE = "in layer"
 
 BOLD, CYAN = "1", "36"
 SEVERITY_COLOUR = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1;36"}
@@ -49,7 +50,7 @@ def render(report: Report, *, colour: bool = False) -> str:
     if report.label is not None:
         lines.extend(_code(report.label, margin, SEVERITY_COLOUR[report.severity], paint))
     if report.path:
-        lines.extend(_remark(Remark("in layer", report.path), margin, paint))
+        lines.extend(_remark(Remark(PATH_TITLE, report.path), margin, paint))
     for remark in report.remarks:
         lines.extend(_remark(remark, margin, paint))
     if report.help is not None:
@@ -80,13 +81,12 @@ def _headline(report: Report, paint: Paint) -> str:
 
 def _margin(report: Report) -> int:
     """Columns of the left side, where places and titles stand; the overlong do not count."""
-    titles = [remark.title for remark in report.remarks]
-    if report.label is not None:
-        titles.append(_place(report.label.span))
+    titles = [width(printable(remark.title)) for remark in report.remarks]
     if report.path:
-        titles.append("in layer")
-    widths = [width(printable(title)) for title in titles]
-    return max((each for each in widths if each <= WIDEST_MARGIN), default=0)
+        titles.append(len(PATH_TITLE))
+    place = 0 if report.label is None else width(_place(report.label.span))
+    fitting = [each for each in titles if each <= WIDEST_TITLE]
+    return max(place if place <= WIDEST_PLACE else 0, *fitting, 0)
 
 
 def _code(label: Label, margin: int, colour: str, paint: Paint) -> Iterator[str]:
@@ -106,18 +106,15 @@ def _code(label: Label, margin: int, colour: str, paint: Paint) -> Iterator[str]
 
 def _under(excerpt: "Excerpt", text: str, room: int) -> Iterator[str]:
     """The carets and the label's text: beside them if it fits, else below and further left."""
-    first, *rest = [printable(line) for line in text.split("\n")]
-    column = " " * excerpt.start
-    carets = column + "^" * (excerpt.end - excerpt.start)
-    beside = max(len(carets) + 1 + width(first), *(excerpt.start + width(line) for line in rest), 0)
-    if beside <= room:
-        yield f"{carets} {first}"
-        yield from (column + line for line in rest)
+    carets = " " * excerpt.start + "^" * (excerpt.end - excerpt.start)
+    lines = [printable(line) for line in text.split("\n")]
+    widest = max(width(line) for line in lines)
+    if excerpt.end + 1 + widest <= room:
+        yield f"{carets} {lines[0]}"
+        yield from (" " * (excerpt.end + 1) + line for line in lines[1:])
         return
-    widest = max(width(line) for line in (first, *rest))
-    column = " " * max(0, min(excerpt.start, room - widest))
     yield carets
-    yield from (column + line for line in (first, *rest))
+    yield from (" " * max(0, min(excerpt.start, room - widest)) + line for line in lines)
 
 
 def _remark(remark: Remark, margin: int, paint: Paint) -> Iterator[str]:

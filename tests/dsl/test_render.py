@@ -59,7 +59,7 @@ def test_refuted_equality() -> None:
         "refuted sizes",
         Label(
             Span(span.source, span.start, span.start + 1),
-            "- y: [n, c, down(h, stride), down(w, stride)]\n"
+            "y: [n, c, down(h, stride), down(w, stride)]\n"
             "x: [n, c, h, w]          on the path where c_in == c",
         ),
         (
@@ -71,8 +71,8 @@ def test_refuted_equality() -> None:
     assert render(report).split("\n") == [
         "error[E0301]: the two sides of `+` have different shapes" + 21 * " " + "(refuted sizes)",
         "  resnet.mgn:11  return relu(x + y)",
-        "                             ^ - y: [n, c, down(h, stride), down(w, stride)]",
-        "                             x: [n, c, h, w]          on the path where c_in == c",
+        "                             ^ y: [n, c, down(h, stride), down(w, stride)]",
+        "                               x: [n, c, h, w]          on the path where c_in == c",
         "  for example    stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]",
         "  y shrank here  resnet.mgn:6  conv1: conv2d(c, 3, stride, ...)",
         "  help: project whenever the stride changes too",
@@ -164,6 +164,15 @@ def test_text_that_does_not_fit_beside_the_carets_goes_below() -> None:
         " " * (13 + 81) + "^",
         " " * (13 + 27) + "t" * 60,
         " " * (13 + 27) + "u",
+    ]
+
+
+def test_overlong_title_does_not_push_the_code_away() -> None:
+    report = error(at("x + y", "y"), remarks=(Remark("inside `cross_entropy`", "loss"),))
+    assert render(report).split("\n")[1:] == [
+        "  net.mgn:1  x + y",
+        "                 ^ here",
+        "  inside `cross_entropy`  loss",
     ]
 
 
