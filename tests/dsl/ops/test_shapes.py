@@ -53,10 +53,10 @@ from meganeura_dsl.shapes.dim import Dim, Size, dim, evaluate, substitute
 from meganeura_dsl.shapes.solve import Facts, Unproved
 from meganeura_dsl.shapes.tensor import DType, Shape, TensorType
 
-C, D, G, H, K, M, N, P, S, W = (dim(name) for name in "cdghkmnpsw")
-VARIABLES = "cdghkmnpsw"
-COPRIME = dict(zip(VARIABLES, (2, 1, 3, 31, 5, 13, 4, 2, 3, 41), strict=True))
-EQUAL = dict(zip(VARIABLES, (1, 1, 1, 6, 2, 6, 6, 1, 2, 6), strict=True))
+VARIABLES = "cdghknpsw"
+C, D, G, H, K, N, P, S, W = map(dim, VARIABLES)
+COPRIME = dict(zip(VARIABLES, (2, 1, 3, 31, 5, 4, 2, 3, 41), strict=True))
+EQUAL = dict(zip(VARIABLES, (1, 1, 1, 6, 2, 6, 1, 2, 6), strict=True))
 
 
 def f32(*shape: Size) -> TensorType:
@@ -89,8 +89,11 @@ class Rule:
 OUT = ((H + 2 * P - K) // S + 1, (W + 2 * P - K) // S + 1)
 GEOMETRY = ((S, S), (P, P), (1, 1), G)
 FIT = (fits(H, P, K), fits(W, P, K))
-POOL = ((K, K), (S, S), (P, P))
-POOL_FIT = (*FIT, conditions.Compare("<=", 2 * P, K))
+POOL = ((K, K), (S, S), (0, 0))
+POOL_OUT = ((H - K) // S + 1, (W - K) // S + 1)
+POOL_FIT = (fits(H, 0, K), fits(W, 0, K))
+CENTRED = ((2 * P + 1,) * 2, (S, S), (P, P))
+CENTRED_OUT = ((H - 1) // S + 1, (W - 1) // S + 1)
 
 RULES = (
     Rule(Input("x", DType.F32, (N, H)), (), (N, H)),
@@ -141,9 +144,15 @@ RULES = (
         (G * D, C, K, K),
         FIT,
     ),
-    Rule(MaxPool(*POOL), (f32(N, C, H, W),), (N, C, *OUT), POOL_FIT),
-    Rule(MaxPoolGradient(*POOL), (f32(N, C, H, W), f32(N, C, *OUT)), (N, C, H, W), POOL_FIT),
-    Rule(MaxPoolSelect(*POOL), (f32(N, C, H, W),) * 2, (N, C, *OUT), POOL_FIT),
+    Rule(MaxPool(*POOL), (f32(N, C, H, W),), (N, C, *POOL_OUT), POOL_FIT),
+    Rule(
+        MaxPoolGradient(*POOL),
+        (f32(N, C, H, W), f32(N, C, *POOL_OUT)),
+        (N, C, H, W),
+        POOL_FIT,
+    ),
+    Rule(MaxPoolSelect(*POOL), (f32(N, C, H, W),) * 2, (N, C, *POOL_OUT), POOL_FIT),
+    Rule(MaxPool(*CENTRED), (f32(N, C, H, W),), (N, C, *CENTRED_OUT)),
 )
 
 
