@@ -11,7 +11,7 @@ from meganeura_dsl.check import models, trains
 from meganeura_dsl.check.expectations import check_expectation
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
-from meganeura_dsl.check.prove import prove_block
+from meganeura_dsl.check.prove import Prover
 from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.usage import unused_values
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
@@ -138,58 +138,84 @@ def loader_beside(path: Path) -> Loader:
 
 
 def check_file(target: str) -> CheckResult:
-    """Check the file a target names. Raises `ProblemError` if it cannot be read."""
+    """Check the file a target names, or one model of it. Raises `ProblemError` if unreadable."""
     found = find(target)
-    return check(read_source(found.path), loader_beside(found.path))
+    return check(read_source(found.path), loader_beside(found.path), found.chosen)
 
 
-def check(source: Source, loader: Loader) -> CheckResult:
-    """Prove everything a file declares: its blocks, models, expectations and trainings."""
-    return Checker(source, loader).run()
+def check(source: Source, loader: Loader, chosen: str | None = None) -> CheckResult:
+    """Prove everything a file declares: its blocks, models, expectations and trainings.
+
+    With `chosen`, of the models and trainings only the one of that name.
+    """
+    return Checker(source, loader, chosen).run()
 
 
 class Checker:
     """One check of one file: a declaration at a time, each problem kept, none fatal."""
 
-    def __init__(self, source: Source, loader: Loader) -> None:
+    def __init__(self, source: Source, loader: Loader, chosen: str | None = None) -> None:
         self.sink = Sink()
         self.module = Linker(loader, self.sink).link(source)
+        self.chosen = chosen
         self.proved: list[str] = []
         self.bindings: dict[tuple[int, str], str] = {}
         self.holds = 0
         self._places: set[tuple[str, int, int]] = set()
+        self._elaborated: dict[tuple[str, str], Elaboration] = {}
 
     def run(self) -> CheckResult:
         """Check every declaration and gather what was found."""
-        self._declarations()
+        if self.chosen is not None and not self._is_declared(self.chosen):
+            self.sink.add(
+                UnknownTarget(self.module.source.name, "model", self.chosen, self._names())
+            )
+        self._unused()
+        prover = Prover()
         for name, block in self.module.blocks.items():
-            problem = prove_block(self.module, block)
+            problem = prover.prove(self.module, block)
             if problem is None:
                 self.proved.append(name)
             else:
                 self._add(problem)
-        for model in self.module.models.values():
-            self._model(model)
+        for name, model in self.module.models.items():
+            if self._is_chosen(name):
+                self._attempt(lambda m=model: self._keep(self._elaborate(self.module, m, {})))
         for expectation in self.module.expectations:
-            if self._attempt(lambda e=expectation: check_expectation(self.module, e)):
-                self.holds += 1
-        for train in self.module.trains.values():
-            self._attempt(lambda t=train: self._train(t))
+            if self._is_chosen(expectation.call.callee):
+                self.holds += self._attempt(
+                    lambda e=expectation: check_expectation(self.module, e, self._elaborate)
+                )
+        for name, train in self.module.trains.items():
+            if self._is_chosen(name):
+                self._attempt(lambda t=train: self._train(t))
         return CheckResult(self.sink.reports, self.bindings, tuple(self.proved), self.holds)
 
-    def _declarations(self) -> None:
+    def _names(self) -> tuple[str, ...]:
+        return (*self.module.models, *self.module.trains)
+
+    def _is_declared(self, name: str) -> bool:
+        return name in self._names()
+
+    def _is_chosen(self, name: str) -> bool:
+        return self.chosen is None or name == self.chosen
+
+    def _elaborate(
+        self, module: LinkedModule, model: ast.Model, config: Mapping[str, Static]
+    ) -> Elaboration:
+        key = (model.name.text, repr(sorted(config.items())))
+        if key not in self._elaborated:
+            self._elaborated[key] = models.elaborate_model(
+                module, model, config=config, sizes=None, training=False
+            )
+        return self._elaborated[key]
+
+    def _unused(self) -> None:
         nodes = (*self.module.own.values(), *self.module.trains.values())
         for node in nodes:
             if not isinstance(node, ast.Model):
                 for problem in unused_values(node):
                     self._add(problem)
-
-    def _model(self, model: ast.Model) -> None:
-        self._attempt(
-            lambda: self._keep(
-                models.elaborate_model(self.module, model, config={}, sizes=None, training=False)
-            )
-        )
 
     def _train(self, train: ast.Train) -> None:
         trains.train_settings(self.module, train)

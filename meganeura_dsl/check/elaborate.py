@@ -31,12 +31,13 @@ from meganeura_dsl.check.problems import (
 from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.shape_problems import ResultMismatch
 from meganeura_dsl.check.statements import Results, Statements
+from meganeura_dsl.check.summary import may_take_at_word
 from meganeura_dsl.check.tensors import equal
 from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.dim import show
-from meganeura_dsl.shapes.solve import Proved, Unknown
+from meganeura_dsl.shapes.solve import Proved, Unknown, Verdict
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
@@ -253,6 +254,8 @@ class Elaborator(Statements):
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
         match_inputs(inner, block, span, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
+        if may_take_at_word(inner, block, self.evaluate):
+            return self._stand_in(inner, block, dict(inner.names))
         return self.run_body(inner, block)
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
@@ -309,14 +312,24 @@ class Elaborator(Statements):
         found: list[Results],
     ) -> Results:
         """What is known of the results whichever path was taken: their declared types."""
+        if block.results is not None:
+            return self._stand_in(inner, block, signature)
+        types = [tuple(value.type for value in results) for results in found]
+        if any(other != types[0] for other in types[1:]):
+            raise UndecidableError(
+                f"`{block.name.text}` has results of several shapes and declares none"
+            )
+        return self._leaves(inner, types[0])
+
+    def _stand_in(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
+    ) -> Results:
+        """Results of which nothing is known but the types a signature declares."""
         types = declared_types(inner, block, signature, self.evaluate)
-        if types is None:
-            types = tuple(value.type for value in found[0])
-            for results in found[1:]:
-                if tuple(value.type for value in results) != types:
-                    raise UndecidableError(
-                        f"`{block.name.text}` has results of several shapes and declares none"
-                    )
+        assert types is not None
+        return self._leaves(inner, types)
+
+    def _leaves(self, inner: Frame, types: tuple[TensorType, ...]) -> Results:
         count = len(inner.build.values)
         return tuple(
             inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
@@ -339,11 +352,10 @@ class Elaborator(Statements):
     def _check_result(
         self, inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor
     ) -> None:
-        place = inner.place(_last_return(block))
-        texts = (block.name.text, str(wanted), str(value.type))
-        if wanted.dtype is not value.type.dtype or wanted.rank != value.type.rank:
-            raise ProblemError(ResultMismatch(place, *texts, None))
-        for left, right in zip(wanted.shape, value.type.shape, strict=True):
+        found = value.type
+        if wanted.dtype is not found.dtype or wanted.rank != found.rank:
+            raise self._result_mismatch(inner, block, wanted, found, Unknown())
+        for left, right in zip(wanted.shape, found.shape, strict=True):
             verdict = equal(inner, left, right)
             if isinstance(verdict, Proved):
                 continue
@@ -351,8 +363,21 @@ class Elaborator(Statements):
                 raise UndecidableError(
                     f"whether {show(left)} is {show(right)} depends on its configuration"
                 )
-            shapes = [("found", value.type.shape), ("declared", wanted.shape)]
-            raise ProblemError(ResultMismatch(place, *texts, example_of(verdict, shapes)))
+            raise self._result_mismatch(inner, block, wanted, found, verdict)
+
+    def _result_mismatch(
+        self,
+        inner: Frame,
+        block: ast.Block,
+        wanted: TensorType,
+        found: TensorType,
+        verdict: Verdict,
+    ) -> ProblemError:
+        example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
+        place = inner.place(_last_return(block))
+        return ProblemError(
+            ResultMismatch(place, block.name.text, str(wanted), str(found), example)
+        )
 
 
 def _last_return(block: ast.Block) -> Span:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from meganeura_dsl import ops
 from meganeura_dsl.check import arithmetic, tensors
 from meganeura_dsl.check.arithmetic import KindError
-from meganeura_dsl.check.frame import Binding, Frame, UndecidableError
+from meganeura_dsl.check.frame import Binding, Frame, NeedsBodiesError, UndecidableError
 from meganeura_dsl.check.names import nearest
 from meganeura_dsl.check.problems import UndecidedChoice, UnknownName, WrongKind
 from meganeura_dsl.check.shape_problems import RankMismatch
@@ -21,7 +21,7 @@ from meganeura_dsl.check.values import (
 )
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Value
-from meganeura_dsl.shapes.conditions import variables_of
+from meganeura_dsl.shapes.conditions import sizes_in
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
 from meganeura_dsl.syntax import ast
@@ -110,7 +110,7 @@ class Expressions(ABC):
 
     def _follow(self, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
-        if frame.state.indices & variables_of(condition):
+        if frame.state.indices & sizes_in(condition):
             raise UndecidableError(
                 f"whether {show_condition(condition)} changes from round to round"
             )
@@ -203,6 +203,8 @@ class Expressions(ABC):
         name = frame.join(relative)
         if name in frame.state.leaves:
             return frame.state.current(name)
+        if frame.state.is_proved is not None:
+            raise NeedsBodiesError
         prefix = f"{frame.path}." if frame.path else ""
         known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
         raise ProblemError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,10 @@ class UndecidableError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class NeedsBodiesError(Exception):
+    """A proof that took blocks at their word needs to look inside one after all."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,8 @@ class Elaborating:
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
+    """In a proof, whether a block may be taken at its word; None if none may."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that stand for every round at once."""
     shared: bool = False

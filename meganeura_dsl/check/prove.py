@@ -1,11 +1,12 @@
 """A block proved once, for all sizes and configurations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.check.elaborate import Elaborator
-from meganeura_dsl.check.frame import Elaborating, Frame, UndecidableError
-from meganeura_dsl.check.names import LinkedModule
+from meganeura_dsl.check.frame import Elaborating, Frame, NeedsBodiesError, UndecidableError
+from meganeura_dsl.check.names import LinkedModule, library
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import CheckedPerModel
 from meganeura_dsl.check.symbols import REST_RANKS, any_inputs, rest_names
@@ -21,19 +22,52 @@ from meganeura_dsl.shapes.solve import Flag
 from meganeura_dsl.syntax import ast
 
 
-def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
-    """Prove a block for all sizes and configurations.
+class Prover:
+    """Proves blocks of a program, and remembers which hold, so that others may rely on them."""
 
-    Returns None when proved, the refutation when refuted, and a note when neither is decidable.
-    """
-    try:
-        for ranks in _rest_ranks(block):
-            _prove(module, block, ranks)
-    except UndecidableError as error:
-        return CheckedPerModel(Place(block.name.span), block.name.text, error.reason)
-    except ProblemError as error:
-        return error.problem
-    return None
+    def __init__(self) -> None:
+        self._proved: dict[ast.Block, bool] = {}
+
+    def prove(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        """Prove a block for all sizes and configurations.
+
+        Returns None when proved, the refutation when refuted, a note when neither is decidable.
+        """
+        problem = self._attempt(module, block)
+        self._proved[block] = problem is None
+        return problem
+
+    def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
+        """Whether a block holds; one of the library is proved now, if it was not before."""
+        if module.is_library:
+            return _proves_library(module.source.name, block.name.text)
+        return self._proved.get(block, False)
+
+    def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        try:
+            for ranks in _rest_ranks(block):
+                try:
+                    _prove(module, block, ranks, self.is_proved)
+                except NeedsBodiesError:
+                    _prove(module, block, ranks, None)
+        except UndecidableError as error:
+            return CheckedPerModel(Place(block.name.span), block.name.text, error.reason)
+        except ProblemError as error:
+            return error.problem
+        return None
+
+
+def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
+    """Prove one block, relying on no other of its file."""
+    return Prover().prove(module, block)
+
+
+@cache
+def _proves_library(module_name: str, block_name: str) -> bool:
+    (module,) = (module for module in library() if module.source.name == module_name)
+    block = module.own[block_name]
+    assert isinstance(block, ast.Block)
+    return Prover().prove(module, block) is None
 
 
 def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
@@ -42,17 +76,22 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
         yield dict(zip(names, ranks, strict=True))
 
 
-def _prove(module: LinkedModule, block: ast.Block, ranks: Mapping[str, int]) -> None:
+def _prove(
+    module: LinkedModule,
+    block: ast.Block,
+    ranks: Mapping[str, int],
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
+) -> None:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
-    state = Elaborating(Builder(), Flag("training"), generic=True)
+    state = Elaborating(Builder(), Flag("training"), generic=True, is_proved=is_proved)
     frame = Frame(state, module, block.name.text, {}, declaration=block)
     for parameter in block.parameters:
         frame.names[parameter.name] = _any_config(parameter, frame, elaborator)
     for name, rank in ranks.items():
         frame.names[name] = Axes(dim(f"{name}{index}") for index in range(rank))
-    any_inputs(block.inputs, frame, elaborator)
+    any_inputs(block.inputs, frame, elaborator.evaluate)
     for clause in block.where:
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
     elaborator.run_body(frame, block)

@@ -2,9 +2,8 @@
 
 from meganeura_dsl import ops
 from meganeura_dsl.check.apply import dtype_of, shape_of
-from meganeura_dsl.check.elaborate import Elaborator
 from meganeura_dsl.check.frame import Frame
-from meganeura_dsl.check.patterns import size_names
+from meganeura_dsl.check.patterns import Evaluate, size_names
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.syntax import ast
 
@@ -18,7 +17,7 @@ def rest_names(block: ast.Block) -> list[str]:
     return list(dict.fromkeys(entry.name for entry in entries if isinstance(entry, ast.Rest)))
 
 
-def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, elaborator: Elaborator) -> None:
+def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:
     """Make a tensor of every size for each input; names that are not config are new sizes."""
     for item in inputs:
         for entry in item.type.shape.entries:
@@ -26,6 +25,6 @@ def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, elaborator: Elaborat
                 for name in size_names(entry):
                     frame.names.setdefault(name, dim(name))
     for item in inputs:
-        shape = shape_of(item.type.shape, frame, elaborator.evaluate)
+        shape = shape_of(item.type.shape, frame, evaluate)
         leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
         frame.names[item.name] = frame.add(item.span, leaf)

@@ -88,7 +88,7 @@ def elaborate_train(
     for item in train.inputs:
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
-    any_inputs(train.inputs, frame, elaborator)
+    any_inputs(train.inputs, frame, elaborator.evaluate)
     try:
         elaborator.execute(train.body, frame)
     except UndecidableError as error:
