@@ -1,10 +1,10 @@
 """How arguments meet a signature: configuration, tensors, `where` and declared results."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.check.frame import Frame, UndecidableError
-from meganeura_dsl.check.patterns import Binder, Evaluate, Mismatch, pattern_text
+from meganeura_dsl.check.patterns import Binder, Evaluate, Mismatch, pattern_text, size_names
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import UnknownDType, WrongArguments
 from meganeura_dsl.check.refusals import cure_of, example_of
@@ -290,7 +290,39 @@ def check_where(
         for part in stated.parts if isinstance(stated, And) else (stated,):
             verdict = inner.facts.decide(part)
             if not isinstance(verdict, Proved):
-                raise _unmet(inner, block, caller, clause, part, verdict)
+                problem = _unmet(inner, block, caller, clause, part, verdict)
+                smallest = _smallest(inner, block, clause, condition)
+                raise ProblemError(replace(problem, cure=problem.cure or smallest))
+
+
+LARGEST_TRIED = 4096
+"""Sizes that are tried when looking for the smallest that works."""
+
+
+def _smallest(
+    inner: Frame,
+    block: ast.Block,
+    clause: ast.Expression,
+    condition: Callable[[ast.Expression, Frame], Condition],
+) -> str:
+    """The smallest size of an axis for which a clause about known sizes would hold, as advice."""
+    axes = {
+        entry.text
+        for item in block.inputs
+        for entry in item.type.shape.entries
+        if isinstance(entry, ast.Name)
+    }
+    for name in size_names(clause):
+        given = inner.names.get(name)
+        if name not in axes or not isinstance(given, int):
+            continue
+        for size in range(given + 1, LARGEST_TRIED):
+            inner.names[name] = size
+            if condition(clause, inner) is True:
+                inner.names[name] = given
+                return f"the smallest `{name}` that works is {size}"
+        inner.names[name] = given
+    return ""
 
 
 def _unmet(
@@ -300,10 +332,10 @@ def _unmet(
     clause: ast.Expression,
     part: Condition,
     verdict: Verdict,
-) -> ProblemError:
+) -> WhereUnproved:
     if isinstance(verdict, Unknown) and inner.state.generic:
         raise UndecidableError(f"whether {show_condition(part)} depends on its configuration")
-    return ProblemError(_where_problem(inner, block, caller, clause, part, verdict))
+    return _where_problem(inner, block, caller, clause, part, verdict)
 
 
 def _where_problem(
@@ -319,15 +351,17 @@ def _where_problem(
         for item in block.inputs
         if is_tensor(value := inner.names[item.name])
     ]
-    told = (
-        clause.span.text
-        if isinstance(part, bool)
-        else f"{clause.span.text}, that is {show_condition(part)}"
+    told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    values = "  ".join(
+        f"{name}={show(value)}"
+        for name in size_names(clause)
+        if is_size(value := inner.names.get(name, ""))
     )
     return WhereUnproved(
         caller,
         block.name.text,
-        told,
+        f"{clause.span.text}{told}",
+        values,
         Place(clause.span),
         example_of(verdict, tensors),
         cure_of(inner.facts, part),

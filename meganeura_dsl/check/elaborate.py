@@ -127,17 +127,18 @@ class Elaborator(Statements):
         arguments: Arguments,
         frame: Frame,
     ) -> Evaluated:
+        known = frame.state.results
+        key = (declaration, arguments.positional, tuple(arguments.named.items()))
+        if not frame.state.generic and _is_hashable(key) and key in known:
+            return known[key]
         inner = self._child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
-        bind_config(
-            inner,
-            declaration.name.text,
-            declaration.parameters,
-            arguments,
-            call.span,
-            self.evaluate,
-        )
-        return self.evaluate(declaration.body, inner)
+        name, parameters = declaration.name.text, declaration.parameters
+        bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
+        result = self.evaluate(declaration.body, inner)
+        if _is_hashable(key):
+            known[key] = result
+        return result
 
     def _apply_again(
         self, call: ast.Call, layer: BoundLayer, arguments: Arguments, frame: Frame
@@ -378,6 +379,14 @@ class Elaborator(Statements):
         return ProblemError(
             ResultMismatch(place, block.name.text, str(wanted), str(found), example)
         )
+
+
+def _is_hashable(key: tuple[object, ...]) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
 
 
 def _last_return(block: ast.Block) -> Span:

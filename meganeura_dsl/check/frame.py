@@ -97,6 +97,10 @@ class Elaborating:
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
     """In a proof, whether a block may be taken at its word; None if none may."""
+    results: dict[tuple[object, ...], Evaluated] = field(
+        default_factory=dict[tuple[object, ...], "Evaluated"]
+    )
+    """What each `def` gave for each of its arguments."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that stand for every round at once."""
     shared: bool = False

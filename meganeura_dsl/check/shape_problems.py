@@ -145,7 +145,7 @@ class TooSmall(PlacedProblem):
 
     def report(self) -> Report:
         return self.words(
-            f"{self.what} does not fit its input for every size",
+            f"cannot show for every size that {self.what}",
             f"needs {self.condition}\n{self.found}",
             remarks=example_remarks(self.example),
             cure=Help(self.cure) if self.cure else None,
@@ -225,14 +225,16 @@ class WhereUnproved(PlacedProblem):
     topic: ClassVar[str] = "unmet condition"
     block: str
     clause: str
+    values: str
     clause_place: Place
     example: Example | None
     cure: str
 
     def report(self) -> Report:
-        stated = Remark("stated here", self.clause, self.clause_place.span)
+        stated = Remark("stated here", self.clause_place.span.text, self.clause_place.span)
         return self.words(
             f"`{self.block}` needs `{self.clause}`",
+            f"where {self.values}" if self.values else "",
             remarks=(stated, *example_remarks(self.example)),
             cure=Help(self.cure) if self.cure else None,
         )

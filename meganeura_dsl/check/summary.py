@@ -4,6 +4,7 @@ from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.patterns import Evaluate
 from meganeura_dsl.check.symbols import REST_RANKS, rest_names
 from meganeura_dsl.check.values import Axes, Evaluated, is_condition, is_number, is_size, is_tensor
+from meganeura_dsl.shapes.dim import Dim
 from meganeura_dsl.shapes.solve import Compare, Proved
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.syntax import ast
@@ -36,7 +37,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     default = None if parameter.default is None else evaluate(parameter.default, inner)
     match default:
         case bool():
-            return is_condition(value)
+            return is_condition(value) or isinstance(value, Dim)  # a name whose kind is unknown
         case int() if default < 0:
             return value == default
         case None | int():
