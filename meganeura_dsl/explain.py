@@ -1,0 +1,56 @@
+"""The pages behind the codes of messages: `meganeura explain E0301`.
+
+A page is the docstring of the problem's class, so that it is written and changed beside the words
+of the message. All classes are found through the tuples `PROBLEMS` of the modules that define them.
+"""
+
+from difflib import get_close_matches
+from inspect import cleandoc
+
+from meganeura_dsl.check import problems as check_problems
+from meganeura_dsl.check import shape_problems
+from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.settings import problems as settings_problems
+from meganeura_dsl.syntax import problems as syntax_problems
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    *syntax_problems.PROBLEMS,
+    *check_problems.PROBLEMS,
+    *shape_problems.PROBLEMS,
+    *settings_problems.PROBLEMS,
+)
+"""Every kind of problem the front end can report."""
+
+
+class UnknownCodeError(LookupError):
+    """No problem has this code; `nearest` is the code most like it."""
+
+    def __init__(self, code: str, nearest: str) -> None:
+        super().__init__(f"no message has the code `{code}`; the nearest is {nearest}")
+        self.code = code
+        self.nearest = nearest
+
+
+def explain(code: str, problems: tuple[type[Problem], ...] = PROBLEMS) -> str:
+    """The page of a code, in upper or lower case; raises `UnknownCodeError`."""
+    by_code = {problem.code: problem for problem in problems}
+    wanted = code.strip().upper()
+    if wanted not in by_code:
+        raise UnknownCodeError(code, get_close_matches(wanted, sorted(by_code), n=1, cutoff=0)[0])
+    problem = by_code[wanted]
+    return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{page(problem)}"
+
+
+def overview(problems: tuple[type[Problem], ...] = PROBLEMS) -> str:
+    """One line for each code: the code, its topic, and the first line of its page."""
+    ordered = sorted(problems, key=lambda problem: problem.code)
+    widest = max(len(problem.topic) for problem in ordered)
+    return "\n".join(
+        f"{problem.code}  {problem.topic:<{widest}}  {page(problem).splitlines()[0]}"
+        for problem in ordered
+    )
+
+
+def page(problem: type[Problem]) -> str:
+    """What there is to know about a kind of problem."""
+    return cleandoc(problem.__doc__ or "")

@@ -1,0 +1,112 @@
+"""A problem for each code that no text of a page can cause: it needs a file, a folder or a flag."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.settings.problems import (
+    ImpossibleSetting,
+    MalformedOverride,
+    MissingSetting,
+    NoArguments,
+    NotASettingValue,
+    ReservedSize,
+    UnknownChoice,
+    UnknownSetting,
+    UnnamedArgument,
+    WrongSettingType,
+)
+from meganeura_dsl.settings.values import whole
+from meganeura_dsl.source import Source, Span
+from meganeura_dsl.syntax.text_problems import FileTooLarge, NotUtf8, TooDeep, UnreadableFile
+from meganeura_dsl.targets import UnknownTarget
+from meganeura_runtime.data.problems import (
+    DataShape,
+    DataType,
+    ExamplesNotFirst,
+    MissingTensor,
+    NoData,
+    TooFewExamples,
+    UnequalExamples,
+    UnknownFormat,
+)
+from meganeura_runtime.tensors import problems as tensor_problems
+from meganeura_runtime.train.problems import LossNotFinite
+from meganeura_runtime.weights import Difference, WeightsMismatch
+
+FIT = """\
+train fit(image: [batch, 784], label: i32[batch], epochs: [epochs]):
+  minimize cross_entropy(image |> fc: linear(10), label)
+  run:
+    data      = "digits.safetensors"
+    batch     = 64
+    epoch     = 20
+    epochs    = 0.5
+    log_every = 0
+    optimizer = adm(lr=1e-3)
+"""
+
+
+def within(text: str, fragment: str, name: str = "net.mgn") -> Span:
+    """The place of a fragment in a text."""
+    start = text.index(fragment)
+    return Span(Source(name, text), start, start + len(fragment))
+
+
+DEEP = f"def deep(n) = {'(' * 300}n{')' * 300}"
+DATA = within(FIT, '"digits.safetensors"')
+FILE = Path("digits.safetensors")
+WEIGHTS = Path("resnet18.safetensors")
+
+EXAMPLES: Mapping[str, Problem] = {
+    problem.code: problem
+    for problem in (
+        TooDeep(within(DEEP, "(" * 300), 200),
+        FileTooLarge(within("def a(n) = n\n", ""), 1 << 20),
+        NotUtf8(within("# gr\ufffd\ufffde", "\ufffd"), 0xF6, 4),
+        UnreadableFile("resnt.mgn", "there is no such file"),
+        UnknownTarget("", "model", "digits_cn", ("digits_cnn", "digits_mlp")),
+        UnknownSetting(within(FIT, "epoch     = 20"), "epoch", "", ("batch", "data", "epochs")),
+        MissingSetting(
+            "batch", "a size that the inputs leave open", "batch = 64", within(FIT, "data      =")
+        ),
+        WrongSettingType(within(FIT, "epochs    = 0.5"), "epochs", "a whole number", "0.5"),
+        ImpossibleSetting(within(FIT, "log_every = 0"), "log_every", "must be above 0", "0"),
+        UnknownChoice(
+            within(FIT, "optimizer = adm(lr=1e-3)"), "optimizer", "adm", ("sgd", "adam", "adamw")
+        ),
+        NotASettingValue(whole("batch=2 * 32")),
+        UnnamedArgument(whole("optimizer=adam(0.9)")),
+        MalformedOverride(whole("batch")),
+        NoArguments(whole("epochs.lr=0.1"), "epochs"),
+        ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
+        NoData(DATA, Path("digts"), ("digits",)),
+        UnknownFormat(DATA, Path("digits.csv")),
+        MissingTensor(DATA, FILE, "label", ("train.image", "train.labels")),
+        DataShape(
+            DATA,
+            FILE,
+            "label",
+            "[1437, 1]",
+            "i32[batch]",
+            "drop the axis of 1: the labels are [:, 0]",
+        ),
+        DataType(DATA, FILE, "label", "f32", "i32"),
+        UnequalExamples(DATA, FILE, (("image", 1437), ("label", 1436))),
+        TooFewExamples(DATA, FILE, 50, 64),
+        ExamplesNotFirst(DATA, FILE, "image", "[784, batch]", "batch"),
+        tensor_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
+        tensor_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
+        tensor_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),
+        tensor_problems.NoSuchFile(FILE),
+        tensor_problems.CannotWrite(Path("runs/1/weights.safetensors"), "no space is left"),
+        WeightsMismatch(
+            WEIGHTS,
+            missing=("fc.weight",),
+            unexpected=("head.weight",),
+            shapes=(Difference("conv1.weight", "[64, 3, 3, 3]", "[64, 3, 7, 7]"),),
+            types=(),
+        ),
+        LossNotFinite(1200, "nan"),
+    )
+}

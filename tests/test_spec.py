@@ -1,0 +1,125 @@
+"""The specification holds: each page says what the checker says, and each code has its page."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.explain import PROBLEMS
+from tests.literate import SPEC, Page, pages, read, update
+
+CODES = {problem.code for problem in PROBLEMS}
+ERRORS = SPEC / "errors"
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(SPEC)))
+def test_page_holds(path: Path) -> None:
+    failures = list(read(path).failures())
+    assert not failures, "\n\n".join(failures)
+
+
+def test_every_code_has_its_page() -> None:
+    assert {path.stem for path in ERRORS.glob("*")} == CODES
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_page_shows_its_code(code: str) -> None:
+    path = ERRORS / f"{code}.md"
+    page = read(path)
+    assert path.read_text(encoding="utf-8").startswith(f"# {code}: ")
+    shown = [each for each in page.programs if f"[{code}]: " in (each.message or "")]
+    assert shown, f"{path.name} shows no whole message"
+
+
+# --- the runner bites ----------------------------------------------------------------------------
+
+
+def page_of(folder: Path, text: str) -> Page:
+    path = folder / "page.md"
+    path.write_text(text, encoding="utf-8")
+    return read(path)
+
+
+DOUBLE = """\
+Prose.
+
+```mgn
+block Double()(x: [n, d]) -> [n, 2 * d]:
+  y = concat(x, x, axis=1)  # shape: [n, 2*d]
+  return {result}
+```
+
+```text
+{message}
+```
+"""
+
+
+def test_a_page_without_faults_holds(tmp_path: Path) -> None:
+    assert not list(page_of(tmp_path, DOUBLE.format(result="y", message="")).failures())
+
+
+@pytest.mark.parametrize(
+    ("result", "message", "line", "fault"),
+    [
+        ("y  # error: [E0201]", "", 6, "there is no error[E0201]"),
+        ("yy", None, 6, "nobody expects\nerror[E0201]: "),
+        ('yy  # error: [E0201] "moth"', None, 6, 'there is no error[E0201] saying "moth"'),
+        ("y", "moth", 7, "the message is now\n"),
+    ],
+)
+def test_a_false_claim_fails(
+    tmp_path: Path, result: str, message: str | None, line: int, fault: str
+) -> None:
+    page = page_of(tmp_path, DOUBLE.format(result=result, message=message or ""))
+    assert any(each.startswith(f"page.md:{line}: {fault}") for each in page.failures())
+
+
+def test_a_false_shape_fails(tmp_path: Path) -> None:
+    text = DOUBLE.format(result="y", message="").replace("[n, 2*d]", "i32[n, 2*d]")
+    assert list(page_of(tmp_path, text).failures()) == ["page.md:5: the shape is f32[n, 2*d]"]
+
+
+def test_a_shape_where_nothing_is_bound_fails(tmp_path: Path) -> None:
+    text = DOUBLE.format(result="y  # shape: [n]", message="")
+    assert list(page_of(tmp_path, text).failures()) == [
+        "page.md:6: the shape is unknown: nothing is bound here"
+    ]
+
+
+def test_files_of_a_page_import_each_other(tmp_path: Path) -> None:
+    page = page_of(
+        tmp_path,
+        '```mgn title="sizes.mgn"\ndef twice(d) = 2 * d\n```\n'
+        "```mgn\nfrom sizes import twice\n\n"
+        "block Double()(x: [n, d]) -> [n, twice(d)]:\n  return concat(x, x, axis=1)\n```\n",
+    )
+    assert not list(page.failures())
+    assert page.load(("sizes",)) is not None
+    assert page.load(("moths",)) is None
+
+
+def test_markers_are_no_part_of_the_program(tmp_path: Path) -> None:
+    page = page_of(
+        tmp_path,
+        '```mgn\nx = 1  # kept  # error: [E0101] "a"  # note: [N0001]\n'
+        "y = 2  # shape: i32[n], [2*d, n]\n```\n",
+    )
+    (program,) = page.programs
+    assert program.lines == ["x = 1  # kept", "y = 2"]
+    assert sorted(map(str, program.claims)) == ['error[E0101] saying "a"', "note[N0001]"]
+    assert program.shapes == {2: ["i32[n]", "f32[2*d, n]"]}
+
+
+def test_escapes(tmp_path: Path) -> None:
+    (program,) = page_of(tmp_path, "```mgn escaped\n\\tx\\x00\\r\n```\n").programs
+    assert program.source.text == "\tx\0\r\n"
+    (program,) = page_of(tmp_path, "```mgn\n\\tx\n```\n").programs
+    assert program.source.text == "\\tx\n"
+
+
+def test_update_writes_the_whole_message(tmp_path: Path) -> None:
+    page = page_of(tmp_path, DOUBLE.format(result="yy  # error: [E0201]", message="old\nlines"))
+    assert list(page.failures())
+    update(page)
+    assert not list(read(page.path).failures())
+    assert "error[E0201]: " in page.path.read_text(encoding="utf-8")
