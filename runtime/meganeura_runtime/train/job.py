@@ -61,8 +61,9 @@ class Job:
 
     @cached_property
     def program_hash(self) -> str:
-        """A hash of the whole training step: ops, attributes, shapes and names."""
-        return sha256(format_graph(self.step).encode()).hexdigest()
+        """A hash of the whole training step: ops, attributes, shapes and names, not places."""
+        lines = (line.partition("  # ")[0] for line in format_graph(self.step).splitlines())
+        return sha256("\n".join(lines).encode()).hexdigest()
 
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
@@ -87,11 +88,10 @@ def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str]
 
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings and data.
     """
-    raw = pipeline.train_settings(program, train)
-    settings = resolve_settings(raw, overrides, pipeline.free_sizes(program, train))
+    settings = settings_of(program, train, overrides)
     demand = Demand(_data_inputs(program, train), settings.sizes)
-    dataset = _dataset(with_overrides(raw, overrides), settings, demand, folder)
-    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    raw = with_overrides(pipeline.train_settings(program, train), overrides)
+    dataset = _dataset(raw, settings, demand, folder)
 
     def evaluation(examples: int) -> Graph:
         sizes = dict(settings.sizes)
@@ -99,8 +99,29 @@ def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str]
             sizes[demand.counter] = examples
         return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
 
-    step = training.training_step(forward.graph, training_settings(settings))
-    return Job(train, settings, dataset, demand, forward.parameters, step, evaluation)
+    step = step_of(program, train, settings)
+    return Job(train, settings, dataset, demand, step.parameters, step.graph, evaluation)
+
+
+def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
+    """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
+    raw = pipeline.train_settings(program, train)
+    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The graph of one training step, and the parameters the program declares."""
+
+    graph: Graph
+    parameters: tuple[ParameterInfo, ...]
+
+
+def step_of(program: Program, train: str, settings: RunSettings) -> Step:
+    """One training step of a `train` block."""
+    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    graph = training.training_step(forward.graph, training_settings(settings))
+    return Step(graph, forward.parameters)
 
 
 def training_settings(settings: RunSettings) -> training.TrainingSettings:

@@ -1,0 +1,19 @@
+"""Every problem there is, of the front end and of the runtime, for `meganeura explain`."""
+
+from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.explain import PROBLEMS
+from meganeura_runtime import weights
+from meganeura_runtime.data import problems as data_problems
+from meganeura_runtime.tensors import problems as file_problems
+from meganeura_runtime.train import problems as train_problems
+
+
+def problems() -> tuple[type[Problem], ...]:
+    """All kinds of problems, by their classes."""
+    return (
+        *PROBLEMS,
+        *data_problems.PROBLEMS,
+        *file_problems.PROBLEMS,
+        *weights.PROBLEMS,
+        *train_problems.PROBLEMS,
+    )

@@ -1,0 +1,106 @@
+"""`meganeura check`: everything a program declares is proved, or refuted with an example."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from meganeura_dsl.cli.output import count, exit_code, show
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report, Severity
+from meganeura_dsl.render import as_json
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found about one target."""
+
+    target: str
+    reports: tuple[Report, ...]
+    proved: tuple[str, ...] = ()
+    holds: int = 0
+
+    @property
+    def errors(self) -> tuple[Report, ...]:
+        """The reports that make the target wrong."""
+        return tuple(each for each in self.reports if each.severity is Severity.ERROR)
+
+
+def check(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="FILE|MODEL...", help="Programs, or standard models.")
+    ],
+    *,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="One line for each message.")] = False,
+) -> None:
+    """Prove shapes, names, expectations and settings of programs."""
+    results = [_check(target) for target in targets]
+    if as_data:
+        typer.echo(json.dumps(_as_data(results), indent=2))
+    else:
+        for result in results:
+            show(result.reports, sys.stdout, short=short)
+            if not short:
+                typer.echo(_summary(result))
+    errors = [report for result in results for report in result.errors]
+    if errors:
+        raise typer.Exit(exit_code(errors))
+
+
+def _check(target: str) -> Checked:
+    from meganeura_dsl import pipeline
+
+    try:
+        found = pipeline.check_file(target)
+        settings = () if not found.fine else _settings_reports(target)
+    except ProblemError as error:
+        return Checked(target, (error.problem.report(),))
+    return Checked(target, (*found.reports, *settings), found.proved, found.holds)
+
+
+def _settings_reports(target: str) -> tuple[Report, ...]:
+    """What is wrong with the settings of the `train` blocks that have any."""
+    from meganeura_dsl import pipeline
+
+    program = pipeline.load(target)
+    reports: list[Report] = []
+    for train in program.trains:
+        raw = pipeline.train_settings(program, train)
+        if not raw:
+            continue
+        from meganeura_dsl.settings.resolve import resolve_settings
+
+        try:
+            resolve_settings(raw, (), pipeline.free_sizes(program, train))
+        except ProblemsError as error:
+            reports.extend(problem.report() for problem in error.problems)
+    return tuple(reports)
+
+
+def _summary(result: Checked) -> str:
+    """`resnet18: fine, 3 blocks proved for all sizes, 3 expectations hold`."""
+    if result.errors:
+        return f"{result.target}: {count(len(result.errors), 'error')}"
+    facts = [f"{result.target}: fine"]
+    if result.proved:
+        facts.append(f"{count(len(result.proved), 'block')} proved for all sizes")
+    if result.holds:
+        verb = "holds" if result.holds == 1 else "hold"
+        facts.append(f"{count(result.holds, 'expectation')} {verb}")
+    return ", ".join(facts)
+
+
+def _as_data(results: Sequence[Checked]) -> list[dict[str, object]]:
+    return [
+        {
+            "target": result.target,
+            "fine": not result.errors,
+            "proved": list(result.proved),
+            "expectations": result.holds,
+            "reports": [as_json(report) for report in result.reports],
+        }
+        for result in results
+    ]

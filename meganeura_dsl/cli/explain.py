@@ -1,0 +1,24 @@
+"""`meganeura explain`: the page behind the code of a message."""
+
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(metavar="[CODE]", help="Such as E0301; all codes without one.")
+    ] = None,
+) -> None:
+    """Explain a code that a message carries."""
+    from meganeura_dsl.cli.catalogue import problems
+    from meganeura_dsl.explain import UnknownCodeError, overview
+    from meganeura_dsl.explain import explain as page_of
+
+    if code is None:
+        typer.echo(overview(problems()))
+        return
+    try:
+        typer.echo(page_of(code, problems()))
+    except UnknownCodeError as error:
+        raise typer.BadParameter(str(error), param_hint="CODE") from None

@@ -1,0 +1,51 @@
+"""How commands speak: reports drawn for a reader, tables in columns, and exit codes."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from meganeura_dsl.diagnostics import Report
+from meganeura_dsl.render import render, render_short, wants_colour
+
+ON_THE_COMMAND_LINE = ("--set",)
+"""Names of sources that are part of the command line."""
+
+WRONG_TARGETS = ("E0119", "E0218")
+"""Codes of a file, program, model or `train` that does not exist."""
+
+
+def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:
+    """Draw reports, with an empty line after each, or each as one line."""
+    colour = wants_colour(stream, os.environ)
+    for report in reports:
+        text = f"{render_short(report)}\n" if short else f"{render(report, colour=colour)}\n\n"
+        stream.write(text)
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """2 if the command line is all that is wrong, otherwise 1."""
+    return 2 if all(_is_of_command_line(report) for report in reports) else 1
+
+
+def _is_of_command_line(report: Report) -> bool:
+    if report.label is None:
+        return report.code in WRONG_TARGETS
+    return report.label.span.source.name in ON_THE_COMMAND_LINE
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows in columns as wide as their widest entry; the columns in `right` end together."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            entry.rjust(width) if column in right else entry.ljust(width)
+            for column, (entry, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def count(number: int, what: str) -> str:
+    """`1 error`, `2 errors`, `11,689,512 weights`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

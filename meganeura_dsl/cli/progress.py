@@ -1,0 +1,166 @@
+"""What a run shows while it runs: a live bar on a terminal, plain lines elsewhere."""
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from meganeura_dsl.cli.output import count
+from meganeura_runtime.train.events import (
+    Evaluated,
+    Event,
+    Finished,
+    Logged,
+    Saved,
+    Started,
+    Stepped,
+)
+
+
+class Display(Protocol):
+    """Shows events, and clears up when the run is over, however it ends."""
+
+    def watch(self, event: Event) -> None:
+        """Show what happened."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+def display(stream: TextIO) -> Display:
+    """The display that fits where the output goes."""
+    return Live(Console(file=stream)) if stream.isatty() else Lines(stream)
+
+
+class Lines:
+    """One line for each log point and evaluation."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.run: Started | None = None
+        self.since = perf_counter()
+
+    def watch(self, event: Event) -> None:
+        """Write a line, if the event deserves one."""
+        match event:
+            case Started():
+                self.run = event
+                self._line(announcement(event))
+            case Logged():
+                self._line(f"{self._place(event)}  {measured(event)}{self._speed(event)}")
+            case Evaluated():
+                self._line(held_out(event))
+            case Stepped() | Saved() | Finished():
+                pass
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def _place(self, event: Logged) -> str:
+        run = self.run
+        if run is None:
+            return f"step {event.step}"
+        total = run.epochs * run.steps_per_epoch
+        epoch = f"epoch {event.epoch + 1:>{len(str(run.epochs))}}/{run.epochs}"
+        return f"{epoch}  step {event.step:>{len(str(total))}}/{total}"
+
+    def _speed(self, event: Logged) -> str:
+        run = self.run
+        if run is None or event.step == 1:
+            return ""
+        left = run.epochs * run.steps_per_epoch - event.step
+        remaining = clock(left / event.steps_per_second)
+        return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
+
+    def _line(self, text: str) -> None:
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+
+class Live:
+    """A bar that moves with every step, and a line above it for each evaluation."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=None),
+            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[measured]}"),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+        )
+        self.task = TaskID(0)
+        self.epochs = 0
+
+    def watch(self, event: Event) -> None:
+        """Move the bar, or write above it."""
+        match event:
+            case Started():
+                self._start(event)
+            case Stepped():
+                epoch = f"{event.epoch + 1}/{self.epochs}"
+                self.progress.update(self.task, completed=event.step, epoch=epoch)
+            case Logged():
+                speed = f"{event.steps_per_second:.0f} steps/s" if event.step > 1 else ""
+                self.progress.update(self.task, measured=measured(event), speed=speed)
+            case Evaluated():
+                self.progress.console.print(held_out(event), highlight=False)
+            case Finished():
+                self.progress.stop()
+            case Saved():
+                pass
+
+    def close(self) -> None:
+        """Stop drawing."""
+        self.progress.stop()
+
+    def _start(self, event: Started) -> None:
+        self.epochs = event.epochs
+        self.progress.console.print(announcement(event), highlight=False)
+        self.task = self.progress.add_task(
+            event.name,
+            total=event.epochs * event.steps_per_epoch,
+            epoch=f"1/{event.epochs}",
+            measured="",
+            speed="",
+        )
+        self.progress.start()
+
+
+def announcement(event: Started) -> str:
+    """What is about to be trained, on how much."""
+    held = f", {event.held_out:,} held out" if event.held_out else ", none held out"
+    return (
+        f"training {event.name}: {count(event.parameters, 'param')}, "
+        f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
+    )
+
+
+def measured(event: Logged | Evaluated) -> str:
+    """`loss 0.4321  accuracy 0.906`."""
+    return "  ".join(
+        f"{name} {value:.4g}" for name, value in numbers(event.loss, event.metrics).items()
+    )
+
+
+def numbers(loss: float, metrics: Mapping[str, float]) -> dict[str, float]:
+    """The loss first, then the metrics in their order."""
+    return {"loss": loss, **metrics}
+
+
+def held_out(event: Evaluated) -> str:
+    """The line of an evaluation."""
+    best = "  (best so far)" if event.best else ""
+    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}"
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `12:34`, `1:02:03`."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -1,0 +1,70 @@
+"""`meganeura train`: a `train` block on its data, into a run folder."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.interruption import Interruption
+
+if TYPE_CHECKING:
+    from meganeura_runtime.train.events import Finished
+    from meganeura_runtime.train.folder import RunFolder
+
+RUNS = Path("runs")
+"""Where run folders are made when none is named."""
+
+INTERRUPTED = 130
+"""The exit code shells give a program that Ctrl-C ended: 128 + SIGINT."""
+
+
+def train(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder; runs/NAME-1, -2, ... without one.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as batch=32."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same as --set seed=N.")] = None,
+) -> None:
+    """Train a model and measure it on the examples held out."""
+    from meganeura_runtime.session import choose_device
+
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.cli.progress import display
+    from meganeura_runtime.train.folder import named_folder, new_folder
+    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.train.loop import train as run_job
+
+    overrides = list(changes or ())
+    overrides += [] if device is None else [f"device={device}"]
+    overrides += [] if seed is None else [f"seed={seed}"]
+    program = pipeline.load(target)
+    name = program.train()
+    job = prepare(program, name, pipeline.find(target).path.parent, overrides)
+    chosen = choose_device(job.settings.device)
+    typer.echo(f"device: {chosen.description}")
+    folder = new_folder(RUNS, name) if out is None else named_folder(out)
+    shown = display(sys.stdout)
+    with Interruption() as interruption:
+        try:
+            finished = run_job(job, folder, chosen.open, shown.watch, lambda: interruption.wanted)
+        finally:
+            shown.close()
+    typer.echo(_summary(finished, folder))
+    if finished.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _summary(finished: "Finished", folder: "RunFolder") -> str:
+    """What was done, how long it took, and where it is."""
+    from meganeura_dsl.cli.progress import clock
+
+    how = "stopped" if finished.interrupted else "done"
+    return f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"

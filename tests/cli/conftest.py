@@ -1,0 +1,19 @@
+"""Runs the command line inside the test's own process."""
+
+import pytest
+
+from meganeura_dsl.cli.main import run
+from tests.cli.command import Command, Outcome
+
+
+@pytest.fixture
+def meganeura(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("MEGANEURA_TRACEBACK", raising=False)
+
+    def command(*arguments: str) -> Outcome:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return command

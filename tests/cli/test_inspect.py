@@ -1,0 +1,89 @@
+"""`abi`, `shapes` and `build`: what a program is made of."""
+
+import json
+
+from meganeura_dsl.cli.tree import draw
+from meganeura_dsl.diagnostics import Sink
+from meganeura_dsl.graph.text import parse_graph
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.source import Source
+from meganeura_dsl.syntax.parser import parse
+from tests.cli.command import Command
+
+
+def test_abi_lists_the_checkpoint_in_order(meganeura: Command) -> None:
+    shown = meganeura("abi", "digits_cnn")
+    lines = shown.out.splitlines()
+    assert lines[0].split() == ["name", "shape", "type", "kind"]
+    assert lines[1].split() == ["stem.weight", "[16,", "1,", "3,", "3]", "f32", "param"]
+    assert lines[-1] == "20 params, 18 states, 24,314 weights, 98,456 bytes"
+
+
+def test_abi_as_json_counts_what_it_lists(meganeura: Command) -> None:
+    found = json.loads(meganeura("abi", "resnet18", "--json").out)
+    assert (found["model"], found["params"], found["weights"]) == ("resnet18", 62, 11_689_512)
+    assert len(found["tensors"]) == found["params"] + found["states"] == 122
+    assert found["tensors"][0] == {
+        "name": "conv1.weight",
+        "shape": [64, 3, 7, 7],
+        "dtype": "f32",
+        "kind": "param",
+    }
+    assert {each["dtype"] for each in found["tensors"] if "tracked" in each["name"]} == {"i64"}
+
+
+def test_shapes_lists_every_value_for_all_sizes(meganeura: Command) -> None:
+    lines = meganeura("shapes", "resnet18").out.splitlines()
+    assert lines[0].split() == ["line", "layer", "value", "type"]
+    assert lines[1].endswith("f32[n, 64, ceil(h/2), ceil(w/2)]")
+    assert lines[1].startswith("resnet.mgn:")
+    assert lines[-1].endswith("f32[n, 1000]")
+
+
+def test_shapes_of_a_train_are_those_of_its_body(meganeura: Command) -> None:
+    assert "f32[batch, 10]" in meganeura("shapes", f"{standard_models()}/digits_cnn.mgn:fit").out
+
+
+def test_a_graph_is_printed_so_that_it_can_be_read_back(meganeura: Command) -> None:
+    train = parse_graph(meganeura("build", "digits_cnn", "--emit", "graph").out, OPS)
+    assert {"loss", "accuracy"} == set(train.outputs)
+    assert "optimizer.fc.weight.momentum" in train.updates
+    infer = ("build", "digits_cnn", "--emit", "graph", "--mode", "infer", "--size", "n=2")
+    assert str(parse_graph(meganeura(*infer).out, OPS).outputs["output"].type) == "f32[2, 10]"
+
+
+def test_a_size_of_a_train_is_a_setting(meganeura: Command) -> None:
+    shown = meganeura("build", "digits_cnn", "--emit", "graph", "--size", "batch=3")
+    image = next(line for line in shown.out.splitlines() if '"image"' in line)
+    assert "[3, 1, 8, 8]" in image
+
+
+def test_the_syntax_tree_is_drawn(meganeura: Command) -> None:
+    lines = meganeura("build", "digits_cnn", "--emit", "ast").out.splitlines()
+    assert lines[0] == "Module"
+    assert "        Name text='Residual'" in lines
+
+
+def test_a_tree_shows_what_is_written_and_not_where() -> None:
+    tree = draw(parse(Source("x.mgn", "def f(a, b=2) = a * -b\n"), Sink()))
+    assert tree.splitlines() == [
+        "Module",
+        "  declarations:",
+        "    Def",
+        "      name:",
+        "        Name text='f'",
+        "      parameters:",
+        "        Parameter name='a'",
+        "        Parameter name='b'",
+        "          default:",
+        "            Integer value=2",
+        "      body:",
+        "        Binary operator='*'",
+        "          left:",
+        "            Name text='a'",
+        "          right:",
+        "            Unary operator='-'",
+        "              operand:",
+        "                Name text='b'",
+    ]
