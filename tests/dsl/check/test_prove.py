@@ -1,0 +1,143 @@
+"""Blocks proved for all sizes and configurations, refuted, or left to each model."""
+
+from textwrap import dedent
+
+import pytest
+
+from meganeura_dsl.check.names import library
+from meganeura_dsl.check.prove import prove_block
+from meganeura_dsl.pipeline import CheckResult, check
+from meganeura_dsl.source import Source
+from meganeura_dsl.syntax import ast
+
+
+def checked(text: str) -> CheckResult:
+    return check(Source("net.mgn", dedent(text)), lambda _: None)
+
+
+def codes(text: str) -> list[tuple[str, int]]:
+    reports = checked(text).reports
+    return [(report.code, report.label.span.line) for report in reports if report.label]
+
+
+LIBRARY_BLOCKS = [
+    (module, name)
+    for module in library()
+    for name, declaration in module.own.items()
+    if isinstance(declaration, ast.Block)
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), LIBRARY_BLOCKS, ids=[name for _, name in LIBRARY_BLOCKS]
+)
+def test_library_blocks_are_proved(module: object, name: str) -> None:
+    (owner,) = (each for each in library() if each is module)
+    block = owner.own[name]
+    assert isinstance(block, ast.Block)
+    problem = prove_block(owner, block)
+    if any(item.type.dtype == "any" for item in block.inputs):
+        assert problem is not None
+        assert problem.code == "N0001"
+    else:
+        assert problem is None, problem.report()
+
+
+def test_a_choice_on_configuration_is_followed_both_ways() -> None:
+    result = checked(
+        """\
+        block Maybe(c, wide=false)(x: [n, d]) -> [n, c]:
+          if wide:
+            x = x |> up: linear(4 * d) |> relu
+          return x |> out: linear(c)
+        """
+    )
+    assert result.proved == ("Maybe",)
+    assert not result.reports
+
+
+def test_only_one_path_is_wrong() -> None:
+    problems = codes(
+        """\
+        block Maybe(wide=false)(x: [n, d]) -> [n, d]:
+          if wide:
+            x = x |> up: linear(4 * d)
+          return relu(x)
+        """
+    )
+    assert problems == [("E0303", 4)]
+
+
+def test_a_proof_on_one_path_does_not_leak_into_another() -> None:
+    problems = codes(
+        """\
+        block Leak(c)(x: [n, d]) -> [n, c]:
+          y = x |> fc: linear(c)
+          if c == d:
+            z = x + y
+          else:
+            z = x + y
+          return z
+        """
+    )
+    assert problems == [("E0301", 6)]
+
+
+def test_a_loop_of_any_length_is_checked_by_induction() -> None:
+    result = checked(
+        """\
+        block Deep(depth)(x: [n, d]) -> [n, d]:
+          for i in 0..depth:
+            x = x + (x |> layers[i]: linear(d) |> relu)
+          return x
+        """
+    )
+    assert result.proved == ("Deep",)
+
+
+def test_a_loop_that_changes_a_shape_is_left_to_each_model() -> None:
+    text = """\
+        block Shrink(depth)(x: [n, 4, h, w]):
+          for i in 0..depth:
+            x = x |> layers[i]: conv2d(4, 3, 2, pad=1)
+          return x
+        model small = Shrink(depth=3)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_tied_weights_are_found_inside_a_proved_layer() -> None:
+    result = checked(
+        """\
+        block Tied(vocabulary, d)(ids: i32[n, s]) -> [n, s, vocabulary]:
+          x = ids |> wte: embedding(vocabulary, d)
+          return x @ rearrange(wte.weight, [vocabulary, d] -> [d, vocabulary])
+        model tied = Tied(vocabulary=11, d=4)
+        expect tied has 1 params, 44 weights
+        """
+    )
+    assert result.proved == ("Tied",)
+    assert result.holds == 1
+
+
+def test_a_layer_is_applied_twice_by_its_label() -> None:
+    result = checked(
+        """\
+        block Siamese(d)(left: [n, 5], right: [n, 5]) -> [n, d]:
+          a = left |> tower: linear(d)
+          b = right |> tower
+          return a - b
+        model siamese = Siamese(d=3)
+        """
+    )
+    assert result.fine
+    assert result.proved == ("Siamese",)
+
+
+def test_a_library_block_is_not_taken_at_its_word_outside_what_was_proved() -> None:
+    problems = codes(
+        """\
+        block Odd()(x: [n, d]) -> [n, d] = softmax(x, axis=2)
+        """
+    )
+    assert problems == [("E0302", 1)]
