@@ -1,8 +1,6 @@
 """Max pooling. The gradient and its adjoint read x again to find each window's largest."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -57,19 +55,21 @@ class Pooling(Op):
             window, concrete_shape(self.stride), concrete_shape(self.padding), (1,) * len(window)
         )
 
-    def _chosen(self, x: Array) -> Iterator[tuple[tuple[slice, ...], Array]]:
-        """For each tap, its place in padded x and in which windows it is the first maximum."""
+    def _winners(self, x: Array) -> tuple[tuple[int, ...], Array]:
+        """The shape of padded x, and for each window the index in it of the first maximum."""
         windows = self._windows()
         padded = windows.pad(x, -np.inf)
         places = [place for _, place in windows.taps(x.shape[2:])]
-        best = padded[(..., *places[0])]
-        first = np.zeros(best.shape, np.int32)
-        for number, place in enumerate(places[1:], start=1):
+        best = padded[(..., *places[0])].copy()
+        first = np.zeros(best.shape, np.min_scalar_type(len(places)))
+        for tap, place in enumerate(places):
             candidate = padded[(..., *place)]
-            first[candidate > best] = number
-            best = np.maximum(best, candidate)
-        for number, place in enumerate(places):
-            yield place, first == number
+            # Taps come in order, so the latest to be larger is the largest number so far.
+            np.maximum(first, (candidate > best) * first.dtype.type(tap), out=first)
+            np.maximum(best, candidate, out=best)
+        index = np.arange(padded.size).reshape(padded.shape)
+        steps = np.array([index[(0, 0, *place)].flat[0] for place in places])
+        return padded.shape, index[(..., *places[0])] + steps[first]
 
     @property
     def _geometry(self) -> tuple[Shape, Shape, Shape]:
@@ -86,8 +86,11 @@ class MaxPool(Pooling):
     def evaluate(self, x: Array) -> Array:
         windows = self._windows()
         padded = windows.pad(x, -np.inf)
-        seen = (padded[(..., *place)] for _, place in windows.taps(x.shape[2:]))
-        return reduce(np.maximum, seen)
+        start, *others = (place for _, place in windows.taps(x.shape[2:]))
+        best = padded[(..., *start)].copy()
+        for place in others:
+            np.maximum(best, padded[(..., *place)], out=best)
+        return best
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return (build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent),)
@@ -102,11 +105,9 @@ class MaxPoolGradient(Pooling):
         return x
 
     def evaluate(self, x: Array, dy: Array) -> Array:
-        windows = self._windows()
-        total = np.zeros_like(windows.pad(x, 0), dtype=dy.dtype)
-        for place, chosen in self._chosen(x):
-            total[(..., *place)] += np.where(chosen, dy, 0)
-        return windows.unpad(total)
+        shape, winner = self._winners(x)
+        total = np.bincount(winner.reshape(-1), dy.reshape(-1), int(np.prod(shape)))
+        return self._windows().unpad(total.reshape(shape)).astype(dy.dtype)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(MaxPoolSelect(*self._geometry), out.operands[0], cotangent)
@@ -121,12 +122,8 @@ class MaxPoolSelect(Pooling):
         return self._pooled(facts, x)
 
     def evaluate(self, x: Array, g: Array) -> Array:
-        windows = self._windows()
-        padded = windows.pad(g, 0)
-        total = np.zeros((*x.shape[:2], *windows.count(x.shape[2:])), g.dtype)
-        for place, chosen in self._chosen(x):
-            total += np.where(chosen, padded[(..., *place)], 0)
-        return total
+        _, winner = self._winners(x)
+        return self._windows().pad(g, 0).reshape(-1)[winner]
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent)

@@ -1,0 +1,109 @@
+"""Reference semantics that NumPy does not give: checked against other definitions."""
+
+from math import erf, inf, nan
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.graph.core import Array
+from meganeura_dsl.ops import Cast, Constant, Erf, Maximum, MaxPool, Minimum
+from meganeura_dsl.ops.leaf import threefry
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.tensor import DType
+
+# The limits of the approximations, both sides of them, and the ends of the number line.
+NUMBERS = np.concatenate(
+    [
+        np.linspace(-7, 7, 2001),
+        [0.0, -0.0, inf, -inf, 0.46875, np.nextafter(0.46875, 1), 4, np.nextafter(4, 5)],
+        np.logspace(-300, 300, 61),
+    ]
+)
+
+
+def test_the_error_function_in_double_precision() -> None:
+    expected = np.array([erf(x) for x in NUMBERS])
+    np.testing.assert_allclose(Erf().evaluate(NUMBERS), expected, rtol=5e-16, atol=0)
+
+
+def test_the_error_function_in_single_precision() -> None:
+    numbers = NUMBERS[np.abs(NUMBERS) < 1e30].astype(np.float32)
+    expected = np.array([erf(float(x)) for x in numbers])
+    result = Erf().evaluate(numbers)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, expected, rtol=3e-7, atol=1e-44)
+
+
+def test_the_error_function_of_many_numbers() -> None:
+    many = np.tile(NUMBERS, 40)
+    np.testing.assert_array_equal(Erf().evaluate(many), np.tile(Erf().evaluate(NUMBERS), 40))
+    assert np.isnan(Erf().evaluate(np.array(nan)))
+
+
+@pytest.mark.parametrize(
+    ("key", "block", "words"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+    ids=["zeros", "ones", "pi"],
+)
+def test_threefry_gives_the_words_of_random123(
+    key: tuple[int, int], block: tuple[int, int], words: tuple[int, int]
+) -> None:
+    """The known answers for Threefry-2x32 with 20 rounds that its authors publish."""
+    first, second = (np.array([word], np.uint32) for word in block)
+    found = threefry(np.array(key, np.uint32), first, second)
+    assert (int(found[0][0]), int(found[1][0])) == words
+
+
+FLOATS = np.array([1.9, -1.9, 0.5, -0.0, 3e9, -3e9, 5e9, inf, -inf, nan])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (DType.I32, [1, -1, 0, 0, 2**31 - 1, -(2**31), 2**31 - 1, 2**31 - 1, -(2**31), 0]),
+        (DType.U32, [1, 0, 0, 0, 3 * 10**9, 0, 2**32 - 1, 2**32 - 1, 0, 0]),
+        (DType.BOOL, [1, 1, 1, 0, 1, 1, 1, 1, 1, 1]),
+    ],
+    ids=str,
+)
+def test_floats_truncate_and_saturate(dtype: DType, expected: list[int]) -> None:
+    np.testing.assert_array_equal(Cast(dtype).evaluate(FLOATS), expected)
+
+
+def test_integers_wrap_when_they_change_their_sign() -> None:
+    numbers = np.array([-1, 5], np.int32)
+    np.testing.assert_array_equal(Cast(DType.U32).evaluate(numbers), [2**32 - 1, 5])
+    large = np.array([2**32 - 1, 5], np.uint32)
+    np.testing.assert_array_equal(Cast(DType.I32).evaluate(large), [-1, 5])
+
+
+def test_the_larger_of_anything_and_nan_is_nan() -> None:
+    a, b = np.array([nan, 1.0]), np.array([1.0, nan])
+    assert np.all(np.isnan(Maximum().evaluate(a, b)))
+    assert np.all(np.isnan(Minimum().evaluate(a, b)))
+
+
+def test_padding_never_wins() -> None:
+    x = np.full((1, 1, 3), -1e30, np.float32)
+    found = MaxPool((2,), (1,), (1,)).evaluate(x)
+    np.testing.assert_array_equal(found, np.full((1, 1, 4), -1e30, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("constant", "expected"),
+    [
+        (Constant(2, DType.F32), np.array(2.0)),
+        (Constant(2.7, DType.I32), np.array(2)),
+        (Constant(2, DType.BOOL), np.array(True)),  # noqa: FBT003 - it is the value
+        (Constant(dim("n") - dim("n") + 3, DType.I32), np.array(3)),
+    ],
+    ids=str,
+)
+def test_a_constant_is_a_number_of_its_type(constant: Constant, expected: Array) -> None:
+    value = constant.evaluate()
+    assert value.dtype == expected.dtype
+    assert value == expected
