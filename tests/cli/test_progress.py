@@ -1,0 +1,78 @@
+"""Progress: plain lines where output is kept, a bar where somebody looks."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from meganeura_dsl.cli.progress import Lines, Live, clock, display
+from meganeura_runtime.train.events import (
+    Evaluated,
+    Event,
+    Finished,
+    Logged,
+    Saved,
+    Started,
+    Stepped,
+)
+
+EVENTS: tuple[Event, ...] = (
+    Started("fit", 2, 50, 1437, 360, 4, 4810),
+    Stepped(1, 0),
+    Logged(1, 0, 2.31234, {"accuracy": 0.125}, 0.002, 30.0),
+    Stepped(50, 0),
+    Logged(50, 0, 0.5, {"accuracy": 0.875}, 0.002, 25.0),
+    Evaluated(50, 0, 0.25, {"accuracy": 0.9}, best=True),
+    Saved(Path("runs/fit-1/checkpoint.safetensors")),
+    Stepped(100, 1),
+    Logged(100, 1, 0.1, {"accuracy": 1.0}, 0.002, 25.0),
+    Evaluated(100, 1, 0.3, {"accuracy": 0.89}, best=False),
+    Finished(100, 4.0, interrupted=False),
+)
+
+
+def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:
+    stream = StringIO()
+    shown = display(stream)
+    assert isinstance(shown, Lines)
+    for event in EVENTS:
+        shown.watch(event)
+    shown.close()
+    assert stream.getvalue().splitlines() == [
+        "training fit: 4 params, 4,810 weights, 1,437 examples, 360 held out",
+        "epoch 1/2  step   1/100  loss 2.312  accuracy 0.125",
+        "epoch 1/2  step  50/100  loss 0.5  accuracy 0.875  25 steps/s  0:02 left",
+        "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)",
+        "epoch 2/2  step 100/100  loss 0.1  accuracy 1  25 steps/s  0:00 left",
+        "held out after epoch 2: loss 0.3  accuracy 0.89",
+    ]
+
+
+def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None:
+    stream = StringIO()
+    console = Console(file=stream, force_terminal=True, width=110, legacy_windows=False)
+    shown = Live(console)
+    for event in EVENTS:
+        shown.watch(event)
+    text = stream.getvalue()
+    assert "training fit: 4 params" in text
+    assert "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)" in text
+    last = text[text.rindex("epoch ") :]
+    for part in ("2/2", "step 100/100", "loss 0.1", "25 steps/s"):
+        assert part in last
+
+
+def test_the_bar_is_cleared_up_when_the_run_breaks_off() -> None:
+    stream = StringIO()
+    shown = Live(Console(file=stream, force_terminal=True))
+    shown.watch(EVENTS[0])
+    shown.close()
+    assert stream.getvalue().endswith("\x1b[?25h"), "the cursor is shown again"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0:00"), (7, "0:07"), (754, "12:34"), (3723, "1:02:03")]
+)
+def test_times_are_short(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
