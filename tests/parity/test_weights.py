@@ -9,6 +9,7 @@ from torch import nn
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.initialize import sample
+from meganeura_runtime.train.job import concrete
 from meganeura_runtime.weights import read_weights, write_weights
 
 PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters
@@ -41,7 +42,8 @@ class DigitsNet(nn.Module):
 
 def test_what_is_saved_here_is_loaded_strictly_there(tmp_path: Path) -> None:
     values = {
-        each.name: sample(each.initializer, 0, each.name, each.type.shape) for each in PARAMETERS
+        each.name: sample(each.initializer, 0, each.name, concrete(each.type.shape))
+        for each in PARAMETERS
     }
     path = tmp_path / "weights.safetensors"
     write_weights(path, PARAMETERS, values, {"format": "pt"})
