@@ -12,7 +12,7 @@ from math import log
 from typing import assert_never
 
 from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.graph.core import Builder, Graph, Op, Value, continued
+from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, continued
 from meganeura_dsl.ops import (
     Add,
     Broadcast,
@@ -33,7 +33,8 @@ from meganeura_dsl.shapes.tensor import DType, TensorType
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
-STEP = "optimizer.step"
+STATES = "optimizer."
+STEP = f"{STATES}step"
 SCALAR = TensorType(DType.F32, ())
 
 
@@ -105,6 +106,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     """One step: the forward graph's outputs, and the next parameters, moments and states."""
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
+    _require_free_names(forward)
     build, graph = continued(forward)
     parameters = {op.name: value for value in graph.values if (op := trained(value)) is not None}
     rates = _multipliers(settings.multipliers or {}, parameters)
@@ -115,6 +117,13 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         with build.at(parameter.origin):
             rule.update(name, parameter, gradient, rates[name])
     return build.graph(graph.outputs, {**graph.updates, **rule.updates})
+
+
+def _require_free_names(forward: Graph) -> None:
+    for value in forward.values:
+        op = value.op
+        if isinstance(op, Leaf) and (op.name == LEARNING_RATE or op.name.startswith(STATES)):
+            raise TrainingError(f"`{op.name}` is a name the optimizer needs")
 
 
 def trained(value: Value) -> Parameter | None:
@@ -224,7 +233,7 @@ class _Rule:
         return self._do(Add(), g, self._times(decay, p)) if decay else g
 
     def _state(self, name: str, moment: str, like: TensorType) -> Value:
-        path = f"optimizer.{name}.{moment}"
+        path = f"{STATES}{name}.{moment}"
         return self.build.add(Parameter(path, like.dtype, like.shape, "state"))
 
     def _keep(self, state: Value, new: Value) -> None:

@@ -152,6 +152,14 @@ def test_a_graph_without_a_loss_is_refused() -> None:
         training_step(build.graph({"out": x}), TrainingSettings(Sgd()))
 
 
+@pytest.mark.parametrize("name", ["learning_rate", "optimizer.step"])
+def test_names_the_optimizer_needs_are_refused(name: str) -> None:
+    build = Builder()
+    x = build.add(Parameter(name, DType.F32, (), "param"))
+    with pytest.raises(TrainingError, match=f"`{name}`"):
+        training_step(build.graph({"loss": x}), TrainingSettings(Adam()))
+
+
 def test_clipping_leaves_the_norm_of_all_gradients_at_the_limit() -> None:
     graph = training_step(forward(), TrainingSettings(Sgd(1.0), clip_norm=0.5))
     x = np.array([3, 0, 4], np.float32)

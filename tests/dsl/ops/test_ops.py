@@ -43,7 +43,7 @@ def test_ops_are_complete() -> None:
     concrete = {
         op
         for op in _subclasses(Op)
-        if op.__module__.startswith("meganeura_dsl.ops") and not op.__subclasses__()
+        if op.__module__.rpartition(".")[0] == "meganeura_dsl.ops" and not op.__subclasses__()
     }
     assert concrete == set(OPS)
     assert len(OPS) == len(set(OPS))
