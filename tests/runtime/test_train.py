@@ -2,9 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pytest
@@ -32,10 +34,29 @@ from meganeura_runtime.train.job import Job, training_settings
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.problems import LossNotFinite
 from meganeura_runtime.train.schedule import factor, is_steady
+from meganeura_runtime.train.sessions import leaves
 
 EXAMPLES = 10
 X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
 PLACE = Place(Span(Source("fit.mgn", "param w: [1] = ones"), 0, 5))
+
+
+class Read(Mapping[str, Array]):
+    """Outputs that count how often they are looked at."""
+
+    def __init__(self, outputs: Mapping[str, Array], session: "ReferenceSession") -> None:
+        self.outputs = outputs
+        self.session = session
+
+    def __getitem__(self, name: str) -> Array:
+        return self.outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.session.reads += 1
+        return iter(self.outputs)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
 
 
 class ReferenceSession:
@@ -43,28 +64,37 @@ class ReferenceSession:
 
     def __init__(self, graph: Graph) -> None:
         self.interpreter = Interpreter(graph)
+        self.names = tuple(leaf.name for leaf in leaves(graph) if leaf.is_kept)
         self.values: dict[str, Array] = {}
-        self.last: Mapping[str, Array] = {}
-        self.runs = 0
-        self.reads = 0
         self.fed: list[Mapping[str, Array]] = []
+        self.reads = 0
+        self.closed = False
 
-    def load(self, values: Mapping[str, Array]) -> None:
-        self.values.update(values)
+    def write(self, name: str, array: Array) -> None:
+        self.values[name] = array
 
-    def run(self, feeds: Mapping[str, Array]) -> None:
+    def read(self, name: str) -> Array:
+        return self.values[name]
+
+    def step(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         results = self.interpreter.run({**self.values, **feeds})
         self.values.update(results.updates)
-        self.last = results.outputs
         self.fed.append(feeds)
-        self.runs += 1
+        return Read(results.outputs, self)
 
-    def outputs(self) -> Mapping[str, Array]:
-        self.reads += 1
-        return self.last
+    def close(self) -> None:
+        self.closed = True
 
-    def kept(self) -> Mapping[str, Array]:
-        return dict(self.values)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Sessions:
@@ -123,7 +153,7 @@ def run(
     sessions, kept = Sessions(), new_folder(folder, wanted.name)
 
     def stop() -> bool:
-        return stop_after is not None and sessions.opened[0].runs >= stop_after
+        return stop_after is not None and len(sessions.opened[0].fed) >= stop_after
 
     train(wanted, kept, sessions, events.append, stop)
     return events, kept, sessions
@@ -142,7 +172,8 @@ def test_a_run_does_all_steps_and_tells_them(tmp_path: Path) -> None:
     assert [each.epoch for each in events if isinstance(each, Stepped)] == [0, 0, 1, 1, 2, 2]
     assert isinstance(events[-1], Finished)
     assert (events[-1].steps, events[-1].interrupted) == (6, False)
-    assert sessions.opened[0].runs == 6
+    assert len(sessions.opened[0].fed) == 6
+    assert all(each.closed for each in sessions.opened)
 
 
 def test_the_loss_is_read_at_log_points_only(tmp_path: Path) -> None:
@@ -181,7 +212,7 @@ def test_evaluation_covers_every_example_once_weighted_by_rows(tmp_path: Path) -
     assert evaluations[-1].loss == pytest.approx(float(np.mean((X * (w - 2)) ** 2)), rel=1e-5)
     assert evaluations[-1].metrics["size"] == pytest.approx(float(X.mean()))
     # the step, batches of four, and the remainder of two; each planned once
-    assert [each.runs for each in sessions.opened] == [6, 4, 2]
+    assert [len(each.fed) for each in sessions.opened] == [6, 4, 2]
 
 
 def test_the_best_weights_are_kept(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.data.batches import runs
 from meganeura_runtime.data.dataset import Split
+from meganeura_runtime.session import Session
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.sessions import OpenSession, Session, feeds, leaves
+from meganeura_runtime.train.sessions import OpenSession, feeds, write_all
 
 
 class Evaluator:
@@ -21,18 +22,23 @@ class Evaluator:
     def measure(self, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
         """The mean loss and metrics over all examples, with these parameters and states."""
         totals: dict[str, float] = {}
-        loaded: set[int] = set()
+        written: set[int] = set()
         for run in runs(split.examples, self.job.batch):
             examples = run.stop - run.start
             graph, session = self._session(examples)
-            if examples not in loaded:
-                names = {leaf.name for leaf in leaves(graph)}
-                session.load({name: each for name, each in kept.items() if name in names})
-                loaded.add(examples)
-            session.run(feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0))
-            for name, value in session.outputs().items():
+            if examples not in written:
+                write_all(session, kept)
+                written.add(examples)
+            fed = feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0)
+            for name, value in session.step(fed).items():
                 totals[name] = totals.get(name, 0.0) + float(value) * examples
         return {name: total / split.examples for name, total in totals.items()}
+
+    def close(self) -> None:
+        """Give the memory of all sessions back."""
+        for _, session in self.opened.values():
+            session.close()
+        self.opened.clear()
 
     def _session(self, examples: int) -> tuple[Graph, Session]:
         if examples not in self.opened:

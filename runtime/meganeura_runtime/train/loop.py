@@ -5,6 +5,7 @@ A step is handed to the device and not waited for; the loss is read at log point
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -12,6 +13,7 @@ from meganeura_dsl.training import LEARNING_RATE, LOSS
 from meganeura_runtime.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.data.batches import order_of_epoch
 from meganeura_runtime.data.dataset import Split
+from meganeura_runtime.session import Outputs, Session
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
@@ -27,7 +29,7 @@ from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, concrete
 from meganeura_runtime.train.problems import LossNotFinite
 from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.train.sessions import OpenSession, Session, feeds
+from meganeura_runtime.train.sessions import OpenSession, feeds, read_all, write_all
 from meganeura_runtime.weights import write_weights
 
 
@@ -43,9 +45,9 @@ def train(
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
     folder.write_settings(job.settings)
-    session = open_session(job.step)
-    session.load(job.initial_values())
-    return Trainer(job, folder, session, Evaluator(job, open_session), watch, stop).run()
+    with open_session(job.step) as session, closing(Evaluator(job, open_session)) as evaluator:
+        write_all(session, job.initial_values())
+        return Trainer(job, folder, session, evaluator, watch, stop).run()
 
 
 class Trainer:
@@ -66,6 +68,7 @@ class Trainer:
         self.evaluator = evaluator
         self.watch = watch
         self.stop = stop
+        self.outputs: Outputs = {}
         self.step = 0
         self.lowest = math.inf
         self.clock = Clock()
@@ -89,7 +92,7 @@ class Trainer:
             batch = order[position * job.batch : (position + 1) * job.batch]
             self._step(epoch, job.dataset.train.take(batch))
             if self.stop():
-                kept = self.session.kept()
+                kept = read_all(self.session)
                 self._save_checkpoint(kept, epoch, position + 1)
                 self._save_weights(kept)
                 return True
@@ -100,7 +103,8 @@ class Trainer:
         """Hand one step to the device, and read the loss if it is time."""
         job = self.job
         rate = learning_rate(job.settings, self.step, job.steps)
-        self.session.run(feeds(job.step, data, job.settings.seed, self.step, rate))
+        fed = feeds(job.step, data, job.settings.seed, self.step, rate)
+        self.outputs = self.session.step(fed)
         self.step += 1
         self.watch(Stepped(self.step, epoch))
         if self.step in (1, job.steps) or self.step % job.settings.log_every == 0:
@@ -108,7 +112,7 @@ class Trainer:
 
     def _log(self, epoch: int, rate: float) -> None:
         """Read the loss and the metrics of the last step; this waits for the device."""
-        metrics = {name: float(value) for name, value in self.session.outputs().items()}
+        metrics = {name: float(value) for name, value in self.outputs.items()}
         loss = metrics.pop(LOSS)
         speed = self.clock.steps_per_second(self.step)
         rates = {LEARNING_RATE: rate, "steps_per_second": speed}
@@ -126,7 +130,7 @@ class Trainer:
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
             return
-        kept = self.session.kept()
+        kept = read_all(self.session)
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
         if save:

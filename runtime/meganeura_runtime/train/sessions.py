@@ -1,12 +1,12 @@
 """What the loop needs of a device: a graph opened as a session, and the feeds of one run."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import numpy as np
 
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.training import LEARNING_RATE
+from meganeura_runtime.session import Session
 from meganeura_runtime.tensors.stored import Array
 
 COUNTER = "counter"
@@ -14,26 +14,6 @@ COUNTER = "counter"
 
 NOT_DATA = (COUNTER, LEARNING_RATE)
 """Inputs that the loop itself feeds."""
-
-
-class Session(Protocol):
-    """A graph on a device, with the values it keeps between runs."""
-
-    def load(self, values: Mapping[str, Array]) -> None:
-        """Replace kept values."""
-        ...
-
-    def run(self, feeds: Mapping[str, Array]) -> None:
-        """Compute outputs and updates once; returns before the device is done."""
-        ...
-
-    def outputs(self) -> Mapping[str, Array]:
-        """The outputs of the last run; waits for them."""
-        ...
-
-    def kept(self) -> Mapping[str, Array]:
-        """All kept values; waits for them."""
-        ...
 
 
 OpenSession = Callable[[Graph], Session]
@@ -55,3 +35,14 @@ def feeds(
         LEARNING_RATE: np.array(rate, np.float32),
     }
     return {**data, **{name: each for name, each in clock.items() if name in wanted}}
+
+
+def write_all(session: Session, values: Mapping[str, Array]) -> None:
+    """Give a session all it keeps; values that it does not keep are left out."""
+    for name in session.names:
+        session.write(name, values[name])
+
+
+def read_all(session: Session) -> dict[str, Array]:
+    """All that a session keeps, after all steps so far."""
+    return {name: session.read(name) for name in session.names}
