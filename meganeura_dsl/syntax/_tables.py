@@ -1,6 +1,6 @@
 """The LALR tables of grammar/mgn.lark, written by `meganeura_dsl.syntax.grammar`."""
 
-# ruff: noqa: E501
+# ruff: noqa: E501, Q000
 # fmt: off
 
 KEYWORDS: dict[str, str] = {'if': 'IF', 'else': 'ELSE', 'for': 'FOR', 'return': 'RETURN', 'and': 'AND', 'or': 'OR', 'not': 'NOT', 'true': 'TRUE', 'false': 'FALSE', 'from': 'FROM', 'import': 'IMPORT', 'def': 'DEF', 'block': 'BLOCK', 'model': 'MODEL', 'train': 'TRAIN', 'expect': 'EXPECT', 'has': 'HAS', 'maps': 'MAPS', 'where': 'WHERE', 'any': 'ANY', 'bool': 'BOOL', 'bf16': 'BF16', 'f16': 'F16', 'f32': 'F32', 'f64': 'F64', 'i32': 'I32', 'i64': 'I64', 'u8': 'U8', 'u32': 'U32', 'in': 'IN', 'param': 'PARAM', 'frozen': 'FROZEN', 'state': 'STATE', 'update': 'UPDATE', 'minimize': 'MINIMIZE', 'metric': 'METRIC', 'run': 'RUN'}

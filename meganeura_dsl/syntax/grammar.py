@@ -24,7 +24,7 @@ TABLES = Path(__file__).with_name("_tables.py")
 
 _HEADER = '''"""The LALR tables of grammar/mgn.lark, written by `meganeura_dsl.syntax.grammar`."""
 
-# ruff: noqa: E501
+# ruff: noqa: E501, Q000
 # fmt: off
 '''
 

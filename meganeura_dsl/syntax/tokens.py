@@ -28,7 +28,9 @@ _BLANK = r"(?>(?:[ \t]+|#[^\n]*)*)"
 _TOKEN = re.compile(
     f"{_BLANK}(?:{'|'.join(f'(?P<{kind}>{regex})' for kind, regex in _ALTERNATIVES)})"
 )
-_CONTINUES = re.compile(r"\|>|!=|[-+*/%@<>=]|(?:and|or|where)\b|else\b(?![ \t]*(?::|if\b))")
+_CONTINUES = re.compile(
+    r"\|>|!=|[-+*/%@<>=]|(?:and|or)\b|where\b(?![ \t]*(?:=(?!=)|,))|else\b(?![ \t]*(?::|if\b))"
+)
 _UNFINISHED = ("COMMA", "EQUAL")
 _FORBIDDEN = re.compile(
     r"(?m:^ *(?P<tab>\t)[ \t]*(?=[^\s#]))"
