@@ -1,0 +1,320 @@
+"""Adapters, and the few things a session asks of one. Nothing else knows wgpu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_runtime.kernels.limits import DeviceLimits, Style
+
+INSTALL_DRIVER = (
+    "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
+    "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
+)
+FEATURES = ("shader-f16", "subgroup", "timestamp-query")
+LIMITS = (
+    "max-buffer-size",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+    "max-compute-workgroups-per-dimension",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+    "max-compute-workgroup-storage-size",
+    "min-storage-buffer-offset-alignment",
+)
+KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
+BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
+
+
+class DeviceError(Exception):
+    """The device cannot be had, or has failed; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """One adapter, under the name by which `open_device` takes it."""
+
+    selector: str
+    name: str
+    kind: str
+    backend: str
+    driver: str
+
+    @property
+    def is_software(self) -> bool:
+        """Whether a CPU poses as a GPU."""
+        return self.kind == "CPU"
+
+    def __str__(self) -> str:
+        return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
+
+
+class Buffer(Protocol):
+    """Memory of the device."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+    def destroy(self) -> None:
+        """Give it back."""
+        ...
+
+
+class _Pipeline(Protocol):
+    def get_bind_group_layout(self, index: int) -> object: ...
+
+
+class _Pass(Protocol):
+    def set_pipeline(self, pipeline: _Pipeline) -> None: ...
+    def set_bind_group(self, index: int, bindings: object) -> None: ...
+    def dispatch_workgroups(self, x: int, y: int, z: int) -> None: ...
+    def end(self) -> None: ...
+
+
+class _Encoder(Protocol):
+    def begin_compute_pass(self) -> _Pass: ...
+    def copy_buffer_to_buffer(
+        self, source: Buffer, at: int, target: Buffer, to: int, size: int
+    ) -> None: ...
+    def finish(self) -> object: ...
+
+
+class _Queue(Protocol):
+    def write_buffer(self, buffer: Buffer, offset: int, data: NDArray[np.uint8]) -> None: ...
+    def read_buffer(self, buffer: Buffer, offset: int, size: int) -> memoryview: ...
+    def submit(self, commands: Sequence[object]) -> None: ...
+
+
+class _Device(Protocol):
+    @property
+    def queue(self) -> _Queue: ...
+    def create_buffer(self, *, size: int, usage: int) -> Buffer: ...
+    def create_shader_module(self, *, code: str) -> object: ...
+    def create_compute_pipeline(
+        self, *, layout: str, compute: Mapping[str, object]
+    ) -> _Pipeline: ...
+    def create_bind_group(self, *, layout: object, entries: Sequence[object]) -> object: ...
+    def create_command_encoder(self) -> _Encoder: ...
+    def destroy(self) -> None: ...
+
+
+class _Adapter(Protocol):
+    @property
+    def info(self) -> Mapping[str, str]: ...
+    @property
+    def features(self) -> Collection[str]: ...
+    @property
+    def limits(self) -> Mapping[str, int]: ...
+    def request_device_sync(
+        self, *, required_features: Sequence[str], required_limits: Mapping[str, int]
+    ) -> _Device: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of a buffer."""
+
+    buffer: Buffer
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel bound to memory, ready to be run."""
+
+    pipeline: _Pipeline
+    bindings: object
+    workgroups: tuple[int, int, int]
+
+
+def list_devices() -> tuple[DeviceInfo, ...]:
+    """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
+    return tuple(_info(number, adapter) for number, adapter in enumerate(_adapters()))
+
+
+def open_device(selector: str = "auto") -> Device:
+    """The adapter of that name; `auto` and `wgpu` prefer a real GPU to software."""
+    adapters = _adapters()
+    if not adapters:
+        raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
+    infos = [_info(number, adapter) for number, adapter in enumerate(adapters)]
+    if selector in ("auto", "wgpu"):
+        number = min(range(len(infos)), key=lambda n: _preference(infos[n]))
+        reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
+    else:
+        number, reason = _numbered(selector, infos), "as asked"
+    return Device(adapters[number], infos[number], reason)
+
+
+def _preference(info: DeviceInfo) -> tuple[int, int]:
+    return KINDS.get(info.kind, 2), BACKENDS.get(info.backend, 1)
+
+
+def _numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
+    match = re.fullmatch(r"wgpu:(\d+)", selector)
+    if match is None:
+        raise DeviceError(f"`{selector}` is no device; there are auto, wgpu, wgpu:N and cpu")
+    number = int(match[1])
+    if number >= len(infos):
+        shown = "; ".join(map(str, infos))
+        raise DeviceError(f"there is no adapter {number}; there are: {shown}")
+    return number
+
+
+def _adapters() -> Sequence[_Adapter]:
+    with explained("looking for adapters"):
+        return _wgpu().gpu.enumerate_adapters_sync()
+
+
+def _wgpu() -> ModuleType:
+    """The module, which loads a native library: late, so that a machine without it can say so."""
+    try:
+        import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+    except (ImportError, OSError, RuntimeError) as error:
+        raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
+    return wgpu
+
+
+def _info(number: int, adapter: _Adapter) -> DeviceInfo:
+    info = adapter.info
+    return DeviceInfo(
+        f"wgpu:{number}",
+        info["device"],
+        info["adapter_type"],
+        info["backend_type"],
+        info["description"],
+    )
+
+
+@contextmanager
+def explained(doing: str) -> Generator[None]:
+    """Turns what wgpu raises into an error that says what was being done, and what may help."""
+    wgpu = _wgpu()
+    try:
+        yield
+    except wgpu.GPUOutOfMemoryError as error:
+        cure = "use a smaller batch, or a device with more memory"
+        raise DeviceError(f"out of memory while {doing}; {cure}") from error
+    except (wgpu.GPUError, RuntimeError) as error:
+        if "lost" in str(error).lower():
+            cure = "the driver has reset it: start again, and update the driver if it recurs"
+            raise DeviceError(f"the device was lost while {doing}; {cure}") from error
+        raise DeviceError(f"{doing} failed: {error}") from error
+
+
+class Device:
+    """An open adapter: memory, kernels, and steps of many kernels in one submission."""
+
+    def __init__(self, adapter: _Adapter, info: DeviceInfo, reason: str) -> None:
+        self.info = info
+        self.reason = reason
+        self.submissions = 0
+        self.read_backs = 0
+        features = [name for name in FEATURES if name in adapter.features]
+        limits = {name: adapter.limits[name] for name in LIMITS}
+        with explained(f"opening {info}"):
+            self._device = adapter.request_device_sync(
+                required_features=features, required_limits=limits
+            )
+        self.style = Style.CPU_ADAPTER if info.is_software else Style.GPU
+        self.limits = DeviceLimits(
+            buffer_bytes=limits["max-buffer-size"],
+            binding_bytes=limits["max-storage-buffer-binding-size"],
+            storage_buffers=limits["max-storage-buffers-per-shader-stage"],
+            offset_alignment=limits["min-storage-buffer-offset-alignment"],
+            workgroups=limits["max-compute-workgroups-per-dimension"],
+            invocations=limits["max-compute-invocations-per-workgroup"],
+            half_floats="shader-f16" in features,
+        )
+        self._pipelines: dict[str, _Pipeline] = {}
+
+    def __str__(self) -> str:
+        return f"{self.info} ({self.reason})"
+
+    def allocate(self, size: int) -> Buffer:
+        """Memory that holds zeros."""
+        usage = _wgpu().BufferUsage
+        with explained(f"allocating {size} bytes"):
+            return self._device.create_buffer(
+                size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+            )
+
+    def free(self, buffer: Buffer) -> None:
+        """Give memory back."""
+        buffer.destroy()
+
+    def write(self, at: Range, data: NDArray[np.uint8]) -> None:
+        """Put bytes into memory, after all steps submitted so far."""
+        with explained(f"writing {at.size} bytes"):
+            self._device.queue.write_buffer(at.buffer, at.offset, data)
+
+    def read(self, at: Range) -> NDArray[np.uint8]:
+        """Bytes from memory, once all steps submitted so far are done."""
+        self.read_backs += 1
+        with explained(f"reading {at.size} bytes"):
+            data = self._device.queue.read_buffer(at.buffer, at.offset, at.size)
+        return np.frombuffer(data, np.uint8)
+
+    def launch(
+        self, text: str, ranges: Sequence[Range], workgroups: tuple[int, int, int]
+    ) -> Launch:
+        """A kernel bound to ranges in order; one text is compiled once."""
+        pipeline = self._pipeline(text)
+        entries = [
+            {
+                "binding": number,
+                "resource": {"buffer": at.buffer, "offset": at.offset, "size": at.size},
+            }
+            for number, at in enumerate(ranges)
+        ]
+        with explained("binding a kernel"):
+            layout = pipeline.get_bind_group_layout(0)
+            bindings = self._device.create_bind_group(layout=layout, entries=entries)
+        return Launch(pipeline, bindings, workgroups)
+
+    def _pipeline(self, text: str) -> _Pipeline:
+        pipeline = self._pipelines.get(text)
+        if pipeline is None:
+            with explained("compiling a kernel"):
+                module = self._device.create_shader_module(code=text)
+                pipeline = self._device.create_compute_pipeline(
+                    layout="auto", compute={"module": module, "entry_point": "main"}
+                )
+            self._pipelines[text] = pipeline
+        return pipeline
+
+    def submit(
+        self, launches: Sequence[Launch], copies: Sequence[tuple[Range, Range]] = ()
+    ) -> None:
+        """Run kernels and then copies, in order, as one submission; does not wait for them."""
+        with explained("running a step"):
+            encoder = self._device.create_command_encoder()
+            compute = encoder.begin_compute_pass()
+            current = None
+            for launch in launches:
+                if launch.pipeline is not current:
+                    current = launch.pipeline
+                    compute.set_pipeline(current)
+                compute.set_bind_group(0, launch.bindings)
+                compute.dispatch_workgroups(*launch.workgroups)
+            compute.end()
+            for source, target in copies:
+                encoder.copy_buffer_to_buffer(
+                    source.buffer, source.offset, target.buffer, target.offset, source.size
+                )
+            self._device.queue.submit([encoder.finish()])
+        self.submissions += 1
+
+    def close(self) -> None:
+        """Give the adapter back."""
+        self._device.destroy()

@@ -1,0 +1,41 @@
+"""What a sum of products is to a kernel: four groups of axes, and how to read both factors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from meganeura_runtime.kernels.affine import Expression, Guard, Index
+from meganeura_runtime.kernels.expression import Reading
+
+Factor: TypeAlias = Callable[[Reading, Index, Index, Index], Expression]
+"""A factor, at an index of the batch, of its rows or columns, and of the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an element of the result lies, and the guards of a place that may not exist."""
+
+    index: Index
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """result[b, row, column] = sum over terms of left[b, row, term] * right[b, column, term].
+
+    Columns lie next to each other in memory wherever that can be arranged.
+    """
+
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    terms: tuple[int, ...]
+    left: Factor
+    right: Factor
+    place: Callable[[Index, Index, Index], Place]
+
+    @property
+    def count(self) -> int:
+        """Terms of one element."""
+        return prod(self.terms)

@@ -1,0 +1,36 @@
+"""What an adapter allows, as data, so that planning needs no adapter."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+LOOP_LIMIT = 65_535
+"""Iterations one invocation may make in all its loops together: Mesa before 24 ends loops there."""
+
+
+class Style(Enum):
+    """How kernels are shaped: for the many cores of a GPU, or for a CPU that poses as one."""
+
+    GPU = "gpu"
+    CPU_ADAPTER = "cpu-adapter"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """The limits of an adapter that a plan must respect; the defaults are those of WebGPU."""
+
+    buffer_bytes: int = 256 << 20
+    binding_bytes: int = 128 << 20
+    storage_buffers: int = 8
+    offset_alignment: int = 256
+    workgroups: int = 65_535
+    invocations: int = 256
+    half_floats: bool = False
+    """Whether the adapter has `shader-f16`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What kernels are written for."""
+
+    limits: DeviceLimits = DeviceLimits()
+    style: Style = Style.GPU

@@ -1,0 +1,44 @@
+"""Reading rows by number, and adding rows up by number."""
+
+from meganeura_dsl.graph.core import Op, Value
+from meganeura_dsl.ops import Gather, ScatterAdd
+from meganeura_dsl.ops.rules import concrete, concrete_shape
+from meganeura_runtime.kernels.affine import Expression, Guard, Index, Loaded, variable
+from meganeura_runtime.kernels.expression import Reading, guarded
+from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
+
+READS: tuple[type[Op], ...] = (Gather,)
+REDUCES: tuple[type[Op], ...] = (ScatterAdd,)
+
+
+def read(reading: Reading, value: Value, index: Index) -> Expression:
+    """The element of the row that an id names; zero where there is no such row."""
+    match value.op:
+        case Gather(axis=axis):
+            table, ids = value.operands
+            after = axis + ids.type.rank
+            row = variable(Loaded(reading.at(ids, index[axis:after])))
+            guard = Guard(row, 1, concrete(table.type.shape[axis]))
+            place = (*index[:axis], guard.index, *index[after:])
+            return guarded(reading.make, [guard], reading.at(table, place))
+        case op:
+            raise TypeError(f"{op} reads no rows")
+
+
+def reduction(value: Value) -> Reduction:
+    """Each row sums the updates whose id is its number, in the order of the updates.
+
+    There are no atomic sums of floats, and their order would change from run to run.
+    """
+    match value.op:
+        case ScatterAdd(axis=axis):
+            ids, updates = value.operands
+
+            def term(reading: Reading, kept: Index, at: Index) -> Term:
+                distance = variable(Loaded(reading.at(ids, at))) - kept[axis]
+                place = (*kept[:axis], *at, *kept[axis + 1 :])
+                return Term(reading.at(updates, place), Guard(distance, 1, 1))
+
+            return Reduction(Kind.SUM, (concrete_shape(ids.type.shape),), term)
+        case op:
+            raise TypeError(f"{op} adds no rows up")

@@ -1,0 +1,133 @@
+"""The kernel of reductions over the same loops: one invocation for each element of the result."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import inf, prod
+from typing import assert_never
+
+from meganeura_dsl.graph.core import Op, Value
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.kernels.affine import Index, ravel, unravel, variable
+from meganeura_runtime.kernels.expression import Expressions
+from meganeura_runtime.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Work,
+    all_of,
+    write_element,
+)
+from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.literal import literal
+from meganeura_runtime.kernels.ops import axes, index, pool
+from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
+from meganeura_runtime.kernels.writer import Writer
+
+WORKGROUP = 64
+
+REDUCTIONS: Mapping[type[Op], Callable[[Value], Reduction]] = {
+    **dict.fromkeys(axes.REDUCES, axes.reduction),
+    **dict.fromkeys(index.REDUCES, index.reduction),
+    **dict.fromkeys(pool.REDUCES, pool.reduction),
+}
+"""Ops whose elements each combine many terms."""
+
+
+def reduction_of(value: Value) -> Reduction:
+    """The terms that an element of a value combines."""
+    return REDUCTIONS[type(value.op)](value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Accumulator:
+    """What a reduction has found so far, in variables of the kernel."""
+
+    name: str
+    reduction: Reduction
+    dtype: DType
+
+    @property
+    def result(self) -> str:
+        """The variable that holds the result once all terms are in."""
+        return f"{self.name}_at" if self.reduction.kind is Kind.ARG_MAX else self.name
+
+    def declare(self, writer: Writer) -> None:
+        """The result of no terms."""
+        writer.line(f"var {self.name} = {literal(self._start(), self.dtype)};")
+        if self.reduction.kind is Kind.ARG_MAX:
+            writer.line(f"var {self.result} = 0i;")
+
+    def _start(self) -> float:
+        if self.reduction.kind is Kind.SUM:
+            return 0
+        match self.dtype:
+            case DType.F32 | DType.F16:
+                return -inf
+            case DType.I32:
+                return -(1 << 31)
+            case DType.U32 | DType.BOOL:
+                return 0
+
+    def add(self, writer: Writer, term: Term, at: Index) -> None:
+        """Take one more term in."""
+        if term.counts is None:
+            self._combine(writer, term, at)
+            return
+        with writer.condition(writer.guard(term.counts)):
+            self._combine(writer, term, at)
+
+    def _combine(self, writer: Writer, term: Term, at: Index) -> None:
+        element = writer.value(term.element)
+        match self.reduction.kind:
+            case Kind.SUM:
+                writer.line(f"{self.name} += {element};")
+            case Kind.MAX:
+                writer.line(f"{self.name} = max({self.name}, {element});")
+            case Kind.ARG_MAX:
+                place = writer.index(ravel(at, self.reduction.shape))
+                writer.line(
+                    f"{self.result} = select({self.result}, i32({place}), {element} > {self.name});"
+                )
+                writer.line(f"{self.name} = max({self.name}, {element});")
+            case _:
+                assert_never(self.reduction.kind)
+
+
+def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
+    """Combine all terms of an element one after another, then compute what is stored of it."""
+    shape = concrete_shape(work.anchors[0].type.shape)
+    launch = Launch(prod(shape), WORKGROUP, target)
+    writer, make = Writer(), Expressions()
+    axis, exists = launch.declare(writer, "i")
+    reader = Reader(make, memory.before(work))
+    kept = unravel(variable(axis), shape)
+    accumulators = [
+        _Accumulator(f"r{place}", reduction_of(anchor), _term_type(anchor))
+        for place, anchor in enumerate(work.anchors)
+    ]
+    for accumulator in accumulators:
+        accumulator.declare(writer)
+    loops = accumulators[0].reduction.axes()
+    with ExitStack() as stack:
+        for loop in loops:
+            stack.enter_context(writer.loop(loop))
+        for accumulator in accumulators:
+            at = accumulator.reduction.index(loops)
+            accumulator.add(writer, accumulator.reduction.term(reader, kept, at), at)
+    registers = {
+        anchor.id: accumulator.result
+        for anchor, accumulator in zip(work.anchors, accumulators, strict=True)
+    }
+    element = Element(variable(axis), registers, all_of(exists))
+    write_element(writer, make, work, memory, element)
+    return launch.kernel(writer, memory)
+
+
+def _term_type(anchor: Value) -> DType:
+    """The type terms are combined in: an index is found among values of the operand's type."""
+    found = reduction_of(anchor).kind is Kind.ARG_MAX
+    return anchor.operands[0].type.dtype if found else anchor.type.dtype

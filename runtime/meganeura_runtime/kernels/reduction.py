@@ -1,0 +1,66 @@
+"""What a reduction is to a kernel: how many terms each element has, and how to read one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import TypeAlias
+
+from meganeura_runtime.kernels.affine import Axis, Expression, Guard, Index, unravel, variable
+from meganeura_runtime.kernels.expression import Reading
+
+
+class Kind(Enum):
+    """How terms are combined."""
+
+    SUM = "sum"
+    MAX = "max"
+    ARG_MAX = "arg_max"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term; where `counts` does not hold, it is left out without being read."""
+
+    element: Expression
+    counts: Guard | None = None
+
+
+ReadTerm: TypeAlias = Callable[[Reading, Index, Index], Term]
+"""The term at an index of the result and an index among the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The terms of an element: axes that are joined run in one loop."""
+
+    kind: Kind
+    loops: tuple[tuple[int, ...], ...]
+    term: ReadTerm
+
+    @property
+    def count(self) -> int:
+        """Terms of one element."""
+        return prod(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How often each loop runs."""
+        return tuple(prod(axes) for axes in self.loops)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of the terms."""
+        return tuple(size for axes in self.loops for size in axes)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """A variable for each loop."""
+        return tuple(Axis(f"k{place}", size) for place, size in enumerate(self.sizes))
+
+    def index(self, axes: tuple[Axis, ...]) -> Index:
+        """The term that the loops are at."""
+        return tuple(
+            position
+            for axis, sizes in zip(axes, self.loops, strict=True)
+            for position in unravel(variable(axis), sizes)
+        )

@@ -1,0 +1,174 @@
+"""Which stored values share a kernel.
+
+Every stored value begins as a kernel of its own. Elementwise work then joins the kernel that makes
+what it reads: as the epilogue of a contraction or reduction, or with its like over the same
+elements. Reductions over the same terms join too. What only its own kernel reads is never written.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from meganeura_dsl.graph.core import Graph, Leaf, Value
+from meganeura_runtime.kernels.kernel import Work
+from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.reduce import reduction_of
+from meganeura_runtime.plan.reads import Reads, reads_of
+from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
+
+MOST_OPERATIONS = 400
+"""Operations of an element in one kernel."""
+MOST_IN_EPILOGUE = 60
+"""The same after a contraction, whose kernel repeats its epilogue for each element of a tile."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Stored values that one kernel makes, while it is being put together."""
+
+    bit: int
+    count: int
+    anchors: list[Value] = field(default_factory=list[Value])
+    values: list[Value] = field(default_factory=list[Value])
+    aligned: set[int] = field(default_factory=set[int])
+    elsewhere: set[int] = field(default_factory=set[int])
+    size: int = 0
+    above: int = 0
+    """The groups it depends on, directly or not, as a set of bits."""
+
+    @property
+    def made(self) -> set[int]:
+        """Ids of the values made here."""
+        return {value.id for value in self.values}
+
+    @property
+    def read(self) -> set[int]:
+        """Ids of the values read from memory."""
+        return (self.aligned | self.elsewhere) - self.made
+
+    @property
+    def most_operations(self) -> int:
+        """How large the kernel may grow."""
+        contracts = self.anchors and is_contraction(self.anchors[0])
+        return MOST_IN_EPILOGUE if contracts else MOST_OPERATIONS
+
+
+class Fusion:
+    """Puts the stored values of a graph into groups, one after another."""
+
+    def __init__(self, graph: Graph, stored: Collection[int], target: Target) -> None:
+        self._graph = graph
+        self._stored = stored
+        self._most = target.limits.storage_buffers
+        self._groups: list[Group] = []
+        self._maker: dict[int, Group] = {}
+
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, each with everything that could join it."""
+        for value in self._graph.values:
+            if value.id in self._stored and not isinstance(value.op, Leaf):
+                reads = reads_of(value, self._stored)
+                group = next(
+                    (g for g in self._candidates(value, reads) if self._fits(g, value, reads)), None
+                )
+                self._join(group or self._new(value), value, reads)
+        return tuple(self._groups)
+
+    def _candidates(self, value: Value, reads: Reads) -> Iterator[Group]:
+        """Groups that a value might join, the likeliest first."""
+        if is_contraction(value):
+            return
+        if is_reduction(value):
+            signature = _signature(value)
+            yield from (
+                group
+                for group in reversed(self._groups)
+                if group.anchors
+                and is_reduction(group.anchors[0])
+                and _signature(group.anchors[0]) == signature
+                and group.read & reads.all
+            )
+            return
+        makers = {
+            self._maker[read].bit: self._maker[read]
+            for read in reads.aligned
+            if read in self._maker
+        }
+        yield from (makers[bit] for bit in sorted(makers, reverse=True))
+        yield from (
+            group
+            for group in reversed(self._groups)
+            if not group.anchors and group.bit not in makers and group.aligned & reads.aligned
+        )
+
+    def _fits(self, group: Group, value: Value, reads: Reads) -> bool:
+        """Whether a kernel can make one more value."""
+        made = group.made
+        bound = (group.aligned | group.elsewhere | reads.all) - made
+        return (
+            group.count == elements(value)
+            and not made & reads.elsewhere
+            and not (is_reduction(value) and made & reads.all)
+            and group.size + reads.size <= group.most_operations
+            and len(bound) + len(made) + 1 <= self._most
+            and not any(
+                self._maker[read].above & group.bit
+                for read in reads.all - made
+                if read in self._maker
+            )
+        )
+
+    def _new(self, value: Value) -> Group:
+        group = Group(1 << len(self._groups), elements(value))
+        self._groups.append(group)
+        return group
+
+    def _join(self, group: Group, value: Value, reads: Reads) -> None:
+        if is_reduction(value) or is_contraction(value):
+            group.anchors.append(value)
+        else:
+            group.size += reads.size
+        group.values.append(value)
+        group.aligned |= reads.aligned
+        group.elsewhere |= reads.elsewhere
+        self._maker[value.id] = group
+        above = 0
+        for read in reads.all:
+            maker = self._maker.get(read)
+            if maker is not None and maker is not group:
+                above |= maker.above | maker.bit
+        for other in self._groups:
+            if other is group or other.above & group.bit:
+                other.above |= above
+
+
+def _signature(value: Value) -> tuple[object, ...]:
+    reduction = reduction_of(value)
+    return reduction.loops, value.type.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A kernel's work, and the values it reads from memory."""
+
+    work: Work
+    aligned: frozenset[int]
+    elsewhere: frozenset[int]
+
+    @property
+    def reads(self) -> frozenset[int]:
+        """Everything that is read from memory."""
+        return self.aligned | self.elsewhere
+
+
+def fuse(graph: Graph, stored: Collection[int], target: Target) -> tuple[Fused, ...]:
+    """The kernels of a lowered graph, in no order that matters."""
+    groups = Fusion(graph, stored, target).groups()
+    needed = {value.id for value in graph.roots}.union(*(group.read for group in groups))
+    return tuple(_fused(group, needed) for group in groups)
+
+
+def _fused(group: Group, needed: Collection[int]) -> Fused:
+    stores = tuple(value for value in group.values if value.id in needed)
+    made = group.made
+    work = Work(tuple(group.anchors), stores)
+    return Fused(work, frozenset(group.aligned - made), frozenset(group.elsewhere - made))

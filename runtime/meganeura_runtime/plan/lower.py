@@ -1,0 +1,132 @@
+"""A graph in the steps that kernels take: each value is read in place, or made by one kernel.
+
+Ops of two phases become two ops, long sums become sums of sums, and every output and update gets a
+value of its own, so that none shares memory with another. The result is a graph like any other and
+has the same meaning.
+"""
+
+from math import prod
+
+from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, rebuild
+from meganeura_dsl.ops import (
+    Concat,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    ScatterAdd,
+    StopGradient,
+    Sum,
+)
+from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.contract import CONTRACTIONS, tiling_of
+from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.ops.internal import (
+    Partial,
+    WindowArgMax,
+    WindowPick,
+    WindowSpread,
+)
+from meganeura_runtime.plan.split import (
+    divisor_near,
+    split_arg_max,
+    split_reduction,
+    split_scatter,
+)
+
+MOST_TERMS = 2048
+"""Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
+MOST_ITERATIONS = 20_000
+"""Terms of a loop that cannot be cut into sums of sums for free."""
+MOST_PRODUCTS = 60_000
+"""Iterations of all loops of a contraction together, just below the cap of old Mesa drivers."""
+
+
+def lower(graph: Graph, target: Target) -> Graph:
+    """The same step, in ops that each take at most one kernel."""
+    build = Builder()
+    lowered = rebuild(graph, build, _Lowering(build, target).change)
+    taken: set[int] = set()
+    outputs = {name: _own(build, value, taken) for name, value in lowered.outputs.items()}
+    updates = {name: _own(build, value, taken) for name, value in lowered.updates.items()}
+    return build.graph(outputs, updates)
+
+
+def _own(build: Builder, value: Value, taken: set[int]) -> Value:
+    """A value that is no leaf and that no other name has."""
+    with build.at(value.origin):
+        while isinstance(value.op, Leaf) or value.id in taken:
+            value = build.add(StopGradient(), value)
+    taken.add(value.id)
+    return value
+
+
+class _Lowering:
+    def __init__(self, build: Builder, target: Target) -> None:
+        self._build = build
+        self._target = target
+        # A CPU has few cores, and starting a kernel costs it as much as a thousand additions.
+        gpu = target.style is Style.GPU
+        self._invocations = 8192 if gpu else 32
+        self._fewest_terms = 64 if gpu else 512
+
+    def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
+        """The lowered value of an op on lowered operands."""
+        add = self._build.add
+        match value.op:
+            case MaxPoolGradient() as op:
+                x, dy = operands
+                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
+                spread = WindowSpread(op.window, op.stride, op.padding, x.type.shape[2:])
+                return add(spread, chosen, dy)
+            case MaxPoolSelect() as op:
+                x, g = operands
+                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
+                return add(WindowPick(op.window, op.stride, op.padding), g, chosen)
+            case Concat(axis=axis):
+                return self._concatenated(axis, operands)
+            case Sum() | ReduceMax() as op:
+                (x,) = operands
+                return split_reduction(self._build, op, x, self._most_terms(x))
+            case ArgMax(axis=axis):
+                return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
+            case ScatterAdd() as op:
+                ids, updates = operands
+                return split_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
+            case op if type(op) in CONTRACTIONS:
+                return self._contracted(op, *operands)
+            case op:
+                return add(op, *operands)
+
+    def _concatenated(self, axis: int, operands: tuple[Value, ...]) -> Value:
+        """Operands joined so many at once as a kernel can be bound to."""
+        most = max(2, self._target.limits.storage_buffers - 1)
+        while len(operands) > most:
+            groups = [operands[start : start + most] for start in range(0, len(operands), most)]
+            operands = tuple(self._build.add(Concat(axis), *group) for group in groups)
+        return self._build.add(Concat(axis), *operands)
+
+    def _most_terms(self, x: Value) -> int:
+        """So few terms an invocation that there are invocations enough."""
+        elements = prod(concrete_shape(x.type.shape))
+        return min(MOST_TERMS, max(self._fewest_terms, -(-elements // self._invocations)))
+
+    def _contracted(self, op: Op, a: Value, b: Value) -> Value:
+        """A contraction, in parts where its result is small or its terms are too many."""
+        whole = CONTRACTIONS[type(op)](op, a, b)
+        tiling = tiling_of(whole, self._target)
+        rows = -(-prod(whole.rows) // tiling.rows)
+        columns = -(-prod(whole.columns) // tiling.columns)
+        invocations = prod(whole.batch) * rows * columns
+        longest = max(whole.terms)
+        wanted = min(self._invocations // invocations, whole.count // self._fewest_terms, longest)
+        parts = max(wanted, -(-_iterations(whole.terms, tiling.terms) // MOST_PRODUCTS), 1)
+        if parts == 1:
+            return self._build.add(op, a, b)
+        partial = self._build.add(Partial(op, divisor_near(longest, parts)), a, b)
+        return split_reduction(self._build, Sum((0,)), partial, MOST_TERMS)
+
+
+def _iterations(terms: tuple[int, ...], at_once: int) -> int:
+    """How often the loops over the terms run, all together."""
+    runs = (prod(terms[: depth + 1]) for depth in range(len(terms) - 1))
+    return sum(runs) + prod(terms) // at_once

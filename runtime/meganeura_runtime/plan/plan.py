@@ -1,0 +1,153 @@
+"""A plan: everything a device needs to run a step again and again, as data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.kernels.limits import Style
+
+VERSION = 1
+
+
+class PlanError(Exception):
+    """A file that holds no plan this version can run."""
+
+
+class Role(Enum):
+    """What a buffer is for, and so how long its contents last."""
+
+    PARAMETERS = "parameters"
+    """Kept between steps."""
+    INPUTS = "inputs"
+    """Written before a step."""
+    OUTPUTS = "outputs"
+    """Kept until the next step."""
+    TEMPORARIES = "temporaries"
+    """Of no value after a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of the device."""
+
+    role: Role
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A range of a buffer."""
+
+    buffer: int
+    offset: int
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        """The first byte after it."""
+        return self.offset + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named tensor that the host writes or reads."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    slot: Slot
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One run of a kernel; binding i is `slots[i]`."""
+
+    name: str
+    origin: str
+    kernel: int
+    slots: tuple[Slot, ...]
+    workgroups: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes moved after all dispatches."""
+
+    source: Slot
+    target: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step: `dispatches` in order, then `copies`. `kernels` are WGSL texts."""
+
+    style: Style
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[str, ...]
+    dispatches: tuple[Dispatch, ...]
+    copies: tuple[Copy, ...]
+    inputs: tuple[Tensor, ...]
+    parameters: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    least_bytes: int
+    """What the temporaries need at least, however they are placed."""
+    version: Literal[1] = VERSION
+
+    def bytes_for(self, role: Role) -> int:
+        """Memory taken for a purpose."""
+        return sum(buffer.bytes for buffer in self.buffers if buffer.role is role)
+
+    def __str__(self) -> str:
+        return "\n".join([*_summary(self), *_steps(self)])
+
+    def save(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        path.write_bytes(_ADAPTER.dump_json(self, indent=1))
+
+    @staticmethod
+    def load(path: Path) -> "Plan":
+        """Read a plan; `PlanError` where the file is none, or one of another version."""
+        try:
+            return _ADAPTER.validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise PlanError(f"{path} is no plan of version {VERSION}: {error}") from error
+
+
+_ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def _summary(plan: Plan) -> Sequence[str]:
+    memory = ", ".join(f"{role.value} {megabytes(plan.bytes_for(role))}" for role in Role)
+    return [
+        (
+            f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels, "
+            f"{len(plan.copies)} copies, style {plan.style.value}"
+        ),
+        f"memory: {memory} (temporaries at least {megabytes(plan.least_bytes)})",
+    ]
+
+
+def _steps(plan: Plan) -> Sequence[str]:
+    width = max((len(dispatch.name) for dispatch in plan.dispatches), default=0)
+    return [
+        f"{number:4} {dispatch.name:{width}} kernel {dispatch.kernel}"
+        f" x {' x '.join(map(str, dispatch.workgroups))}  {_places(dispatch)}  {dispatch.origin}"
+        for number, dispatch in enumerate(plan.dispatches)
+    ]
+
+
+def _places(dispatch: Dispatch) -> str:
+    return " ".join(f"{slot.buffer}:{slot.offset}+{slot.bytes}" for slot in dispatch.slots)
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes for people."""
+    return f"{count / (1 << 20):.2f} MiB"

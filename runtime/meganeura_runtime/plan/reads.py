@@ -1,0 +1,84 @@
+"""Which stored values a stored value is computed from, and whether element by element."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from meganeura_dsl.graph.core import Value
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.affine import (
+    Affine,
+    Axis,
+    Expression,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.kernels.contract import contraction_of
+from meganeura_runtime.kernels.expression import Expressions, Load, walk
+from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.reduce import reduction_of
+from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What the elements of one value are computed from.
+
+    `aligned` values are read at the element's own row-major position, `elsewhere` ones at others;
+    a value may be both. `size` counts the operations of one element.
+    """
+
+    aligned: frozenset[int]
+    elsewhere: frozenset[int]
+    size: int
+
+    @property
+    def all(self) -> frozenset[int]:
+        """Everything that is read."""
+        return self.aligned | self.elsewhere
+
+
+def reads_of(value: Value, stored: Collection[int]) -> Reads:
+    """How a stored value reads the other stored ones."""
+    make = Expressions()
+    reader = Reader(make, {number: number for number in stored if number != value.id})
+    if is_contraction(value):
+        return _elsewhere(_factors(reader, value))
+    count = elements(value)
+    position = variable(Axis("i", count)) if count > 1 else Affine(0)
+    index = unravel(position, concrete_shape(value.type.shape))
+    if is_reduction(value):
+        return _elsewhere(_term(reader, value, index))
+    loads = list(walk([reader.at(value, index)]))
+    at = {(load.tensor, load.index == position) for load in loads if isinstance(load, Load)}
+    aligned = frozenset(tensor for tensor, same in at if same)
+    return Reads(aligned, frozenset(tensor for tensor, same in at if not same), len(loads))
+
+
+def _elsewhere(roots: Sequence[Expression]) -> Reads:
+    expressions = list(walk(roots))
+    tensors = {load.tensor for load in expressions if isinstance(load, Load)}
+    return Reads(frozenset(), frozenset(tensors), len(expressions))
+
+
+def _term(reader: Reader, value: Value, index: Index) -> Sequence[Expression]:
+    reduction = reduction_of(value)
+    term = reduction.term(reader, index, reduction.index(reduction.axes()))
+    if term.counts is None:
+        return [term.element]
+    return [reader.make.choice(term.counts, term.element, term.element)]
+
+
+def _factors(reader: Reader, value: Value) -> Sequence[Expression]:
+    contraction = contraction_of(value)
+    batch, rows, columns, terms = (
+        tuple(variable(Axis(f"{name}{place}", size)) for place, size in enumerate(sizes))
+        for name, sizes in (
+            ("b", contraction.batch),
+            ("r", contraction.rows),
+            ("c", contraction.columns),
+            ("k", contraction.terms),
+        )
+    )
+    left = contraction.left(reader, batch, rows, terms)
+    return [left, contraction.right(reader, batch, columns, terms)]

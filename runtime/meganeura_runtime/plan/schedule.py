@@ -1,0 +1,183 @@
+"""From a graph to a plan: lower, store, fuse, order, place in memory, write the kernels."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from meganeura_dsl.graph.core import Graph, Leaf, Value
+from meganeura_dsl.ops import Input
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.kernels.contract import contract_kernel
+from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
+from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
+from meganeura_runtime.kernels.map import map_kernel
+from meganeura_runtime.kernels.reduce import reduce_kernel
+from meganeura_runtime.plan.errors import LimitError, describe
+from meganeura_runtime.plan.fuse import fuse
+from meganeura_runtime.plan.lower import lower
+from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
+from meganeura_runtime.plan.order import Order, order
+from meganeura_runtime.plan.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
+from meganeura_runtime.plan.store import elements, is_contraction, stored_values
+
+
+def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
+    """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
+    target = Target(limits, style)
+    lowered = lower(graph, target)
+    _require_half_floats(lowered.values, limits)
+    stored = stored_values(lowered, target)
+    _require_sizes([value for value in lowered.values if value.id in stored], limits)
+    return _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
+
+
+def _require_half_floats(values: Iterable[Value], limits: DeviceLimits) -> None:
+    for value in values:
+        if value.type.dtype is DType.F16 and not limits.half_floats:
+            raise LimitError(value, "shader-f16", "half floats", "absent")
+
+
+def _require_sizes(values: Iterable[Value], limits: DeviceLimits) -> None:
+    for value in values:
+        needed = byte_size(value)
+        for name, allowed in (
+            ("max-storage-buffer-binding-size", limits.binding_bytes),
+            ("max-buffer-size", limits.buffer_bytes),
+        ):
+            if needed > allowed:
+                raise LimitError(value, name, f"{needed} bytes", f"{allowed} bytes")
+
+
+def byte_size(value: Value) -> int:
+    """The bytes a value takes in a buffer; bindings are multiples of four."""
+    return rounded(elements(value) * value.type.dtype.bytes, 4)
+
+
+class _Assembly:
+    """Puts a plan together, once it is known which kernels run in what order."""
+
+    def __init__(self, graph: Graph, ordered: Order, target: Target) -> None:
+        self._graph = graph
+        self._order = ordered
+        self._target = target
+        self._buffers: list[Buffer] = []
+        self._slots: dict[int, Slot] = {}
+        self._leaves = {
+            value.op.name: value for value in graph.values if isinstance(value.op, Leaf)
+        }
+        self._texts: dict[str, int] = {}
+
+    def plan(self) -> Plan:
+        """Everything placed, every kernel written."""
+        inputs, parameters = self._sorted_leaves()
+        self._place_forever(Role.PARAMETERS, parameters.values())
+        self._place_forever(Role.INPUTS, inputs.values())
+        self._place_forever(Role.OUTPUTS, self._graph.outputs.values())
+        temporaries = self._lifetimes()
+        self._place(Role.TEMPORARIES, temporaries)
+        tensors = {value: self._tensor(value) for value in self._stored()}
+        dispatches = tuple(self._dispatch(one.work, tensors) for one in self._order.kernels)
+        return Plan(
+            style=self._target.style,
+            buffers=tuple(self._buffers),
+            kernels=tuple(self._texts),
+            dispatches=dispatches,
+            copies=tuple(self._copies()),
+            inputs=self._named(inputs),
+            parameters=self._named(parameters),
+            outputs=self._named(self._graph.outputs),
+            least_bytes=least_bytes(temporaries),
+        )
+
+    def _sorted_leaves(self) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The inputs, and the parameters and states."""
+        undeclared = [name for name in self._graph.updates if name not in self._leaves]
+        if undeclared:
+            raise ValueError(f"the graph updates `{undeclared[0]}`, which it does not declare")
+        inputs = {n: v for n, v in self._leaves.items() if isinstance(v.op, Input)}
+        return inputs, {n: v for n, v in self._leaves.items() if n not in inputs}
+
+    def _tensor(self, value: int) -> int:
+        """The tensor a value lies in: its own, or that of the parameter it overwrites."""
+        return self._order.in_place.get(value, value)
+
+    def _stored(self) -> list[int]:
+        made = [value.id for one in self._order.kernels for value in one.work.stores]
+        return [value.id for value in self._leaves.values()] + made
+
+    def _place_forever(self, role: Role, values: Iterable[Value]) -> None:
+        self._place(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
+
+    def _place(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
+        limits = self._target.limits
+        placement = place(lifetimes, limits.offset_alignment, limits.buffer_bytes)
+        first = len(self._buffers)
+        self._buffers.extend(Buffer(role, size) for size in placement.buffers)
+        for tensor, slot in placement.slots.items():
+            self._slots[tensor] = Slot(first + slot.buffer, slot.offset, slot.bytes)
+
+    def _lifetimes(self) -> list[Lifetime]:
+        """From the kernel that makes a temporary to the last that reads it, or to the copies."""
+        kernels = self._order.kernels
+        last = {read: step for step, one in enumerate(kernels) for read in one.reads}
+        last |= {
+            value.id: len(kernels)
+            for value in self._graph.updates.values()
+            if value.id not in self._order.in_place
+        }
+        return [
+            Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
+            for step, one in enumerate(kernels)
+            for value in one.work.stores
+            if value.id not in self._slots and value.id not in self._order.in_place
+        ]
+
+    def _dispatch(self, work: Work, tensors: Mapping[int, int]) -> Dispatch:
+        kernel = self._kernel(work, tensors)
+        made = (*work.anchors, *work.stores)
+        if len(kernel.tensors) > self._target.limits.storage_buffers:
+            limit = str(self._target.limits.storage_buffers)
+            needed = f"{len(kernel.tensors)} tensors in one kernel"
+            raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
+        return Dispatch(
+            name=_name(work),
+            origin=describe(made[0].origin),
+            kernel=self._texts.setdefault(kernel.text, len(self._texts)),
+            slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
+            workgroups=kernel.workgroups,
+        )
+
+    def _kernel(self, work: Work, tensors: Mapping[int, int]) -> Kernel:
+        written = {self._slots[tensors[value.id]].buffer for value in work.stores}
+
+        def access(tensor: int) -> str:
+            return "read_write" if self._slots[tensor].buffer in written else "read"
+
+        memory = Memory(tensors, access)
+        if not work.anchors:
+            return map_kernel(work, memory, self._target)
+        if is_contraction(work.anchors[0]):
+            return contract_kernel(work, memory, self._target)
+        return reduce_kernel(work, memory, self._target)
+
+    def _copies(self) -> Iterable[Copy]:
+        for name, value in self._graph.updates.items():
+            if value.id not in self._order.in_place:
+                yield Copy(self._slots[value.id], self._slots[self._leaves[name].id])
+
+    def _named(self, values: Mapping[str, Value]) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(
+                name, v.type.dtype, concrete_shape(v.type.shape), self._slots[self._tensor(v.id)]
+            )
+            for name, v in values.items()
+        )
+
+
+def _name(work: Work) -> str:
+    """The ops a kernel ends with, after what it reduces."""
+    names = [_op_name(value) for value in (*work.anchors, *work.stores)]
+    return "+".join(dict.fromkeys(names))
+
+
+def _op_name(value: Value) -> str:
+    return type(value.op).__name__

@@ -1,0 +1,154 @@
+"""Long reductions as reductions of reductions, in ops that any graph may contain."""
+
+from functools import reduce
+from math import prod
+
+from meganeura_dsl.graph.core import Builder, Value
+from meganeura_dsl.ops import Add, Iota, Maximum, Mul, Pad, Reshape, ScatterAdd, Slice, Sum, Where
+from meganeura_dsl.ops.broadcast import Broadcast, full, others
+from meganeura_dsl.ops.elementwise import Compare
+from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.ops.axes import runs
+
+FEWEST_AT_ONCE = 16
+"""Terms for which it is worth to write a sum to memory."""
+
+
+def divisor_near(size: int, wanted: int) -> int:
+    """The least divisor of `size` from `wanted` to twice that; `wanted` where there is none."""
+    return next((d for d in range(wanted, 2 * wanted + 1) if size % d == 0), wanted)
+
+
+def split_reduction(build: Builder, op: Sum | ReduceMax, x: Value, most: int) -> Value:
+    """The same result, with at most `most` terms in each reduction."""
+    shape = concrete_shape(x.type.shape)
+    if prod(shape[axis] for axis in op.axes) <= most:
+        return build.add(op, x)
+    x, axes = _joined(build, x, op.axes)
+    shape = concrete_shape(x.type.shape)
+    inner = _within(shape, axes, most)
+    terms = prod(shape[axis] for axis in inner)
+    if terms < FEWEST_AT_ONCE:
+        return _cut(build, op, x, axes[-1 - len(inner)], most // terms, most)
+    reduced = build.add(type(op)(inner), x)
+    kept = others(inner, len(shape))
+    outer = tuple(kept.index(axis) for axis in axes if axis not in inner)
+    return split_reduction(build, type(op)(outer), reduced, most)
+
+
+def _joined(build: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]]:
+    """The operand with each run of neighbouring axes made one, for free; and those axes."""
+    shape = concrete_shape(x.type.shape)
+    groups = sorted([*runs(axes), *((axis,) for axis in others(axes, len(shape)))])
+    joined = tuple(prod(shape[axis] for axis in group) for group in groups)
+    places = tuple(place for place, group in enumerate(groups) if group[0] in axes)
+    return build.add(Reshape(joined), x), places
+
+
+def _within(shape: tuple[int, ...], axes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The last of the axes, as many as together have at most `most` terms."""
+    first = len(axes)
+    while first and prod(shape[axis] for axis in axes[first - 1 :]) <= most:
+        first -= 1
+    return axes[first:]
+
+
+def _cut(build: Builder, op: Sum | ReduceMax, x: Value, axis: int, length: int, most: int) -> Value:
+    """One long axis as two, the second no longer than `length`.
+
+    Where no divisor is near, a sum gets zeros at the end, and a maximum is taken of the tail too.
+    """
+    size = concrete_shape(x.type.shape)[axis]
+    parts = divisor_near(size, -(-size // length))
+    length = -(-size // parts)
+    whole = (size // length) * length
+    if whole < size and isinstance(op, ReduceMax):
+        ends = ((0, whole), (whole, size))
+        both = (split_reduction(build, op, _part(build, x, axis, *at), most) for at in ends)
+        return build.add(Maximum(), *both)
+    if whole < size:
+        x = _padded(build, x, axis, parts * length - size)
+    return split_reduction(build, _shifted(op, axis), _folded(build, x, axis, parts), most)
+
+
+def _folded(build: Builder, x: Value, axis: int, parts: int) -> Value:
+    shape = concrete_shape(x.type.shape)
+    folded = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
+    return build.add(Reshape(folded), x)
+
+
+def _shifted(op: Sum | ReduceMax, folded: int) -> Sum | ReduceMax:
+    """The reduction of an operand whose axis `folded` has become two."""
+    before = tuple(axis for axis in op.axes if axis <= folded)
+    after = tuple(axis + 1 for axis in op.axes if axis >= folded)
+    return type(op)((*before, *after))
+
+
+def _padded(build: Builder, x: Value, axis: int, by: int) -> Value:
+    none = (0,) * x.type.rank
+    high = tuple(by if at == axis else 0 for at in range(x.type.rank))
+    return build.add(Pad(none, high, none), x)
+
+
+def _part(build: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    shape = concrete_shape(x.type.shape)
+    starts = tuple(start if at == axis else 0 for at in range(len(shape)))
+    stops = tuple(stop if at == axis else size for at, size in enumerate(shape))
+    return build.add(Slice(starts, stops, (1,) * len(shape)), x)
+
+
+def split_arg_max(build: Builder, axis: int, x: Value, most: int) -> Value:
+    """The first of the largest of parts, and where in its part it is first."""
+    size = concrete_shape(x.type.shape)[axis]
+    if size <= most:
+        return build.add(ArgMax(axis), x)
+    length = most
+    whole = (size // length) * length
+    if whole < size:
+        return _arg_max_with_tail(build, axis, x, whole, most)
+    folded = _folded(build, x, axis, size // length)
+    largest = split_reduction(build, ReduceMax((axis + 1,)), folded, most)
+    within = build.add(ArgMax(axis + 1), folded)
+    part = split_arg_max(build, axis, largest, most)
+    return build.add(
+        Add(),
+        build.add(Mul(), part, full(build, part.type, length)),
+        _picked(build, within, part, axis),
+    )
+
+
+def _picked(build: Builder, within: Value, part: Value, axis: int) -> Value:
+    """From each row of `within`, what stands at the place that `part` names."""
+    shape = within.type.shape
+    kept = others((axis,), len(shape))
+    numbers = build.add(Broadcast(shape, (axis,)), build.add(Iota(shape[axis])))
+    same = build.add(Compare("eq"), numbers, build.add(Broadcast(shape, kept), part))
+    chosen = build.add(Where(), same, within, full(build, within.type, 0))
+    return build.add(Sum((axis,)), chosen)
+
+
+def _arg_max_with_tail(build: Builder, axis: int, x: Value, whole: int, most: int) -> Value:
+    size = concrete_shape(x.type.shape)[axis]
+    parts = [_part(build, x, axis, *ends) for ends in ((0, whole), (whole, size))]
+    head, tail = (split_arg_max(build, axis, part, most) for part in parts)
+    best, late = (split_reduction(build, ReduceMax((axis,)), part, most) for part in parts)
+    moved = build.add(Add(), tail, full(build, tail.type, whole))
+    return build.add(Where(), build.add(Compare("gt"), late, best), moved, head)
+
+
+def split_scatter(build: Builder, op: ScatterAdd, ids: Value, updates: Value, most: int) -> Value:
+    """Sums over runs of ids, added up."""
+    count = prod(concrete_shape(ids.type.shape))
+    if count <= most:
+        return build.add(op, ids, updates)
+    shape = updates.type.shape
+    flat = (*shape[: op.axis], count, *shape[op.axis + ids.type.rank :])
+    ids = build.add(Reshape((count,)), ids)
+    updates = build.add(Reshape(flat), updates)
+    runs_of_ids = [(start, min(start + most, count)) for start in range(0, count, most)]
+    sums = [
+        build.add(op, _part(build, ids, 0, *ends), _part(build, updates, op.axis, *ends))
+        for ends in runs_of_ids
+    ]
+    return reduce(lambda a, b: build.add(Add(), a, b), sums)

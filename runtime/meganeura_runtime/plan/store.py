@@ -1,0 +1,122 @@
+"""Which values are written to memory; all others are computed wherever they are read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from math import inf, prod
+
+from meganeura_dsl.graph.core import Graph, Leaf, Op, Value
+from meganeura_dsl.ops import (
+    Broadcast,
+    Constant,
+    Iota,
+    Reshape,
+    Reverse,
+    Slice,
+    StopGradient,
+    Transpose,
+)
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.contract import CONTRACTIONS
+from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.reduce import REDUCTIONS, reduction_of
+from meganeura_runtime.plan.cost import LOAD, Uses, op_cost
+
+FACTORS: frozenset[type[Op]] = frozenset(
+    (Broadcast, Constant, Iota, Reshape, Reverse, Slice, StopGradient, Transpose)
+)
+"""What a contraction may read its factors through: they cost it nothing but index arithmetic."""
+DEEPEST = 64
+"""Ops computed one inside the other at most."""
+SHARED_COST = 4 * LOAD
+"""A value of several uses that costs as much is expected to be stored."""
+
+
+def is_reduction(value: Value) -> bool:
+    """Whether each element combines many terms."""
+    return type(value.op) in REDUCTIONS
+
+
+def is_contraction(value: Value) -> bool:
+    """Whether each element is a sum of products."""
+    return type(value.op) in CONTRACTIONS or isinstance(value.op, Partial)
+
+
+def elements(value: Value) -> int:
+    """How many elements a value has."""
+    return prod(concrete_shape(value.type.shape))
+
+
+def stored_values(graph: Graph, target: Target) -> frozenset[int]:
+    """Ids of the values in memory: leaves, results, reductions, and what is dear to repeat."""
+    return _within_limits(graph, _worthwhile(graph, target), target)
+
+
+def _worthwhile(graph: Graph, target: Target) -> set[int]:
+    """From the results back, as how often a value is read depends on who stores what."""
+    costs = _costs(graph)
+    stored = {value.id for value in graph.roots}
+    reads: defaultdict[int, float] = defaultdict(float)
+    for value in reversed(graph.values):
+        count = elements(value)
+        if isinstance(value.op, Leaf) or is_reduction(value) or is_contraction(value):
+            stored.add(value.id)
+        elif reads[value.id] == inf and type(value.op) in FACTORS:
+            pass
+        elif Uses(count, reads[value.id]).worth_storing(costs[value.id], target.style):
+            stored.add(value.id)
+        for operand in value.operands:
+            reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
+    return stored
+
+
+def _reads(value: Value, count: float) -> float:
+    """How many elements of each operand it takes to compute `count` elements.
+
+    The factors of a contraction are read so often that they are always in memory.
+    """
+    if is_contraction(value):
+        return inf
+    return count * reduction_of(value).count if is_reduction(value) else count
+
+
+def _costs(graph: Graph) -> Mapping[int, float]:
+    """What it costs to compute one element of each value in place."""
+    uses = Counter(operand.id for value in graph.values for operand in value.operands)
+    costs: dict[int, float] = {}
+    for value in graph.values:
+        if isinstance(value.op, Leaf) or is_reduction(value) or is_contraction(value):
+            costs[value.id] = LOAD
+            continue
+        parts = (
+            LOAD if uses[operand.id] > 1 and costs[operand.id] >= SHARED_COST else costs[operand.id]
+            for operand in value.operands
+        )
+        costs[value.id] = op_cost(value.op) + sum(parts)
+    return costs
+
+
+def _within_limits(graph: Graph, stored: set[int], target: Target) -> frozenset[int]:
+    """From the leaves on, store what else would bind a kernel to too much, or nest too deep."""
+    most = target.limits.storage_buffers - 1
+    tensors: dict[int, frozenset[int]] = {}
+    depths: dict[int, int] = {}
+    for value in graph.values:
+        while True:
+            read = _union([tensors[operand.id] for operand in value.operands])
+            depth = max((depths[operand.id] for operand in value.operands), default=0)
+            if len(read) <= most and depth < DEEPEST:
+                break
+            operand = max(value.operands, key=lambda v: (len(tensors[v.id]), depths[v.id]))
+            if operand.id in stored:
+                break
+            stored.add(operand.id)
+            tensors[operand.id], depths[operand.id] = frozenset({operand.id}), 0
+        here = value.id in stored
+        tensors[value.id] = frozenset({value.id}) if here else read
+        depths[value.id] = 0 if here else depth + 1
+    return frozenset(stored)
+
+
+def _union(sets: Sequence[frozenset[int]]) -> frozenset[int]:
+    return frozenset[int]().union(*sets)

@@ -1,0 +1,16 @@
+"""Sessions: a step that runs again and again on tensors that stay where they are computed."""
+
+from meganeura_runtime.session.base import Outputs, Session, SessionError
+from meganeura_runtime.session.choice import Choice, choose_device
+from meganeura_runtime.session.cpu import CpuSession
+from meganeura_runtime.session.gpu import GpuSession
+
+__all__ = [
+    "Choice",
+    "CpuSession",
+    "GpuSession",
+    "Outputs",
+    "Session",
+    "SessionError",
+    "choose_device",
+]

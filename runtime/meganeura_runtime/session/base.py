@@ -1,0 +1,122 @@
+"""What every session offers, and the checks all share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Self
+
+from meganeura_dsl.evaluate import FeedError, storage_type
+from meganeura_dsl.graph.core import Array
+from meganeura_dsl.shapes.tensor import TensorType
+
+Outputs = Mapping[str, Array]
+"""The outputs of a step; reading one waits until it is computed."""
+
+
+class SessionError(Exception):
+    """A session was used at a time when that has no meaning."""
+
+
+class Session(ABC):
+    """Parameters and states on a device, and the step that uses and updates them."""
+
+    def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
+        self._kept = kept
+        self._inputs = inputs
+        self._missing = dict.fromkeys(kept)
+        self._last: Outputs | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters and states."""
+        return tuple(self._kept)
+
+    def write(self, name: str, array: Array) -> None:
+        """Give a parameter or state its value."""
+        self._put(name, fitting(name, self._kept, array))
+        self._missing.pop(name, None)
+
+    def read(self, name: str) -> Array:
+        """The value of a parameter or state after all steps so far."""
+        known(name, self._kept)
+        if name in self._missing:
+            raise SessionError(f"`{name}` has no value yet")
+        return self._get(name)
+
+    def load(self, values: Mapping[str, Array]) -> None:
+        """Write several parameters and states."""
+        for name, array in values.items():
+            self.write(name, array)
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states."""
+        return {name: self.read(name) for name in self.names}
+
+    def step(self, feeds: Mapping[str, Array]) -> Outputs:
+        """Run one step on these inputs; all updates read the values from before it."""
+        if self._missing:
+            raise SessionError(f"no value was written for {quoted(self._missing)}")
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing:
+            raise FeedError(f"no value was fed for {quoted(missing)}")
+        fed = {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
+        self._last = self._run(fed)
+        return self._last
+
+    def run(self, feeds: Mapping[str, Array]) -> None:
+        """Run one step whose outputs `outputs` gives."""
+        self.step(feeds)
+
+    def outputs(self) -> Outputs:
+        """The outputs of the last step."""
+        if self._last is None:
+            raise SessionError("no step has run yet")
+        return self._last
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the memory back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _put(self, name: str, array: Array) -> None: ...
+
+    @abstractmethod
+    def _get(self, name: str) -> Array: ...
+
+    @abstractmethod
+    def _run(self, feeds: Mapping[str, Array]) -> Outputs: ...
+
+
+def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:
+    """The type of a name; `FeedError` with the nearest one where there is none."""
+    if name not in wanted:
+        nearest = get_close_matches(name, wanted, n=1)
+        hint = f"; did you mean {quoted(nearest)}?" if nearest else ""
+        raise FeedError(f"there is no `{name}`{hint}")
+    return wanted[name]
+
+
+def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
+    """The array, if it has exactly the type that is wanted under its name."""
+    expected = known(name, wanted)
+    if array.shape != expected.shape or array.dtype != storage_type(expected.dtype):
+        found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+        raise FeedError(f"`{name}` is {expected}, not {found}")
+    return array
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names for people."""
+    return ", ".join(f"`{name}`" for name in names)
