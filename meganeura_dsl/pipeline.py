@@ -89,6 +89,11 @@ class Target:
 
     path: Path
     chosen: str | None
+    is_standard: bool = False
+
+    def read(self) -> Source:
+        """The program; a standard one is shown by its name alone. Raises `ProblemError`."""
+        return read_source(self.path, self.path.name if self.is_standard else None)
 
 
 def find(target: str) -> Target:
@@ -100,13 +105,13 @@ def find(target: str) -> Target:
         return Target(Path(target), None)
     folder = Path(str(standard_models()))
     if (folder / f"{target}.mgn").is_file():
-        return Target(folder / f"{target}.mgn", None)
+        return Target(folder / f"{target}.mgn", None, is_standard=True)
     known = list(standard_model_names())
     for name in standard_model_names():
         source = read_source(folder / f"{name}.mgn")
         declared = [found.name for found in outline(source) if found.kind in ("model", "train")]
         if target in declared:
-            return Target(folder / f"{name}.mgn", target)
+            return Target(folder / f"{name}.mgn", target, is_standard=True)
         known += declared
     raise ProblemError(UnknownTarget("", "model", target, nearest(target, known)))
 
@@ -115,7 +120,7 @@ def load(target: str) -> Program:
     """Parse a program and follow its imports. Raises `ProblemError` or `ProblemsError`."""
     found = find(target)
     sink = Sink()
-    module = Linker(loader_beside(found.path), sink).link(read_source(found.path))
+    module = Linker(loader_beside(found.path), sink).link(found.read())
     if sink.has_errors:
         raise ProblemsError(tuple(sink))
     return Program(module, found.chosen)
@@ -126,10 +131,10 @@ def loader_beside(path: Path) -> Loader:
 
     def load_module(words: tuple[str, ...]) -> Source | None:
         relative = Path(*words).with_suffix(".mgn")
-        for folder in (path.parent, Path(str(standard_models()))):
-            if (folder / relative).is_file():
-                return read_source(folder / relative)
-        return None
+        if (path.parent / relative).is_file():
+            return read_source(path.parent / relative)
+        standard = Path(str(standard_models())) / relative
+        return read_source(standard, str(relative)) if standard.is_file() else None
 
     return load_module
 
@@ -140,7 +145,7 @@ def loader_beside(path: Path) -> Loader:
 def check_file(target: str) -> CheckResult:
     """Check the file a target names, or one model of it. Raises `ProblemError` if unreadable."""
     found = find(target)
-    return check(read_source(found.path), loader_beside(found.path), found.chosen)
+    return check(found.read(), loader_beside(found.path), found.chosen)
 
 
 def check(source: Source, loader: Loader, chosen: str | None = None) -> CheckResult:

@@ -37,3 +37,7 @@ class UnknownTarget(Problem):
             headline = f"{self.file} declares no {self.kind}"
             cure = None
         return Report(self.code, self.severity, headline, self.topic, None, (), cure)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (UnknownTarget,)
+"""Every problem of this module."""

@@ -386,3 +386,26 @@ class CheckedPerModel(PlacedProblem):
 
     def report(self) -> Report:
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnknownName,
+    WrongArguments,
+    WrongKind,
+    MissingLabel,
+    DuplicatePath,
+    InputSizedParameter,
+    UnusedValue,
+    RecursiveBlock,
+    MissingInitial,
+    ImportCycle,
+    UnknownModule,
+    NotExported,
+    DuplicateDeclaration,
+    NoResult,
+    UndecidedChoice,
+    NotAllowedHere,
+    UnknownDType,
+    CheckedPerModel,
+)
+"""Every problem of this module."""

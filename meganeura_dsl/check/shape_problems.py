@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import PlacedProblem
-from meganeura_dsl.diagnostics import Help, Remark, Report, Severity
+from meganeura_dsl.diagnostics import Help, Problem, Remark, Report, Severity
 
 
 @dataclass(frozen=True)
@@ -315,3 +315,21 @@ class NormMayDegenerate(PlacedProblem):
             f"it is taken over {self.count} elements",
             remarks=example_remarks(self.example),
         )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    ShapeMismatch,
+    RankMismatch,
+    ResultMismatch,
+    RearrangeMismatch,
+    TooSmall,
+    UnstableLoop,
+    ElementTypeMismatch,
+    ArgumentMismatch,
+    WhereUnproved,
+    MissingFact,
+    NormOverOne,
+    TypeRuleBroken,
+    NormMayDegenerate,
+)
+"""Every problem of this module."""

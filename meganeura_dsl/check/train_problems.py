@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.check.problems import PlacedProblem
-from meganeura_dsl.diagnostics import Help, Report
+from meganeura_dsl.diagnostics import Help, Problem, Report
 
 
 @dataclass(frozen=True)
@@ -98,3 +98,13 @@ class LabelsMismatch(PlacedProblem):
             "the loss would be finite and meaningless.",
             cure=Help(self.cure),
         )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    ExpectationFailed,
+    UnknownUnit,
+    LossNotScalar,
+    NoLoss,
+    LabelsMismatch,
+)
+"""Every problem of this module."""
