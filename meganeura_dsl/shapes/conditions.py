@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Literal, assert_never
 
-from meganeura_dsl.shapes.dim import Dim, Size, evaluate, show
+from meganeura_dsl.shapes.dim import Size, evaluate, show
+from meganeura_dsl.shapes.polynomial import variables_of
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
@@ -34,7 +35,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`not part`"""
+    """The opposite of a condition."""
 
     part: "Condition"
 
@@ -131,21 +132,18 @@ def atoms_of(condition: Condition) -> Iterator[Compare | Flag]:
             assert_never(condition)
 
 
-def sizes_of(condition: Condition) -> Iterator[Dim]:
-    """The sizes a condition speaks of, constants left out."""
-    for atom in atoms_of(condition):
-        if isinstance(atom, Compare):
-            yield from (size for size in (atom.left, atom.right) if isinstance(size, Dim))
-
-
-def flags_of(condition: Condition) -> frozenset[str]:
+def flags_in(condition: Condition) -> frozenset[str]:
     """The names of the flags in a condition."""
     return frozenset(atom.name for atom in atoms_of(condition) if isinstance(atom, Flag))
 
 
-def variables_of(condition: Condition) -> frozenset[str]:
+def sizes_in(condition: Condition) -> frozenset[str]:
     """The names of the size variables in a condition."""
-    return frozenset().union(*(size.variables() for size in sizes_of(condition)))
+    names: set[str] = set()
+    for atom in atoms_of(condition):
+        if isinstance(atom, Compare):
+            names |= variables_of(atom.left) | variables_of(atom.right)
+    return frozenset(names)
 
 
 def _operand(part: Condition) -> str:

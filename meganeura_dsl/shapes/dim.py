@@ -1,146 +1,15 @@
-"""Sizes of tensors: plain integers, or polynomials over named dimensions and their floors.
+"""Sizes of tensors: plain integers, or polynomials over named dimensions.
 
-A `Dim` is kept in a normal form that makes most equal sizes equal objects. It is a sum of
-monomials with integer coefficients, and each factor of a monomial is a variable, an integer >= 0,
-or a floor(P/Q) from which everything that can be taken out has been taken out:
-
-    floor((A*Q + R) / Q)          = A + floor(R / Q)
-    floor((g*P + r) / (g*Q))      = floor((P + floor(r / g)) / Q)         g > 0, Q > 0
-    floor((floor(P/M) + C) / Q)   = floor((P + C*M) / (M*Q))              Q > 0
-
-A division says nothing about the places where its divisor is zero. Which of two sizes is the
-larger, and whether two different forms agree after all, is for `Facts` to decide.
+Arithmetic on sizes is ordinary arithmetic: `(h - 1) // stride + 1`. Sizes that are plainly equal
+are equal objects; whether two other sizes agree, and which is the larger, is for `Facts` to decide.
 """
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable, Mapping
 
-from collections.abc import Iterable, Mapping
-from math import gcd
-from typing import NoReturn
-
+from meganeura_dsl.shapes.polynomial import Atom, Dim, Size, terms_of
 from meganeura_dsl.shapes.text import show
 
-__all__ = ["Dim", "Floor", "Size", "dim", "divide", "evaluate", "product", "show", "substitute"]
-
-
-class Floor:
-    """The factor floor(numerator / denominator), of which nothing can be taken out."""
-
-    __slots__ = ("_hash", "_text", "denominator", "numerator")
-
-    def __init__(self, numerator: Size, denominator: Size) -> None:
-        self.numerator = numerator
-        self.denominator = denominator
-        self._hash = hash((numerator, denominator))
-        self._text = ""
-
-    @property
-    def text(self) -> str:
-        """The factor for people; it also ranks factors, so that a product is written one way."""
-        if not self._text:
-            self._text = show(Dim({(self,): 1}))
-        return self._text
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Floor) or self._hash != other._hash:
-            return False
-        return self.numerator == other.numerator and self.denominator == other.denominator
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-Atom = str | Floor
-Monomial = tuple[Atom, ...]
-"""Factors in order, each as often as its power; `()` is the constant term."""
-
-
-class Dim:
-    """A size that is not a constant. Immutable; equal when the normal forms are equal."""
-
-    __slots__ = ("_hash", "_terms", "_variables")
-
-    def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self._terms = terms
-        self._hash: int | None = None
-        self._variables: frozenset[str] | None = None
-
-    @property
-    def terms(self) -> Mapping[Monomial, int]:
-        """The coefficient of each monomial; none is zero, and one is not the constant term."""
-        return self._terms
-
-    def variables(self) -> frozenset[str]:
-        """The names the size depends on, those inside floors included."""
-        if self._variables is None:
-            names: set[str] = set()
-            for monomial in self._terms:
-                for atom in monomial:
-                    names |= {atom} if isinstance(atom, str) else _variables_of_floor(atom)
-            self._variables = frozenset(names)
-        return self._variables
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Dim) and self._terms == other._terms
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(frozenset(self._terms.items()))
-        return self._hash
-
-    def __add__(self, other: Size) -> Size:
-        return _size(_sum(self._terms, terms_of(other)))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Size) -> Size:
-        return _size(_sum(self._terms, terms_of(other), -1))
-
-    def __rsub__(self, other: Size) -> Size:
-        return _size(_sum(terms_of(other), self._terms, -1))
-
-    def __neg__(self) -> Dim:
-        return Dim({monomial: -coefficient for monomial, coefficient in self._terms.items()})
-
-    def __mul__(self, other: Size) -> Size:
-        if isinstance(other, int):
-            return _scaled(self, other)
-        return _size(_product(self._terms, other._terms))
-
-    __rmul__ = __mul__
-
-    def __floordiv__(self, other: Size) -> Size:
-        return _floor(self, other)
-
-    def __rfloordiv__(self, other: Size) -> Size:
-        return _floor(other, self)
-
-    def __mod__(self, other: Size) -> Size:
-        return self - other * _floor(self, other)
-
-    def __rmod__(self, other: Size) -> Size:
-        return other - self * _floor(other, self)
-
-    def __pow__(self, exponent: int) -> Size:
-        return product([self] * exponent)
-
-    def __lt__(self, other: object) -> NoReturn:
-        raise TypeError(f"the order of {self} and {other} depends on the sizes: ask Facts.decide")
-
-    __le__ = __gt__ = __ge__ = __lt__
-
-    def __str__(self) -> str:
-        return show(self)
-
-    def __repr__(self) -> str:
-        return f"<Dim {show(self)}>"
-
-
-Size = int | Dim
+__all__ = ["Dim", "Size", "dim", "evaluate", "product", "rebuild", "show", "substitute"]
 
 
 def dim(name: str) -> Dim:
@@ -161,7 +30,8 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     if isinstance(size, int):
         return size
     total = 0
-    for monomial, term in size.terms.items():
+    for monomial, coefficient in size.terms.items():
+        term = coefficient
         for atom in monomial:
             if isinstance(atom, str):
                 term *= values[atom]
@@ -175,229 +45,21 @@ def substitute(size: Size, values: Mapping[str, Size]) -> Size:
     """The size with variables replaced by other sizes, all at once."""
     if isinstance(size, int) or size.variables().isdisjoint(values):
         return size
+
+    def change(atom: Atom) -> Size:
+        if isinstance(atom, str):
+            return values[atom] if atom in values else dim(atom)
+        return substitute(atom.numerator, values) // substitute(atom.denominator, values)
+
+    return rebuild(size, change)
+
+
+def rebuild(size: Size, change: Callable[[Atom], Size]) -> Size:
+    """The size with each factor replaced by a size."""
     total: Size = 0
-    for monomial, coefficient in size.terms.items():
+    for monomial, coefficient in terms_of(size).items():
         term: Size = coefficient
         for atom in monomial:
-            term = term * _substitute_in_atom(atom, values)
+            term = term * change(atom)
         total = total + term
     return total
-
-
-def divide(dividend: Size, divisor: Size) -> tuple[Size, Size]:
-    """Quotient and remainder of polynomials: `dividend == quotient * divisor + remainder`.
-
-    No term of the remainder is divisible by the leading term of the divisor, which must have a
-    positive coefficient; coefficients divide as integers do, leaving something in [0, leading).
-    """
-    if isinstance(divisor, int):
-        pairs = [(key, *divmod(value, divisor)) for key, value in terms_of(dividend).items()]
-        quotients = {monomial: whole for monomial, whole, _ in pairs if whole}
-        return _size(quotients), _size({monomial: rest for monomial, _, rest in pairs if rest})
-    lead = leading_monomial(divisor)
-    unit = divisor.terms[lead]
-    quotient: Size = 0
-    remainder = dividend
-    while step := _step(terms_of(remainder), lead, unit):
-        quotient = quotient + step
-        remainder = remainder - step * divisor
-    return quotient, remainder
-
-
-def terms_of(size: Size) -> Mapping[Monomial, int]:
-    """The terms of any size, a constant included."""
-    if isinstance(size, Dim):
-        return size.terms
-    return {(): size} if size else {}
-
-
-def leading_monomial(size: Dim) -> Monomial:
-    """The monomial of highest degree, and of those the first in order: graded lexicographic."""
-    return min(size.terms, key=_rank)
-
-
-def quotient_of_monomials(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The factors left of `monomial` when those of `divisor` are taken, None if some is missing."""
-    left = list(monomial)
-    for atom in divisor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def common_monomial(monomials: Iterable[Monomial]) -> Monomial:
-    """The factors all monomials share."""
-    first, *others = monomials
-    common: list[Atom] = []
-    left = [list(other) for other in others]
-    for atom in first:
-        if all(atom in other for other in left):
-            common.append(atom)
-            for other in left:
-                other.remove(atom)
-    return tuple(common)
-
-
-# --- arithmetic on terms ---------------------------------------------------------------------------
-
-
-def _size(terms: Mapping[Monomial, int]) -> Size:
-    if not terms:
-        return 0
-    if len(terms) == 1 and () in terms:
-        return terms[()]
-    return Dim(terms)
-
-
-def _sum(
-    left: Mapping[Monomial, int], right: Mapping[Monomial, int], sign: int = 1
-) -> dict[Monomial, int]:
-    total = dict(left)
-    for monomial, coefficient in right.items():
-        value = total.get(monomial, 0) + sign * coefficient
-        if value:
-            total[monomial] = value
-        else:
-            del total[monomial]
-    return total
-
-
-def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dict[Monomial, int]:
-    total: dict[Monomial, int] = {}
-    for first, first_coefficient in left.items():
-        for second, second_coefficient in right.items():
-            monomial = tuple(sorted(first + second, key=_order)) if first and second else first + second
-            total[monomial] = total.get(monomial, 0) + first_coefficient * second_coefficient
-    return {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
-
-
-def _scaled(size: Dim, factor: int) -> Size:
-    if factor == 0:
-        return 0
-    return Dim({monomial: factor * value for monomial, value in size.terms.items()})
-
-
-def _order(atom: Atom) -> tuple[bool, str]:
-    return (False, atom) if isinstance(atom, str) else (True, atom.text)
-
-
-def _rank(monomial: Monomial) -> tuple[int, tuple[tuple[bool, str], ...]]:
-    return -len(monomial), tuple(map(_order, monomial))
-
-
-def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
-    """The next term of a quotient by a divisor with the leading term `unit * lead`, 0 at the end."""
-    for monomial in sorted(terms, key=_rank):
-        cofactor = quotient_of_monomials(monomial, lead)
-        if cofactor is not None and terms[monomial] // unit:
-            return _size({cofactor: terms[monomial] // unit})
-    return 0
-
-
-# --- the normal form of a floor --------------------------------------------------------------------
-
-
-def _floor(numerator: Size, denominator: Size) -> Size:
-    if isinstance(denominator, int):
-        if isinstance(numerator, int) or denominator == 0:
-            return numerator // denominator if denominator else _refuse_zero(numerator)
-        flip = denominator < 0
-    else:
-        flip = denominator.terms[leading_monomial(denominator)] < 0
-    if flip:
-        numerator, denominator = -numerator, -denominator
-    whole, rest = divide(numerator, denominator)
-    return whole + _proper_floor(rest, denominator)
-
-
-def _refuse_zero(numerator: Size) -> NoReturn:
-    raise ZeroDivisionError(f"the size {show(numerator)} is divided by zero")
-
-
-def _proper_floor(rest: Size, denominator: Size) -> Size:
-    """The floor of a remainder by its divisor."""
-    if rest == 0:
-        return 0
-    if isinstance(rest, int):
-        least = _least_where_defined(denominator)
-        if -least <= rest < least:
-            return 0 if rest > 0 else -1
-    for simpler in (_cancelled(rest, denominator), _flattened(rest, denominator)):
-        if simpler is not None:
-            return _floor(*simpler)
-    return Dim({(Floor(rest, denominator),): 1})
-
-
-def _cancelled(numerator: Size, denominator: Size) -> tuple[Size, Size] | None:
-    """The fraction without a common factor, None if there is none."""
-    above, below = terms_of(numerator), terms_of(denominator)
-    factor = gcd(*below.values(), *(value for monomial, value in above.items() if monomial))
-    constant = above.get((), 0)
-    if constant % factor and not _is_plainly_nonnegative(denominator):
-        factor = gcd(factor, constant)
-    shared = common_monomial([*above, *below])
-    if factor == 1 and not shared:
-        return None
-    return _divided_terms(above, factor, shared), _divided_terms(below, factor, shared)
-
-
-def _divided_terms(terms: Mapping[Monomial, int], factor: int, shared: Monomial) -> Size:
-    divided: dict[Monomial, int] = {}
-    for monomial, coefficient in terms.items():
-        cofactor = quotient_of_monomials(monomial, shared)
-        if cofactor is not None and coefficient // factor:
-            divided[cofactor] = coefficient // factor
-    return _size(divided)
-
-
-def _flattened(numerator: Size, denominator: Size) -> tuple[Size, Size] | None:
-    """The fraction with a floor in its numerator dissolved, None if that cannot be done."""
-    floors = {
-        (monomial, atom)
-        for monomial in terms_of(numerator)
-        for atom in monomial
-        if isinstance(atom, Floor)
-    }
-    if len(floors) != 1 or not _is_plainly_nonnegative(denominator):
-        return None
-    ((monomial, inner),) = floors
-    if monomial != (inner,) or terms_of(numerator)[monomial] != 1:
-        return None
-    rest = numerator - Dim({monomial: 1})
-    return inner.numerator + rest * inner.denominator, inner.denominator * denominator
-
-
-def _is_plainly_nonnegative(size: Size) -> bool:
-    """Whether a size is >= 0 by its form alone, whatever its variables, which are >= 0."""
-    return all(
-        coefficient > 0
-        and all(
-            isinstance(atom, str)
-            or (
-                _is_plainly_nonnegative(atom.numerator)
-                and _is_plainly_nonnegative(atom.denominator)
-            )
-            for atom in monomial
-        )
-        for monomial, coefficient in terms_of(size).items()
-    )
-
-
-def _least_where_defined(divisor: Size) -> int:
-    """A number a divisor is never below where it is not zero; 0 if none is plain to see."""
-    if not _is_plainly_nonnegative(divisor):
-        return 0
-    terms = terms_of(divisor)
-    return max(1, terms.get((), 0)) if len(terms) > 1 else next(iter(terms.values()))
-
-
-def _substitute_in_atom(atom: Atom, values: Mapping[str, Size]) -> Size:
-    if isinstance(atom, str):
-        return values[atom] if atom in values else dim(atom)
-    return _floor(substitute(atom.numerator, values), substitute(atom.denominator, values))
-
-
-def _variables_of_floor(floor: Floor) -> frozenset[str]:
-    parts = (floor.numerator, floor.denominator)
-    return frozenset().union(*(part.variables() for part in parts if isinstance(part, Dim)))

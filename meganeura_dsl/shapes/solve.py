@@ -1,9 +1,8 @@
 """What is known of sizes, and what follows from it: yes, no with an example, or not known."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product as every
-from math import lcm
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from meganeura_dsl.shapes.conditions import (
     And,
@@ -13,19 +12,23 @@ from meganeura_dsl.shapes.conditions import (
     Not,
     Operator,
     Or,
-    atoms_of,
-    flags_of,
-    holds,
     negate,
     show_condition,
-    variables_of,
 )
-from meganeura_dsl.shapes.dim import Dim, Floor, Size, dim, divide, evaluate, show, substitute, terms_of
+from meganeura_dsl.shapes.counterexample import Group, Search, gathered, group_of, grouped
+from meganeura_dsl.shapes.dim import Size, dim, substitute
+from meganeura_dsl.shapes.knowledge import Knowledge
+from meganeura_dsl.shapes.learn import entails, learn
+from meganeura_dsl.shapes.proof import is_plain
+from meganeura_dsl.shapes.suggestions import suggestions
 
 __all__ = [
     "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
     "Unknown", "Unproved", "Verdict", "negate", "show_condition",
 ]  # fmt: skip
+
+_FEW_TRIALS = 8
+_SOME_TRIALS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,14 @@ class Proved:
 
 @dataclass(frozen=True)
 class Refuted:
-    """False for some sizes that satisfy the facts, such as these."""
+    """False for some sizes that satisfy the facts, such as these; flags are True or False."""
 
     example: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Neither was found; `missing` is a fact that would decide it, if one is in sight."""
+    """Neither was found; `missing` is a fact that would prove it, if one is in sight."""
 
     missing: Condition | None = None
 
@@ -60,54 +63,78 @@ class Unproved(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of the sizes in scope. Immutable: each assumption gives new facts."""
+    """What is known of the sizes in scope. Variables are >= 1 unless said otherwise.
 
-    def __init__(self) -> None:
-        self._bounds: dict[str, int] = {}
-        self._conditions: tuple[Condition, ...] = ()
-        self._replace: dict[str, Size] = {}
-        self._false = False
+    Immutable: each assumption gives new facts, so that a branch can have its own.
+    """
+
+    stated: tuple[Condition, ...] = ()
+    """The facts as they were stated, in order."""
+    least: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The lower bounds that are not 1."""
+    _known: Knowledge = field(default=Knowledge(), repr=False)
+    _verdicts: dict[Condition, Verdict] = field(
+        init=False, repr=False, default_factory=dict[Condition, "Verdict"]
+    )
+    _satisfied: dict[Group, bool] = field(init=False, repr=False, default_factory=dict[Group, bool])
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether the facts were seen to exclude each other; then everything follows."""
-        return self._false
+        """Whether the facts were seen to exclude each other; everything follows from such facts."""
+        return self._known.is_contradictory
 
     def with_lower_bound(self, name: str, least: int) -> "Facts":
-        """The facts where `name` is at least `least` instead of at least 1."""
-        new = self._copy()
-        new._bounds[name] = least
-        return new
+        """The facts where the variable `name` is at least `least`, 0 or more, instead of 1."""
+        if least < 0:
+            raise ValueError(f"a size is never negative: {name} >= {least}")
+        bounds = {**self.least, name: least}
+        known = Knowledge(least=bounds)
+        for condition in self.stated:
+            known = learn(known, condition)
+        return Facts(self.stated, bounds, known)
 
     def assume(self, condition: Condition) -> "Facts":
         """The facts with one more."""
-        new = self._copy()
-        if self._proves(negate(condition)):
-            new._false = True
-        new._conditions += (condition,)
-        new._learn(condition)
-        return new
+        return replace(self, stated=(*self.stated, condition), _known=learn(self._known, condition))
 
     def normalize(self, size: Size) -> Size:
-        """The size simplified by the facts."""
-        return size
+        """The size in a form that is the same for sizes these facts make plainly equal.
+
+        ZeroDivisionError if the facts make a divisor 0.
+        """
+        return self._known.restore(self._known.reduce(size))
 
     def decide(self, condition: Condition) -> Verdict:
         """Whether a condition holds for all sizes that satisfy the facts."""
-        if self._false or self._proves(condition):
-            return Proved()
-        example = self._search(negate(condition))
-        return Unknown() if example is None else Refuted(example)
+        verdict = self._verdicts.get(condition)
+        if verdict is None:
+            verdict = self._verdicts[condition] = self._judge(condition)
+        return verdict
 
     def truth(self, condition: Condition) -> bool | None:
-        """True if the condition always holds, False if it never does, None otherwise."""
-        if self._proves(condition):
+        """True if the condition always holds, False if it never does, None if neither is shown."""
+        opposite = negate(condition)
+        if self._may_follow(condition) and entails(self._known, condition):
             return True
-        return False if self._proves(negate(condition)) else None
+        if self._may_follow(opposite) and entails(self._known, opposite):
+            return False
+        return None
+
+    def example(self, goal: Condition, trials: int | None = None) -> dict[str, int] | None:
+        """The smallest sizes in sight that satisfy the facts and a condition; flags are bools."""
+        group, others = gathered(group_of(goal), self._groups)
+        if not all(map(self._is_satisfied_somewhere, others)):
+            return None
+        return Search(group, self._known, self.least).smallest(goal, trials)
 
     def suggest(self, condition: Condition) -> Condition | None:
-        """The simplest further fact that would make a condition true."""
+        """The simplest further fact in sight that makes a condition true, and can be true."""
+        for fact in suggestions(condition, self._known):
+            further = self.assume(fact)
+            if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
+                return fact
         return None
 
     def require(self, condition: Condition, reason: str) -> None:
@@ -121,111 +148,46 @@ class Facts:
         if left != right:
             self.require(Compare("==", left, right), reason)
 
-    def require_same_shape(
-        self, left: Sequence[Size], right: Sequence[Size], reason: str
-    ) -> None:
+    def require_same_shape(self, left: Sequence[Size], right: Sequence[Size], reason: str) -> None:
         """Raise `Unproved` unless two shapes are proved equal, axis by axis."""
         self.require(len(left) == len(right), reason)
         for first, second in zip(left, right, strict=True):
             self.require_equal(first, second, reason)
 
     def solve_for(self, pattern: Size, name: str, value: Size) -> Size | None:
-        """The one value of the new variable `name` that makes `pattern` equal to `value`."""
-        factor = substitute(pattern, {name: 1}) - (offset := substitute(pattern, {name: 0}))
-        if factor == 0:
+        """The one value of the new variable `name` that makes `pattern` equal to `value`.
+
+        None if there may be none, or several. The value can be 0 or less: `k + 1 == h`.
+        """
+        offset = substitute(pattern, {name: 0})
+        factor = substitute(pattern, {name: 1}) - offset
+        is_linear = pattern == factor * dim(name) + offset
+        if not is_linear or not entails(self._known, Compare("!=", factor, 0)):
             return None
         solution = (value - offset) // factor
-        solved = Compare("==", substitute(pattern, {name: solution}), value)
-        return solution if self._proves(solved) else None
+        solved = Compare("==", factor * solution + offset, value)
+        return solution if entails(self._known, solved) else None
 
-    def _copy(self) -> "Facts":
-        new = Facts()
-        new._bounds, new._replace = dict(self._bounds), dict(self._replace)
-        new._conditions, new._false = self._conditions, self._false
-        return new
+    def _judge(self, condition: Condition) -> Verdict:
+        if self._may_follow(condition) and entails(self._known, condition):
+            return Proved()
+        example = self.example(negate(condition))
+        if example is not None:
+            return Refuted(example)
+        return Unknown(self.suggest(condition))
 
-    def _learn(self, condition: Condition) -> None:
-        match condition:
-            case And(parts):
-                for part in parts:
-                    self._learn(part)
-            case Compare("==", left, right):
-                difference = self._reduce(left - right)
-                for monomial, coefficient in terms_of(difference).items():
-                    if isinstance(difference, Dim) and abs(coefficient) == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
-                        name = monomial[0]
-                        value = dim(name) - coefficient * difference
-                        if isinstance(value, int) or name not in value.variables():
-                            self._eliminate(name, value)
-                            return
-                    for atom in monomial:
-                        if isinstance(atom, Floor) and isinstance(atom.numerator, Dim) and len(atom.numerator.terms) == 1 and isinstance(right, int):
-                            ((name,), one), = atom.numerator.terms.items() if all(len(m) == 1 for m in atom.numerator.terms) else ((("",), 0),)
-                            if isinstance(name, str) and one == 1:
-                                self._eliminate(name, atom.denominator * dim(f"${atom.text}") + right)
-                                return
-            case _:
-                pass
+    def _may_follow(self, condition: Condition) -> bool:
+        """Whether a few small sizes say nothing against a condition that is not plainly true."""
+        return (
+            is_plain(condition, self._known) or self.example(negate(condition), _FEW_TRIALS) is None
+        )
 
-    def _eliminate(self, name: str, value: Size) -> None:
-        self._replace = {key: substitute(old, {name: value}) for key, old in self._replace.items()}
-        self._replace[name] = value
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return grouped(self.stated)
 
-    def _reduce(self, size: Size) -> Size:
-        return substitute(size, self._replace)
-
-    def _proves(self, condition: Condition) -> bool:
-        match condition:
-            case bool():
-                return condition
-            case And(parts):
-                return all(map(self._proves, parts))
-            case Or(parts):
-                return any(map(self._proves, parts))
-            case Compare("==", left, right):
-                return self._is_zero(self._reduce(left - right))
-            case Compare(">=", left, right):
-                return self._is_nonnegative(self._reduce(left - right))
-            case Compare("<=", left, right):
-                return self._is_nonnegative(self._reduce(right - left))
-            case Compare(">", left, right):
-                return self._is_nonnegative(self._reduce(left - right - 1))
-            case Compare("<", left, right):
-                return self._is_nonnegative(self._reduce(right - left - 1))
-            case Compare("!=", left, right):
-                gap = self._reduce(left - right)
-                return self._is_nonnegative(gap - 1) or self._is_nonnegative(-gap - 1) or condition in self._conditions
-            case _:
-                return condition in self._conditions
-
-    def _is_zero(self, size: Size) -> bool:
-        if isinstance(size, int):
-            return size == 0
-        if any(isinstance(p, Floor) and isinstance(p.denominator, Dim) for m in size.terms for p in m):
-            return False
-        moduli = lcm(*(a.denominator for m in size.terms for a in m if isinstance(a, Floor) and isinstance(a.denominator, int)))
-        names = sorted(size.variables())
-        degree = max(map(len, size.terms)) + 1
-        if (moduli * degree) ** len(names) > 4096:
-            return False
-        return not any(evaluate(size, dict(zip(names, row, strict=True))) for row in every(range(moduli * degree), repeat=len(names)))
-
-    def _is_nonnegative(self, size: Size) -> bool:
-        if isinstance(size, Dim):
-            size = substitute(size, {name: dim(name) + self._bounds.get(name, 1) for name in size.variables()})
-        return all(value >= 0 for value in terms_of(size).values())
-
-    def _search(self, goal: Condition) -> dict[str, int] | None:
-        names = sorted(variables_of(goal).union(*map(variables_of, self._conditions)))
-        flags = sorted(flags_of(goal).union(*map(flags_of, self._conditions)))
-        side = max(2, min(64, int(20000 ** (1 / max(1, len(names))))))
-        ranges = [range(self._bounds.get(name, 1), self._bounds.get(name, 1) + side) for name in names]
-        rows = sorted(every(*ranges, *([False, True] for _ in flags)), key=sum)[:20000]
-        for row in rows:
-            values = dict(zip([*names, *flags], row, strict=True))
-            try:
-                if holds(goal, values) and all(holds(fact, values) for fact in self._conditions):
-                    return values
-            except ZeroDivisionError:
-                continue
-        return None
+    def _is_satisfied_somewhere(self, group: Group) -> bool:
+        if group not in self._satisfied:
+            search = Search(group, self._known, self.least)
+            self._satisfied[group] = search.smallest(goal=True) is not None
+        return self._satisfied[group]

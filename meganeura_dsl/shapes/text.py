@@ -2,74 +2,97 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from meganeura_dsl.shapes.dim import Atom, Dim, Floor, Monomial, Size
+    from collections.abc import Iterator
+
+    from meganeura_dsl.shapes.polynomial import Atom, Dim, Floor, Monomial, Size
 
 
 def show(size: Size) -> str:
-    """The size as one would write it: `2*d`, `h//2`, `(h - 1)//stride + 1`, `ceil(h/32)`."""
+    """The size as one would write it: `2*d`, `(h - 1)//stride + 1`, `ceil(h/32)`, `d % heads`."""
     if isinstance(size, int):
         return str(size)
-    text = ""
-    for monomial, coefficient in sorted(size.terms.items(), key=_place):
-        text += _term(monomial, coefficient, first=not text)
+    first, *others = sorted(_terms(size))
+    text = f"-{first.product}" if first.is_negative else first.alone
+    for term in others:
+        text += f" - {term.alone}" if term.is_negative else f" + {term.alone}"
     return text
 
 
-def _place(term: tuple[Monomial, int]) -> tuple[bool, bool, int, tuple[str, ...]]:
-    """What is added goes before what is taken off, and a constant after what varies."""
-    monomial, coefficient = term
-    return coefficient < 0, not monomial, -len(monomial), tuple(map(_factor, monomial))
+class _Term(NamedTuple):
+    """A term to be written: first what is added, then what is taken off, constants last."""
+
+    is_negative: bool
+    is_constant: bool
+    minus_degree: int
+    factors: tuple[str, ...]
+    amount: int
+
+    @property
+    def product(self) -> str:
+        number = (str(self.amount),) if self.amount != 1 or not self.factors else ()
+        return "*".join(number + self.factors)
+
+    @property
+    def alone(self) -> str:
+        """The term between `+` and `-`, where a quotient needs no parentheses."""
+        text = self.product
+        is_quotient = len(self.factors) == 1 and text.startswith("(") and text.endswith(")")
+        return text[1:-1] if is_quotient else text
 
 
-def _term(monomial: Monomial, coefficient: int, first: bool) -> str:
-    sign = "-" if coefficient < 0 else "+"
-    lead = sign.strip("+") if first else f" {sign} "
-    factors = [_power(atom, monomial.count(atom)) for atom in dict.fromkeys(monomial)]
-    if abs(coefficient) != 1 or not factors:
-        factors.insert(0, str(abs(coefficient)))
-    if len(factors) == 1 and monomial and lead != "-":
-        return lead + _alone(monomial, factors[0])
-    return lead + "*".join(factors)
+def _terms(size: Size) -> Iterator[_Term]:
+    """The terms of a size, with remainders written as such."""
+    if isinstance(size, int):
+        if size:
+            yield _Term(size < 0, is_constant=True, minus_degree=0, factors=(), amount=abs(size))
+        return
+    for floor in size.floors():
+        times, rest = _without_remainder(size, floor)
+        if times != 0:
+            remainder = f"({_operand(floor.numerator)} % {_operand(floor.denominator)})"
+            for term in _terms(times):
+                yield term._replace(is_constant=False, factors=(*term.factors, remainder))
+            yield from _terms(rest)
+            return
+    for monomial, amount in size.terms.items():
+        yield _Term(amount < 0, not monomial, -len(monomial), _factors(monomial), abs(amount))
 
 
-def _alone(monomial: Monomial, factor: str) -> str:
-    """A floor that is a whole term needs no parentheses."""
-    only = monomial[0]
-    return factor if len(monomial) > 1 or isinstance(only, str) else _floor(only)
+def _without_remainder(size: Dim, floor: Floor) -> tuple[Size, Size]:
+    """How often the remainder `A - Q*floor(A/Q)` shortens the size, and what else there is."""
+    share, rest = size.split(floor)
+    times = -share // floor.denominator
+    left = rest - times * floor.numerator
+    is_exact = times * floor.denominator == -share
+    if is_exact and _length(times) + _length(left) < _length(size):
+        return times, left
+    return 0, size
 
 
-def _power(atom: Atom, exponent: int) -> str:
-    return _factor(atom) + (f"**{exponent}" if exponent > 1 else "")
+def _length(size: Size) -> int:
+    return int(size != 0) if isinstance(size, int) else len(size.terms)
+
+
+def _factors(monomial: Monomial) -> tuple[str, ...]:
+    """The factors of a product, each with its power."""
+    powers = {atom: monomial.count(atom) for atom in monomial}
+    return tuple(_factor(atom) + (f"**{n}" if n > 1 else "") for atom, n in powers.items())
 
 
 def _factor(atom: Atom) -> str:
     if isinstance(atom, str):
         return atom
-    text = _floor(atom)
-    return text if text.startswith("ceil(") and _ceiling(atom) is not None else f"({text})"
-
-
-def _floor(floor: Floor) -> str:
-    below = _operand(floor.denominator)
-    raised = _ceiling(floor)
-    if raised is not None:
-        return f"ceil({_operand(raised)}/{below})"
-    return f"{_operand(floor.numerator)}//{below}"
-
-
-def _ceiling(floor: Floor) -> Size | None:
-    """The A for which the floor is ceil(A / constant), if there is one."""
-    numerator, denominator = floor.numerator, floor.denominator
-    if isinstance(numerator, int) or not isinstance(denominator, int):
-        return None
-    if numerator.terms.get((), 0) != denominator - 1:
-        return None
-    return numerator - (denominator - 1)
+    above, below = atom.numerator, atom.denominator
+    if isinstance(below, int) and not isinstance(above, int):
+        raised = above - (below - 1)
+        if not isinstance(raised, int) and () not in raised.terms:
+            return f"ceil({_operand(raised)}/{below})"
+    return f"({_operand(above)}//{_operand(below)})"
 
 
 def _operand(size: Size) -> str:
     text = show(size)
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
+    return f"({text})" if any(mark in text for mark in " */-") else text

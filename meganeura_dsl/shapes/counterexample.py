@@ -1,0 +1,167 @@
+"""Sizes, as small as possible, that satisfy all facts and make a condition true."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from operator import add
+
+from meganeura_dsl.shapes.conditions import Condition, flags_in, holds, sizes_in
+from meganeura_dsl.shapes.dim import Size, evaluate
+from meganeura_dsl.shapes.knowledge import Knowledge
+from meganeura_dsl.shapes.polynomial import variables_of
+
+_FARTHEST = 400
+_MOST_SMALL = 8_000
+_MOST_LARGE = 4_000
+_LARGE = (2, 3, 4, 7, 8, 16, 32, 56, 64, 128, 224, 256, 512, 1000, 1024)
+"""Sizes of real models, tried when no small ones will do."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Facts that speak of the same variables, directly or through each other."""
+
+    facts: tuple[Condition, ...]
+    sizes: frozenset[str]
+    flags: frozenset[str]
+
+    def touches(self, other: "Group") -> bool:
+        """Whether the groups share a variable or a flag."""
+        return not (self.sizes.isdisjoint(other.sizes) and self.flags.isdisjoint(other.flags))
+
+    def joined(self, other: "Group") -> "Group":
+        """Both groups as one."""
+        return Group(self.facts + other.facts, self.sizes | other.sizes, self.flags | other.flags)
+
+
+def group_of(condition: Condition) -> Group:
+    """What a condition speaks of, without the condition."""
+    return Group((), sizes_in(condition), flags_in(condition))
+
+
+def gathered(start: Group, groups: Sequence[Group]) -> tuple[Group, list[Group]]:
+    """`start` joined with all groups it touches, and the groups that are left."""
+    left: list[Group] = []
+    for group in groups:
+        if group.touches(start):
+            start = start.joined(group)
+        else:
+            left.append(group)
+    return start, left
+
+
+def grouped(facts: Sequence[Condition]) -> list[Group]:
+    """The facts in groups that have nothing to do with each other."""
+    groups: list[Group] = []
+    for fact in facts:
+        about = group_of(fact)
+        group, groups = gathered(Group((fact,), about.sizes, about.flags), groups)
+        groups.append(group)
+    return groups
+
+
+@dataclass(frozen=True)
+class Search:
+    """The assignments to the variables of a group.
+
+    Only variables that are not solved for are enumerated, so that most equalities and
+    divisibilities hold by construction; all facts are checked all the same.
+    """
+
+    group: Group
+    known: Knowledge
+    least: Mapping[str, int]
+
+    def smallest(self, goal: Condition, trials: int | None = None) -> dict[str, int] | None:
+        """Of the first assignments that make the goal true, the one with the smallest sum.
+
+        Apart from large sizes, assignments come by the sum of the enumerated variables, which is
+        never more than the sum of all.
+        """
+        best: dict[str, int] | None = None
+        least_sum = 0
+        for row in islice(self._rows(), trials):
+            if best is not None and sum(row) >= least_sum:
+                break
+            sizes = self._sizes(row)
+            if sizes is None or (best is not None and sum(sizes.values()) >= least_sum):
+                continue
+            for flags in self._flags:
+                if self._accepts(goal, values := sizes | flags):
+                    best, least_sum = values, sum(sizes.values())
+                    break
+        return best
+
+    @cached_property
+    def _solved(self) -> dict[str, Size]:
+        """The variables of the group that are solved for, and their values."""
+        values = self.known.values
+        return {name: values[name] for name in sorted(self.group.sizes) if name in values}
+
+    @cached_property
+    def _free(self) -> tuple[str, ...]:
+        """The variables to enumerate."""
+        needed = self.group.sizes - self._solved.keys()
+        return tuple(sorted(needed.union(*map(variables_of, self._solved.values()))))
+
+    @cached_property
+    def _flags(self) -> list[dict[str, bool]]:
+        """The values the flags can have."""
+        known = self.known.flags
+        choices = [[known[name]] if name in known else [False, True] for name in self._flag_names]
+        return [dict(zip(self._flag_names, chosen, strict=True)) for chosen in product(*choices)]
+
+    @cached_property
+    def _flag_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.group.flags))
+
+    def _rows(self) -> Iterator[tuple[int, ...]]:
+        """Values of the free variables: small ones by their sum, then large ones by theirs."""
+        origin = [self.known.least_of(name) for name in self._free]
+        small = (
+            tuple(map(add, origin, offsets))
+            for total in range(_FARTHEST)
+            for offsets in _compositions(total, len(origin))
+        )
+        yield from islice(small, _MOST_SMALL)
+        share = int(_MOST_LARGE ** (1 / max(1, len(origin))))
+        yield from sorted(product(*(_spread((least, *_LARGE), share) for least in origin)), key=sum)
+
+    def _sizes(self, row: tuple[int, ...]) -> dict[str, int] | None:
+        """The values of all variables of the group, None if some would be below its bound."""
+        free = dict(zip(self._free, row, strict=True))
+        sizes = {name: free[name] for name in self._free if name in self.group.sizes}
+        try:
+            for name, value in self._solved.items():
+                sizes[name] = evaluate(value, free)
+                if sizes[name] < self.least.get(name, 1):
+                    return None
+        except ZeroDivisionError:
+            return None
+        return sizes
+
+    def _accepts(self, goal: Condition, values: Mapping[str, int]) -> bool:
+        try:
+            return holds(goal, values) and all(holds(fact, values) for fact in self.group.facts)
+        except ZeroDivisionError:
+            return False
+
+
+def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write `total` as an ordered sum of numbers >= 0."""
+    if parts == 0:
+        if total == 0:
+            yield ()
+    elif parts == 1:
+        yield (total,)
+    else:
+        for first in range(total + 1):
+            for rest in _compositions(total - first, parts - 1):
+                yield (first, *rest)
+
+
+def _spread(values: Sequence[int], most: int) -> Sequence[int]:
+    """At most so many of the values, evenly spread from the first on."""
+    step = max(1, -(-len(values) // max(1, most)))
+    return values[::step]
