@@ -7,8 +7,9 @@ of the message. All classes are found through the tuples `PROBLEMS` of the modul
 from difflib import get_close_matches
 from inspect import cleandoc
 
+from meganeura_dsl import targets
 from meganeura_dsl.check import problems as check_problems
-from meganeura_dsl.check import shape_problems
+from meganeura_dsl.check import shape_problems, train_problems
 from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.settings import problems as settings_problems
 from meganeura_dsl.syntax import problems as syntax_problems
@@ -17,9 +18,11 @@ PROBLEMS: tuple[type[Problem], ...] = (
     *syntax_problems.PROBLEMS,
     *check_problems.PROBLEMS,
     *shape_problems.PROBLEMS,
+    *train_problems.PROBLEMS,
+    *targets.PROBLEMS,
     *settings_problems.PROBLEMS,
 )
-"""Every kind of problem the front end can report."""
+"""Every kind of problem the front end can report; the command line adds those of the runtime."""
 
 
 class UnknownCodeError(LookupError):
@@ -31,7 +34,7 @@ class UnknownCodeError(LookupError):
         self.nearest = nearest
 
 
-def explain(code: str, problems: tuple[type[Problem], ...] = PROBLEMS) -> str:
+def explain(code: str, problems: tuple[type[Problem], ...]) -> str:
     """The page of a code, in upper or lower case; raises `UnknownCodeError`."""
     by_code = {problem.code: problem for problem in problems}
     wanted = code.strip().upper()
@@ -41,7 +44,7 @@ def explain(code: str, problems: tuple[type[Problem], ...] = PROBLEMS) -> str:
     return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{page(problem)}"
 
 
-def overview(problems: tuple[type[Problem], ...] = PROBLEMS) -> str:
+def overview(problems: tuple[type[Problem], ...]) -> str:
     """One line for each code: the code, its topic, and the first line of its page."""
     ordered = sorted(problems, key=lambda problem: problem.code)
     widest = max(len(problem.topic) for problem in ordered)

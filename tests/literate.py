@@ -32,7 +32,7 @@ SPEC = Path(__file__).parent / "spec"
 FENCE = re.compile(r"```(?P<language>\w*) *(?P<options>.*)")
 TITLE = re.compile(r'title="(?P<title>[^"]+)"')
 MARKER = re.compile(
-    r"\s*# (?P<kind>error|warning|note|shape): (?P<claim>\[[^#]*?\](?:, \w*\[[^#]*?\])*)"
+    r"\s*# (?P<kind>error|warning|note|shape): (?P<claim>\w*\[[^#]*?\](?:, \w*\[[^#]*?\])*)"
     r'(?: "(?P<words>[^"]*)")?$'
 )
 SHAPE = re.compile(r"(?P<dtype>\w*)(?P<sizes>\[.*?\])")

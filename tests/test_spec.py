@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.explain import PROBLEMS
+from meganeura_dsl.cli.catalogue import problems
 from tests.literate import SPEC, Page, pages, read, update
 
-CODES = {problem.code for problem in PROBLEMS}
+CODES = {problem.code for problem in problems()}
 ERRORS = SPEC / "errors"
 
 
@@ -44,46 +44,36 @@ Prose.
 
 ```mgn
 block Double()(x: [n, d]) -> [n, 2 * d]:
-  y = concat(x, x, axis=1)  # shape: [n, 2*d]
-  return {result}
+  y = concat(x, x, axis=1)
+  return y
+
+model double = Double()
 ```
 
 ```text
-{message}
 ```
 """
 
 
 def test_a_page_without_faults_holds(tmp_path: Path) -> None:
-    assert not list(page_of(tmp_path, DOUBLE.format(result="y", message="")).failures())
+    text = DOUBLE.replace("axis=1)", "axis=1)  # shape: [n, 2*d]")
+    assert not list(page_of(tmp_path, text).failures())
 
 
 @pytest.mark.parametrize(
-    ("result", "message", "line", "fault"),
+    ("old", "new", "fault"),
     [
-        ("y  # error: [E0201]", "", 6, "there is no error[E0201]"),
-        ("yy", None, 6, "nobody expects\nerror[E0201]: "),
-        ('yy  # error: [E0201] "moth"', None, 6, 'there is no error[E0201] saying "moth"'),
-        ("y", "moth", 7, "the message is now\n"),
+        ("return y", "return y  # error: [E0201]", "6: there is no error[E0201]"),
+        ("return y", 'return y + z  # error: [E0201] "moth"', "6: there is no error[E0201] saying"),
+        ("return y", "return y + z", "6: nobody expects\nerror[E0201]: "),
+        ("```text", "```text\nmoth", "9: the message is now\n"),
+        ("axis=1)", "axis=1)  # shape: i32[n, 2*d]", "5: the shape is f32[n, 2*d]"),
+        ("return y", "return y  # shape: [n]", "6: the shape is unknown: nothing is bound here"),
     ],
 )
-def test_a_false_claim_fails(
-    tmp_path: Path, result: str, message: str | None, line: int, fault: str
-) -> None:
-    page = page_of(tmp_path, DOUBLE.format(result=result, message=message or ""))
-    assert any(each.startswith(f"page.md:{line}: {fault}") for each in page.failures())
-
-
-def test_a_false_shape_fails(tmp_path: Path) -> None:
-    text = DOUBLE.format(result="y", message="").replace("[n, 2*d]", "i32[n, 2*d]")
-    assert list(page_of(tmp_path, text).failures()) == ["page.md:5: the shape is f32[n, 2*d]"]
-
-
-def test_a_shape_where_nothing_is_bound_fails(tmp_path: Path) -> None:
-    text = DOUBLE.format(result="y  # shape: [n]", message="")
-    assert list(page_of(tmp_path, text).failures()) == [
-        "page.md:6: the shape is unknown: nothing is bound here"
-    ]
+def test_a_false_claim_fails(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    page = page_of(tmp_path, DOUBLE.replace(old, new))
+    assert any(each.startswith(f"page.md:{fault}") for each in page.failures())
 
 
 def test_files_of_a_page_import_each_other(tmp_path: Path) -> None:
@@ -118,7 +108,8 @@ def test_escapes(tmp_path: Path) -> None:
 
 
 def test_update_writes_the_whole_message(tmp_path: Path) -> None:
-    page = page_of(tmp_path, DOUBLE.format(result="yy  # error: [E0201]", message="old\nlines"))
+    text = DOUBLE.replace("return y", "return y + z  # error: [E0201]")
+    page = page_of(tmp_path, text.replace("```text", "```text\nold\nlines"))
     assert list(page.failures())
     update(page)
     assert not list(read(page.path).failures())
