@@ -21,6 +21,11 @@ def test_every_code_has_its_page() -> None:
     assert {path.stem for path in ERRORS.glob("*")} == CODES
 
 
+def test_every_page_is_in_the_table_of_contents() -> None:
+    contents = (SPEC / "README.md").read_text(encoding="utf-8")
+    assert all(f"]({path.name})" in contents for path in SPEC.glob("[!R]*.md"))
+
+
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_page_shows_its_code(code: str) -> None:
     path = ERRORS / f"{code}.md"
