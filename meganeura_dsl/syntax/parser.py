@@ -6,6 +6,7 @@ one costs one report and none of its neighbours, and of a library only what is u
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 from meganeura_dsl.diagnostics import Problem, ProblemError, Sink
@@ -19,7 +20,8 @@ LARGEST = 1 << 20
 """Characters of the longest text that is parsed."""
 
 _HEAD = re.compile(
-    r"^(?P<kind>from|def|block|model|train|expect)\b[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?",
+    r"^(?:(?P<kind>def|block|model|train)\b[ \t]*(?P<name>[A-Za-z_][A-Za-z0-9_]*)?"
+    r"|(?P<nameless>from|expect)\b)",
     re.MULTILINE,
 )
 _SOMETHING = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)
@@ -27,7 +29,7 @@ _SOMETHING = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Outline:
-    """A declaration that was found but not parsed: its keyword, the name after it, its text."""
+    """A declaration that was found but not parsed: its keyword, what it names, its text."""
 
     kind: str
     name: str
@@ -37,15 +39,19 @@ class Outline:
 def outline(source: Source) -> tuple[Outline, ...]:
     """Everything that a text declares, found by the keywords of its left margin.
 
-    Text before the first keyword is an outline of no kind, if there is more to it than comments.
+    An outline's text ends where the next begins. Text before the first keyword belongs to the first
+    outline if it is but comments; else it is an outline of no kind.
     """
     heads = list(_HEAD.finditer(source.text))
     starts = [*(head.start() for head in heads), len(source.text)]
     found: list[Outline] = []
     if _SOMETHING.search(source.text, 0, starts[0]):
         found.append(Outline("", "", Span(source, 0, starts[0])))
-    for head, end in zip(heads, starts[1:], strict=True):
-        found.append(Outline(head["kind"], head["name"] or "", Span(source, head.start(), end)))
+    else:
+        starts[0] = 0
+    for head, (start, end) in zip(heads, pairwise(starts), strict=True):
+        kind, name = head["kind"] or head["nameless"], head["name"] or ""
+        found.append(Outline(kind, name, Span(source, start, end)))
     return tuple(found)
 
 
