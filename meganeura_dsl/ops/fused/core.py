@@ -1,0 +1,21 @@
+"""What makes an op a fused one: it says in primitives what it computes at once."""
+
+from collections.abc import Sequence
+
+from meganeura_dsl.graph.core import Builder, Op, Value
+from meganeura_dsl.shapes.tensor import TensorType
+
+
+class Fused(Op):
+    """An op that the optimizer alone introduces, for a kernel that does several ops' work.
+
+    Its reference and its gradient are written for themselves and tested against the expansion.
+    """
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        """The same result in primitives, for a device without a kernel for this op."""
+        raise NotImplementedError
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """About how many additions and multiplications it takes."""
+        raise NotImplementedError

@@ -1,0 +1,69 @@
+"""Which node computes each class, and in inference which classes are computed once, at load."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.graph.core import Leaf
+from meganeura_dsl.ops import Broadcast, Constant, Iota
+from meganeura_dsl.optimize.cost import DeviceModel, snapshot_costs
+from meganeura_dsl.optimize.extract import extract
+from meganeura_dsl.optimize.problem import Problem, cheapest_trees
+from meganeura_dsl.optimize.snapshot import Node, Snapshot
+
+STORED = 1e-9
+"""The price of reading a derived tensor rather than a parameter as it is, in seconds."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A node for each class: for every run, and for the run that loads.
+
+    `order` holds the classes of every run, each after what it needs; those in `stored` have no
+    node there, as they are read from memory.
+    """
+
+    run: Mapping[int, int]
+    load: Mapping[int, int]
+    order: tuple[int, ...]
+    stored: tuple[int, ...]
+
+
+def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel) -> Plan:
+    """The cheapest plan: what depends on constants alone costs nothing if it is small to read."""
+    costs = snapshot_costs(found, lambda cost: cost.seconds(device))
+    needs = [tuple(dict.fromkeys(node.operands)) for node in found.nodes]
+    classes = list(found.classes)
+    load: dict[int, int] = {}
+    if found.constant:
+        trees = cheapest_trees(Problem(_constant_nodes(found), needs, costs, ()))
+        load = {number: node for number, node in enumerate(trees) if node >= 0}
+    pseudo: dict[int, int] = {}
+    for number in sorted(found.constant):
+        kept = tuple(node for node in classes[number] if _runs(found, found.nodes[node]))
+        if not kept:
+            pseudo[len(needs)] = number
+            kept = (len(needs),)
+            needs.append(())
+            costs.append(STORED)
+        classes[number] = kept
+    problem = Problem(classes, needs, costs, roots)
+    choice = extract(problem)
+    order = tuple(problem.reached(choice))
+    stored = tuple(number for number in order if choice[number] in pseudo)
+    return Plan(dict(enumerate(choice)), load, order, stored)
+
+
+def _constant_nodes(found: Snapshot) -> list[tuple[int, ...]]:
+    return [
+        tuple(node for node in nodes if found.constant.issuperset(found.nodes[node].operands))
+        if number in found.constant
+        else ()
+        for number, nodes in enumerate(found.classes)
+    ]
+
+
+def _runs(found: Snapshot, node: Node) -> bool:
+    """Whether a node of a constant class is better read through than stored: it moves nothing."""
+    if isinstance(node.op, Broadcast):
+        return found.constant.issuperset(node.operands)
+    return isinstance(node.op, Leaf | Constant | Iota)

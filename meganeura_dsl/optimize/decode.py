@@ -1,0 +1,100 @@
+"""From the nodes chosen back to graphs: the one that runs, and the one that is run once before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meganeura_dsl.graph.core import Builder, Graph, Leaf, Origin, Value
+from meganeura_dsl.ops import Input, Parameter
+from meganeura_dsl.optimize.saturate import OptimizerError
+from meganeura_dsl.optimize.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The classes a graph is evaluated for, by name."""
+
+    outputs: Mapping[str, int]
+    updates: Mapping[str, int]
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Each root once."""
+        return tuple(dict.fromkeys((*self.outputs.values(), *self.updates.values())))
+
+
+@dataclass
+class Decoder:
+    """Builds the values of chosen nodes.
+
+    A value has the origin of the first value of its class; one that a rule invented has the origin
+    of the value it was made for. A class in `stored` becomes the parameter of that name.
+    """
+
+    found: Snapshot
+    choice: Mapping[int, int]
+    origins: Mapping[int, Origin]
+    stored: Mapping[int, Parameter] = field(default_factory=dict[int, Parameter])
+    build: Builder = field(default_factory=Builder)
+    made: dict[int, Value] = field(default_factory=dict[int, Value])
+
+    def declare(self, leaves: Sequence[Value]) -> None:
+        """Make leaves first and in this order, whether or not they are used."""
+        for leaf in leaves:
+            with self.build.at(leaf.origin):
+                self.build.add(leaf.op)
+
+    def graph(self, roots: Roots) -> Graph:
+        """The graph of these roots."""
+        for root in roots.all:
+            self._make(root)
+        return self.build.graph(
+            {name: self.made[number] for name, number in roots.outputs.items()},
+            {name: self.made[number] for name, number in roots.updates.items()},
+        )
+
+    def _make(self, root: int) -> None:
+        stack = [(root, Origin(), False)]
+        while stack:
+            number, inherited, ready = stack.pop()
+            if number in self.made:
+                continue
+            origin = self.origins.get(number, inherited)
+            if ready or number in self.stored:
+                self.made[number] = self._value(number, origin)
+                continue
+            stack.append((number, inherited, True))
+            node = self.found.nodes[self.choice[number]]
+            stack += [(operand, origin, False) for operand in reversed(node.operands)]
+
+    def _value(self, number: int, origin: Origin) -> Value:
+        stored = self.stored.get(number)
+        with self.build.at(origin):
+            if stored is not None:
+                return self.build.add(stored)
+            node = self.found.nodes[self.choice[number]]
+            value = self.build.add(node.op, *(self.made[operand] for operand in node.operands))
+        if value.type != self.found.types[number]:
+            rules = ", ".join(f"`{name}`" for name in self.found.why.get(number, ()))
+            raise OptimizerError(
+                f"a {self.found.types[number]} was rewritten to `{type(node.op).__name__}`,"
+                f" which gives a {value.type}; rules that rewrote it: {rules}"
+            )
+        return value
+
+
+def leaves_of(graph: Graph) -> list[Value]:
+    """The inputs and parameters of a graph, in order."""
+    return [value for value in graph.values if isinstance(value.op, Leaf)]
+
+
+def inputs_of(graph: Graph) -> list[Value]:
+    """The inputs of a graph, in order."""
+    return [value for value in graph.values if isinstance(value.op, Input)]
+
+
+def first_origins(graph: Graph, classes: Sequence[int]) -> dict[int, Origin]:
+    """The origin of the first value of each class that has one."""
+    origins: dict[int, Origin] = {}
+    for value, number in zip(graph.values, classes, strict=True):
+        origins.setdefault(number, value.origin)
+    return origins

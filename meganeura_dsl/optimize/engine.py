@@ -1,0 +1,123 @@
+"""The only door to egglog: its native module, loaded alone, and what we ask of an e-graph.
+
+Importing the package `egglog` costs ten times as much as its native module, for a front end that
+is not used here. An e-graph belongs to the thread that made it.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from egglog import bindings
+
+    Cell = bindings.Value
+
+_NATIVE = "egglog.bindings"
+
+
+class EngineError(Exception):
+    """What egglog refused, in its own words."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry of a function: its arguments and its result."""
+
+    inputs: Sequence["Cell"]
+    output: "Cell"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run of a schedule did: whether anything is new, and the matches of each rule."""
+
+    updated: bool
+    matches: Mapping[str, int]
+
+
+class Engine:
+    """One e-graph, spoken to in egglog's language."""
+
+    def __init__(self, program: Iterable[str]) -> None:
+        self._graph = _egraph()
+        self.execute(program)
+
+    def execute(self, commands: Iterable[str]) -> None:
+        """Run commands, each parsed alone: a parse copies its whole text for every node in it."""
+        try:
+            parsed = [part for text in commands for part in self._graph.parse_program(text)]
+            self._graph.run_program(*parsed)
+        except BaseException as error:
+            raise _as_engine_error(error) from error
+
+    def run(self, schedule: str) -> Progress:
+        """Run a schedule once."""
+        try:
+            (output,) = self._graph.run_program(*self._graph.parse_program(schedule))
+        except BaseException as error:
+            raise _as_engine_error(error) from error
+        report = cast("bindings.RunScheduleOutput", output).report
+        return Progress(report.updated, dict(report.num_matches_per_rule))
+
+    def entries(self) -> int:
+        """How many entries all functions have together."""
+        (output,) = self._graph.run_program(*self._graph.parse_program("(print-size)"))
+        return sum(size for _, size in cast("bindings.PrintAllFunctionsSize", output).sizes)
+
+    def tables(self) -> dict[str, list[Row]]:
+        """Every function with its entries, those that were subsumed left out."""
+        functions = self._graph.freeze().functions
+        return {
+            name: [Row(row.inputs, row.output) for row in function.rows if not row.subsumed]
+            for name, function in functions.items()
+        }
+
+    def integer(self, cell: "Cell") -> int:
+        """An `i64`."""
+        return self._graph.value_to_i64(cell)
+
+    def real(self, cell: "Cell") -> float:
+        """An `f64`."""
+        return self._graph.value_to_f64(cell)
+
+    def text(self, cell: "Cell") -> str:
+        """A `String`."""
+        return self._graph.value_to_string(cell)
+
+    def boolean(self, cell: "Cell") -> bool:
+        """A `bool`."""
+        return self._graph.value_to_bool(cell)
+
+    def vector(self, cell: "Cell") -> list["Cell"]:
+        """The elements of a `Vec`."""
+        return self._graph.value_to_vec(cell)
+
+
+def _egraph() -> "bindings.EGraph":
+    module = sys.modules.get(_NATIVE) or _load()
+    return cast("bindings.EGraph", module.EGraph())
+
+
+def _load() -> ModuleType:
+    """egglog's native module, without what its package does when it is imported."""
+    package = find_spec("egglog")
+    places = package.submodule_search_locations if package else None
+    spec = PathFinder.find_spec(_NATIVE, places) if places else None
+    if spec is None or spec.loader is None:
+        raise EngineError("egglog is not installed")
+    module = module_from_spec(spec)
+    sys.modules[_NATIVE] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _as_engine_error(error: BaseException) -> BaseException:
+    """A panic in Rust is no `Exception`; an interrupt or an exit is not ours to rename."""
+    if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+        return EngineError(str(error))
+    return error

@@ -1,0 +1,1 @@
+"""The algebra, in rulesets, with the formula beside each rule."""

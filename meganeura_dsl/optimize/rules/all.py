@@ -1,0 +1,63 @@
+"""Which rule sets hold in which mode, and which of their rules a graph can meet."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Literal, assert_never
+
+from meganeura_dsl.optimize.rules.analysis import CONSTANTS, TYPES
+from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
+from meganeura_dsl.optimize.schema import constructors
+
+Mode = Literal["forward", "train", "infer"]
+
+ALWAYS = (TYPES,)
+WITHOUT_GRADIENT: tuple[RuleSet, ...] = ()
+WITH_CONSTANTS = (CONSTANTS,)
+
+
+def rule_sets(mode: Mode) -> tuple[RuleSet, ...]:
+    """The rule sets of a mode. Those of `forward` keep the gradient as well as the value."""
+    match mode:
+        case "forward":
+            return ALWAYS
+        case "train":
+            return (*ALWAYS, *WITHOUT_GRADIENT)
+        case "infer":
+            return (*ALWAYS, *WITHOUT_GRADIENT, *WITH_CONSTANTS)
+        case _:
+            assert_never(mode)
+
+
+def rewrites() -> dict[str, Rewrite]:
+    """Every rewrite by name: what may be disabled."""
+    every = (rule for each in rule_sets("infer") for rule in each.rules)
+    return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
+
+
+def reachable_rules(rules: Iterable[Rule], ops: Iterable[str]) -> list[Rule]:
+    """The rules whose pattern can occur in a graph of these ops, or of ops that rules make of them.
+
+    egglog compiles every rule it is given, which takes longer than a small graph does.
+    """
+    present = {*ops, "Opaque"}
+    waiting = list(rules)
+    found: list[Rule] = []
+    while True:
+        ready = [rule for rule in waiting if _heads(rule)[0] <= present]
+        if not ready:
+            return found
+        found += ready
+        waiting = [rule for rule in waiting if rule not in ready]
+        present |= {name for rule in ready for name in _heads(rule)[1]}
+
+
+@cache
+def _heads(rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+    """The constructors that a rule looks for, and those that it makes."""
+    action = rule.becomes if isinstance(rule, Rewrite) else rule.then
+    return _constructors_in(rule.when), _constructors_in(action)
+
+
+def _constructors_in(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\(([A-Z]\w*)", text)) & (constructors().keys() | {"Opaque"})

@@ -1,0 +1,56 @@
+"""Facts that hold of every op alike, so they are derived from the constructors."""
+
+from meganeura_dsl.ops import Input, RandomBits
+from meganeura_dsl.optimize.rules.rule import Fact, RuleSet
+from meganeura_dsl.optimize.schema import Constructor, constructors
+
+
+def _pattern(constructor: Constructor) -> str:
+    operands = ["xs"] if constructor.arity is None else _operands(constructor)
+    attributes = ["_"] * len(constructor.fields)
+    return f"(= e ({' '.join((constructor.name, *operands, *attributes, 't'))}))"
+
+
+def _operands(constructor: Constructor) -> list[str]:
+    return [f"x{place}" for place in range(constructor.arity or 0)]
+
+
+def _type(constructor: Constructor) -> Fact:
+    return Fact(
+        f"type-{constructor.name}",
+        "the type of a value is the one it was made with",
+        _pattern(constructor),
+        "(set (type e) t)",
+    )
+
+
+def _constant(constructor: Constructor) -> Fact:
+    known = " ".join(f"(constant {operand})" for operand in _operands(constructor))
+    return Fact(
+        f"constant-{constructor.name}",
+        "what depends on constants alone is constant",
+        f"{_pattern(constructor)} {known}",
+        "(constant e)",
+    )
+
+
+_VARYING = (Input, RandomBits)
+
+TYPES = RuleSet(
+    "types",
+    (
+        *(_type(each) for each in constructors().values()),
+        Fact("type-Opaque", "", "(= e (Opaque _ t))", "(set (type e) t)"),
+    ),
+)
+
+CONSTANTS = RuleSet(
+    "constants",
+    tuple(
+        _constant(each)
+        for each in constructors().values()
+        if each.arity and each.op not in _VARYING
+    ),
+    ("(relation constant (Op))",),
+)
+"""Known once the parameters are, so that the loader may compute it."""

@@ -1,0 +1,52 @@
+"""What a rule is. A rule binds `e`, the class it is about, and either rewrites it or says a fact.
+
+Patterns are egglog's: `(Add a b t)` is a sum of a and b of type t, `(type x)` the type of x.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Where `when` holds, `e` is also `becomes`."""
+
+    name: str
+    formula: str
+    when: str
+    becomes: str
+
+    @property
+    def made(self) -> str | None:
+        """The constructor that the rule puts into its class; None if it names a part of it."""
+        return self.becomes[1:].split()[0] if self.becomes.startswith("(") else None
+
+    def text(self) -> str:
+        """The rule in egglog's language."""
+        actions = f'(union e {self.becomes}) (why e "{self.name}")'
+        return f'(rule ({self.when}) ({actions}) :ruleset rewriting :name "{self.name}")'
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Where `when` holds, so does `then`: a view of the graph that rewrites read."""
+
+    name: str
+    formula: str
+    when: str
+    then: str
+
+    def text(self) -> str:
+        """The rule in egglog's language."""
+        return f'(rule ({self.when}) ({self.then}) :ruleset reading :name "{self.name}")'
+
+
+Rule = Rewrite | Fact
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules that belong together, and the tables they keep their facts in."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    tables: tuple[str, ...] = ()

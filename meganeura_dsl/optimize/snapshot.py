@@ -1,0 +1,135 @@
+"""The e-graph as plain Python: classes of nodes, each node an op again, with its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.graph.core import Op
+from meganeura_dsl.optimize.engine import Engine, Row
+from meganeura_dsl.optimize.schema import Attribute, Constructor, Sort, constructors
+from meganeura_dsl.shapes.tensor import DType, TensorType
+
+if TYPE_CHECKING:
+    from meganeura_dsl.optimize.engine import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One way to compute a class: an op applied to classes."""
+
+    op: Op
+    operands: tuple[int, ...]
+    owner: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All classes of a saturated e-graph. Classes and nodes are known by number.
+
+    `values` gives the class of each encoded value, `constant` the classes that are known before
+    the first run, and `why` the rules that rewrote a class.
+    """
+
+    nodes: tuple[Node, ...]
+    classes: tuple[tuple[int, ...], ...]
+    types: tuple[TensorType, ...]
+    values: tuple[int, ...]
+    constant: frozenset[int]
+    why: dict[int, tuple[str, ...]]
+
+
+def snapshot(engine: Engine, opaque: Sequence[Op]) -> Snapshot:
+    """What the e-graph holds now."""
+    return _Reader(engine, opaque).read()
+
+
+@dataclass
+class _Reader:
+    engine: Engine
+    opaque: Sequence[Op]
+    numbers: dict[Cell, int] = field(default_factory=dict["Cell", int])
+    attributes: dict[tuple[Sort, Cell], Attribute] = field(
+        default_factory=dict[tuple[Sort, "Cell"], Attribute]
+    )
+    ops: dict[tuple[object, ...], Op] = field(default_factory=dict[tuple[object, ...], Op])
+
+    def read(self) -> Snapshot:
+        tables = self.engine.tables()
+        types = self._types(tables["T"])
+        owned = [(row, types[row.inputs[-1]]) for row in tables["Opaque"]]
+        nodes = [self._opaque(row) for row, _ in owned]
+        for name, constructor in constructors().items():
+            rows = tables[name]
+            owned += [(row, types[row.inputs[-1]]) for row in rows]
+            nodes += [self._node(constructor, row) for row in rows]
+        named = {self.engine.integer(row.inputs[0]): row.output for row in tables["node"]}
+        values = tuple(self._class(named[number]) for number in range(len(named)))
+        return Snapshot(
+            tuple(nodes),
+            self._classes(nodes),
+            self._class_types(owned),
+            values,
+            frozenset(self._class(row.inputs[0]) for row in tables.get("constant", ())),
+            self._why(tables["why"]),
+        )
+
+    def _types(self, rows: Sequence[Row]) -> dict[Cell, TensorType]:
+        return {
+            row.output: TensorType(
+                DType(self.engine.text(row.inputs[0])), self._integers(row.inputs[1])
+            )
+            for row in rows
+        }
+
+    def _opaque(self, row: Row) -> Node:
+        return Node(self.opaque[self.engine.integer(row.inputs[0])], (), self._class(row.output))
+
+    def _node(self, constructor: Constructor, row: Row) -> Node:
+        arity = 1 if constructor.arity is None else constructor.arity
+        operands = row.inputs[:arity]
+        if constructor.arity is None:
+            operands = self.engine.vector(operands[0])
+        key = (constructor.op, *row.inputs[arity:-1])
+        op = self.ops.get(key)
+        if op is None:
+            cells = zip(constructor.fields, row.inputs[arity:-1], strict=True)
+            named = {name: self._attribute(sort, cell) for (name, sort), cell in cells}
+            op = self.ops[key] = constructor.make(named)
+        return Node(op, tuple(map(self._class, operands)), self._class(row.output))
+
+    def _class(self, cell: Cell) -> int:
+        return self.numbers.setdefault(cell, len(self.numbers))
+
+    def _attribute(self, sort: Sort, cell: Cell) -> Attribute:
+        key = (sort, cell)
+        if key not in self.attributes:
+            read: dict[Sort, Callable[[Cell], Attribute]] = {
+                "i64": self.engine.integer,
+                "f64": self.engine.real,
+                "bool": self.engine.boolean,
+                "String": self.engine.text,
+                "Ints": self._integers,
+            }
+            self.attributes[key] = read[sort](cell)
+        return self.attributes[key]
+
+    def _integers(self, cell: Cell) -> tuple[int, ...]:
+        return tuple(map(self.engine.integer, self.engine.vector(cell)))
+
+    def _classes(self, nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
+        members: list[list[int]] = [[] for _ in self.numbers]
+        for number, node in enumerate(nodes):
+            members[node.owner].append(number)
+        return tuple(map(tuple, members))
+
+    def _class_types(self, owned: Sequence[tuple[Row, TensorType]]) -> tuple[TensorType, ...]:
+        types: dict[int, TensorType] = {self._class(row.output): of for row, of in owned}
+        return tuple(types[number] for number in range(len(self.numbers)))
+
+    def _why(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+        found: dict[int, list[str]] = {}
+        for row in rows:
+            found.setdefault(self._class(row.inputs[0]), []).append(self.engine.text(row.inputs[1]))
+        return {number: tuple(sorted(names)) for number, names in found.items()}

@@ -1,0 +1,109 @@
+"""The search finds acyclic choices, keeps exact books, and shares what is worth sharing."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meganeura_dsl.optimize.extract import extract
+from meganeura_dsl.optimize.problem import Problem, always_needed, cheapest_trees, components
+
+
+def problem(*classes: list[tuple[float, tuple[int, ...]]], roots: tuple[int, ...]) -> Problem:
+    """A problem from its classes, each a list of nodes: their cost and their needs."""
+    nodes = [node for each in classes for node in each]
+    starts = [sum(len(each) for each in classes[:number]) for number in range(len(classes))]
+    return Problem(
+        [range(start, start + len(each)) for start, each in zip(starts, classes, strict=True)],
+        [needs for _, needs in nodes],
+        [cost for cost, _ in nodes],
+        roots,
+    )
+
+
+def is_acyclic(of: Problem, choice: list[int]) -> bool:
+    place = {number: rank for rank, number in enumerate(of.reached(choice))}
+    return all(place[need] < place[number] for number in place for need in of.needs[choice[number]])
+
+
+def best_cost(of: Problem) -> float:
+    """The least cost of all acyclic choices, by trying them all."""
+    choices = (list(choice) for choice in product(*of.classes))
+    return min(of.cost(choice) for choice in choices if is_acyclic(of, choice))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    count = draw(st.integers(2, 7))
+    price = st.integers(1, 9).map(float)
+    classes: list[list[tuple[float, tuple[int, ...]]]] = []
+    for number in range(count):
+        below = st.lists(st.integers(0, max(number - 1, 0)), max_size=2, unique=True)
+        anything = st.lists(st.integers(0, count - 1), max_size=2, unique=True)
+        first = tuple(draw(below)) if number else ()
+        others = st.lists(st.tuples(price, anything.map(tuple)), max_size=2)
+        nodes = [(draw(price), first), *draw(others)]
+        classes.append(nodes)
+    return problem(*classes, roots=tuple({count - 1, draw(st.integers(0, count - 1))}))
+
+
+@given(problems())
+def test_the_choice_is_acyclic_and_at_most_the_least_tree(of: Problem) -> None:
+    trees, choice = cheapest_trees(of), extract(of)
+    assert is_acyclic(of, trees)
+    assert is_acyclic(of, choice)
+    assert of.cost(choice) <= of.cost(trees) + 1e-9
+
+
+@given(problems())
+def test_the_choice_is_close_to_the_best(of: Problem) -> None:
+    assert of.cost(extract(of)) <= 1.5 * best_cost(of)
+
+
+@given(problems())
+def test_what_is_always_needed_is_in_every_choice(of: Problem) -> None:
+    needed = always_needed(of)
+    for choice in map(list, product(*of.classes)):
+        if is_acyclic(of, choice):
+            assert needed <= set(of.reached(choice))
+
+
+@given(problems())
+def test_a_choice_is_cyclic_only_within_one_component(of: Problem) -> None:
+    component = components(of)
+    below = [_below(of, number) for number in range(len(of.classes))]
+    for one, other in product(range(len(of.classes)), repeat=2):
+        together = one == other or (one in below[other] and other in below[one])
+        assert (component[one] == component[other]) == together
+
+
+def _below(of: Problem, number: int) -> set[int]:
+    seen: set[int] = set()
+    stack = [number]
+    while stack:
+        for node in of.classes[stack.pop()]:
+            new = set(of.needs[node]) - seen
+            seen |= new
+            stack += new
+    return seen
+
+
+def test_two_users_move_to_a_shared_intermediate_together() -> None:
+    # Each user alone is cheaper fused with the product; both together are cheaper apart.
+    shared = problem(
+        [(0.0, ())],
+        [(1000.0, (0,))],
+        [(1.0, (1,)), (1000.5, (0,))],
+        [(1.0, (1,)), (1000.5, (0,))],
+        [(0.0, (2, 3))],
+        roots=(4,),
+    )
+    assert shared.cost(cheapest_trees(shared)) == pytest.approx(2001)
+    assert shared.cost(extract(shared)) == pytest.approx(1002)
+
+
+def test_a_long_chain_of_alternatives_needs_no_deep_recursion() -> None:
+    chain = [[(1.0, ())], *([(1.0, (number,))] for number in range(3000))]
+    long = problem(*chain, [(5.0, ()), (1.0, (3000,))], roots=(3001,))
+    assert long.cost(extract(long)) == 5.0
