@@ -20,10 +20,8 @@ PARITY_STAMP := $(PARITY)
 PARITY_OPTION :=
 endif
 
-# One process per core, each with one thread. LP_NUM_THREADS=0 runs lavapipe's kernels in the thread
-# that submits them, which is far cheaper for the small ones of a test.
-TEST_ENVIRONMENT := LP_NUM_THREADS=0 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	XDG_RUNTIME_DIR="$${XDG_RUNTIME_DIR:-$$(mktemp -d)}"
+# One process per core, each with one thread.
+TEST_ENVIRONMENT := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help

@@ -1,9 +1,18 @@
 """What all tests share: a repeatable search for examples, and what is left out on request."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from meganeura_runtime.device import DeviceError, list_devices
+
+# Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
+# fastest in the thread that submits them.
+os.environ.setdefault("LP_NUM_THREADS", "0")
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 PARITY = Path(__file__).with_name("parity")
 
@@ -20,16 +29,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Their modules import torch, so they are not even collected."""
-    left_out = config.getoption("--without-parity") and collection_path.is_relative_to(PARITY)
-    return True if left_out else None
+    ignored = config.getoption("--without-parity") and collection_path.is_relative_to(PARITY)
+    return True if ignored else None
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Nothing is left out silently."""
     if config.getoption("--without-parity"):
         modules = len(list(PARITY.rglob("test_*.py")))
-        terminalreporter.write_sep(
-            "!", f"{modules} modules of tests/parity left out: not compared with PyTorch"
-        )
+        terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
+
+
+def has_adapter() -> bool:
+    try:
+        return bool(list_devices())
+    except DeviceError:
+        return False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without an adapter, what runs on one is skipped; where one is required, it fails."""
+    if os.environ.get("MEGANEURA_REQUIRE_ADAPTER") == "1":
+        return
+    on_adapter = [item for item in items if item.get_closest_marker("adapter")]
+    if on_adapter and not has_adapter():
+        for item in on_adapter:
+            item.add_marker(pytest.mark.skip("no adapter: neither a GPU nor a software Vulkan"))
