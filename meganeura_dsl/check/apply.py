@@ -54,12 +54,15 @@ class Arguments:
         named = tuple((name, value) for name, value in self.named.items() if is_static(value))
         return positional, named
 
-    def over(self, defaults: "Arguments") -> "Arguments":
+    def over(self, defaults: "Arguments", parameters: Sequence[ast.Parameter]) -> "Arguments":
         """These arguments, with those of `defaults` where these are silent."""
         tensors = tuple(value for value in self.positional if is_tensor(value))
         positional = tuple(value for value in self.positional if not is_tensor(value))
-        kept = positional + defaults.positional[len(positional) :]
-        return Arguments((*tensors, *kept), {**defaults.named, **self.named})
+        names = [parameter.name for parameter in parameters]
+        kept = {**dict(zip(names, defaults.positional, strict=False)), **defaults.named}
+        for name in names[: len(positional)]:
+            kept.pop(name, None)
+        return Arguments((*tensors, *positional), {**kept, **self.named})
 
 
 def signature(

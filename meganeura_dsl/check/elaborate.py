@@ -20,7 +20,7 @@ from meganeura_dsl.check.builtins import BUILTINS
 from meganeura_dsl.check.declare import own_parameters
 from meganeura_dsl.check.expressions import layer_text
 from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
-from meganeura_dsl.check.names import LinkedModule, nearest
+from meganeura_dsl.check.names import LinkedModule, configuration, nearest
 from meganeura_dsl.check.problems import (
     MissingLabel,
     NoResult,
@@ -215,7 +215,7 @@ class Elaborator(Statements):
         found = module.find(model.call.callee)
         if found is None or isinstance(found[1], ast.Def):
             raise self._unknown(model.call, inner)
-        merged = overrides.over(own)
+        merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
             return self.model_application(found[0], found[1], merged, path, span, inner)
         return Application(found[0], found[1], merged, path, span)
@@ -326,6 +326,7 @@ class Elaborator(Statements):
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     ) -> Results:
         """Results of which nothing is known but the types a signature declares."""
+        inner.choices.closed = True
         types = declared_types(inner, block, signature, self.evaluate)
         assert types is not None
         return self._leaves(inner, types)

@@ -110,6 +110,8 @@ class Expressions(ABC):
 
     def _follow(self, condition: Condition, frame: Frame) -> bool:
         choices = frame.choices
+        if choices.closed:
+            raise UndecidableError(f"its result has another shape if {show_condition(condition)}")
         if frame.state.indices & sizes_in(condition):
             raise UndecidableError(
                 f"whether {show_condition(condition)} changes from round to round"

@@ -79,6 +79,8 @@ class Choices:
     decided: list[bool] = field(default_factory=list[bool])
     next: int = 0
     words: list[str] = field(default_factory=list[str])
+    closed: bool = False
+    """Whether every path was followed, so that a further choice would leave one out."""
 
 
 @dataclass

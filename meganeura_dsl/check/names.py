@@ -185,3 +185,21 @@ class Linker:
             self._active.pop()
         self._done[words] = module
         return module
+
+
+MOST_MODELS = 100
+"""Models that may stand for one another in a row."""
+
+
+def configuration(
+    module: LinkedModule, declaration: ast.Block | ast.Model
+) -> tuple[ast.Parameter, ...]:
+    """What a block can be configured with, or the block that a model stands for in the end."""
+    for _ in range(MOST_MODELS):
+        if isinstance(declaration, ast.Block):
+            return declaration.parameters
+        found = module.find(declaration.call.callee)
+        if found is None or not isinstance(found[1], ast.Block | ast.Model):
+            break
+        module, declaration = found[0], found[1]
+    return ()

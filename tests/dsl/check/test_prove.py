@@ -141,3 +141,50 @@ def test_a_library_block_is_not_taken_at_its_word_outside_what_was_proved() -> N
         """
     )
     assert problems == [("E0302", 1)]
+
+
+def test_a_result_shape_that_is_chosen_is_left_to_each_model() -> None:
+    result = checked(
+        """\
+        block Maybe(c, wide=false)(x: [n, d]) -> [n, 4 * c if wide else c]:
+          if wide:
+            y = x |> out: linear(4 * c)
+          else:
+            y = x |> out: linear(c)
+          return y
+
+        block Use(c, wide=false)(x: [n, 3]) -> [n, c]:
+          return x |> maybe: Maybe(c, wide)
+
+        model narrow = Use(8)
+        expect narrow maps [n, 3] -> [n, 8]
+        """
+    )
+    assert result.proved == ()
+    assert [report.code for report in result.reports] == ["N0001", "N0001"]
+    assert result.holds == 1
+
+
+def test_a_model_s_configuration_is_replaced_by_name_however_it_was_given() -> None:
+    result = checked(
+        """\
+        block Mlp(widths, classes)(x: [n, 3]) -> [n, classes]:
+          for i in 0..len(widths):
+            x = x |> layers[i]: linear(widths[i]) |> relu
+          return x |> head: linear(classes)
+
+        model base = Mlp([64, 32], 10)
+        model deep = base(widths=[64, 32, 16])
+        expect base(classes=2)               maps [n, 3] -> [n, 2]
+        expect deep(widths=[4], classes=3)   maps [n, 3] -> [n, 3]
+        """
+    )
+    assert result.holds == 2
+    assert codes("""\
+        block Fc(c, bias=true)(x: [n, 3]) -> [n, c]:
+          return x |> fc: linear(c, bias)
+
+        model fc = Fc(8)
+        train fit(x: [n, 3]):
+          minimize mean(x |> fc(2, c=3))
+        """) == [("E0202", 6)]
