@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.shapes.tensor import TensorType
+    from meganeura_runtime.plan.plan import Plan
 
 
 class Mode(StrEnum):
@@ -52,8 +53,10 @@ def build(
             from meganeura_dsl.graph.text import format_graph
 
             text = format_graph(_graph(program, mode, sizes))
-        case Stage.PLAN | Stage.WGSL:
-            text = ""
+        case Stage.PLAN:
+            text = str(_plan(_graph(program, mode, sizes)))
+        case Stage.WGSL:
+            text = "\n\n".join(_plan(_graph(program, mode, sizes)).kernels)
         case _:
             assert_never(emit)
     typer.echo(text)
@@ -68,18 +71,17 @@ def _size(text: str) -> tuple[str, int]:
 
 def _check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> None:
     """Refuse a size that no input of the model mentions."""
-    free = {
-        name
-        for each in inputs
-        for size in each.shape
-        if not isinstance(size, int)
-        for name in size.variables()
-    }
+    free = _free_sizes(inputs)
     for name in sizes:
         if name not in free:
-            known = ", ".join(sorted(free)) or "none"
-            text = f"no input has a size `{name}`; free are: {known}"
+            text = f"no input has a size `{name}`; free are: {', '.join(free) or 'none'}"
             raise typer.BadParameter(text, param_hint="--size")
+
+
+def _free_sizes(types: Iterable["TensorType"]) -> list[str]:
+    """The sizes that types leave open, by name."""
+    open_sizes = (size for each in types for size in each.shape if not isinstance(size, int))
+    return sorted({name for size in open_sizes for name in size.variables()})
 
 
 def _tree(program: "Program") -> str:
@@ -107,3 +109,17 @@ def _graph(program: "Program", mode: Mode, sizes: dict[str, int]) -> "Graph":
             return step_of(program, name, settings_of(program, name, overrides)).graph
         case _:
             assert_never(mode)
+
+
+def _plan(graph: "Graph") -> "Plan":
+    """The kernels of a graph, for an adapter with no more than WebGPU promises, and f16."""
+    from meganeura_runtime.kernels.limits import DeviceLimits
+    from meganeura_runtime.plan.schedule import plan_graph
+    from meganeura_runtime.train.failures import explained_failures
+
+    free = _free_sizes(value.type for value in graph.values)
+    if free:
+        text = f"a plan needs numbers for {', '.join(free)}"
+        raise typer.BadParameter(text, param_hint="--size")
+    with explained_failures():
+        return plan_graph(graph, DeviceLimits(half_floats=True))

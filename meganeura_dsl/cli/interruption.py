@@ -14,7 +14,7 @@ class Interruption:
     """While entered, remembers a first interrupt; a second one does what it always does."""
 
     def __init__(self) -> None:
-        self.wanted = False
+        self._wanted = False
         self._before = ExitStack()
 
     def __enter__(self) -> Self:
@@ -26,7 +26,11 @@ class Interruption:
     def __exit__(self, *_: object) -> None:
         self._before.close()
 
+    def is_wanted(self) -> bool:
+        """Whether there was an interrupt."""
+        return self._wanted
+
     def _remember(self, _number: int, _frame: FrameType | None) -> None:
-        self.wanted = True
+        self._wanted = True
         self._before.close()
         typer.echo("\nstopping after this step; once more stops at once", err=True)

@@ -16,6 +16,7 @@ from meganeura_dsl.cli.build import build
 from meganeura_dsl.cli.check import check
 from meganeura_dsl.cli.devices import devices
 from meganeura_dsl.cli.explain import explain
+from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.output import exit_code, show
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
@@ -36,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, shapes, abi, build, explain, devices):
+for verb in (check, train, shapes, abi, build, explain, fmt, devices):
     app.command()(verb)
 
 

@@ -10,8 +10,8 @@ from meganeura_dsl.render import render, render_short, wants_colour
 ON_THE_COMMAND_LINE = ("--set",)
 """Names of sources that are part of the command line."""
 
-WRONG_TARGETS = ("E0119", "E0218")
-"""Codes of a file, program, model or `train` that does not exist."""
+WRONG_NAMES = ("E0119", "E0218", "E0551")
+"""Codes of a file, program, model, `train` or device that does not exist."""
 
 
 def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:
@@ -29,7 +29,7 @@ def exit_code(reports: Sequence[Report]) -> int:
 
 def _is_of_command_line(report: Report) -> bool:
     if report.label is None:
-        return report.code in WRONG_TARGETS
+        return report.code in WRONG_NAMES
     return report.label.span.source.name in ON_THE_COMMAND_LINE
 
 

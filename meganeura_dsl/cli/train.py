@@ -1,6 +1,7 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,10 +35,10 @@ def train(
     seed: Annotated[int | None, typer.Option(help="The same as --set seed=N.")] = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
-    from meganeura_runtime.session import choose_device
-
     from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
+    from meganeura_runtime.session import choose_device
+    from meganeura_runtime.train.failures import explained_failures
     from meganeura_runtime.train.folder import named_folder, new_folder
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
@@ -48,15 +49,13 @@ def train(
     program = pipeline.load(target)
     name = program.train()
     job = prepare(program, name, pipeline.find(target).path.parent, overrides)
-    chosen = choose_device(job.settings.device)
-    typer.echo(f"device: {chosen.description}")
-    folder = new_folder(RUNS, name) if out is None else named_folder(out)
-    shown = display(sys.stdout)
-    with Interruption() as interruption:
-        try:
-            finished = run_job(job, folder, chosen.open, shown.watch, lambda: interruption.wanted)
-        finally:
-            shown.close()
+    with explained_failures():
+        chosen = choose_device(job.settings.device)
+        typer.echo(f"device: {chosen.description}")
+        folder = new_folder(RUNS, name) if out is None else named_folder(out)
+        with Interruption() as interruption, closing(display(sys.stdout)) as shown:
+            stop = interruption.is_wanted
+            finished = run_job(job, folder, chosen.open, shown.watch, stop)
     typer.echo(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -59,6 +59,13 @@ def test_a_size_of_a_train_is_a_setting(meganeura: Command) -> None:
     assert "[3, 1, 8, 8]" in image
 
 
+def test_a_plan_and_its_kernels_are_printed(meganeura: Command) -> None:
+    sizes = ("--size", "n=1", "--size", "h=8", "--size", "w=8")
+    infer = ("build", "digits_cnn", "--mode", "infer", *sizes)
+    assert "digits_cnn.mgn:15 fc" in meganeura(*infer, "--emit", "plan").out
+    assert "@compute" in meganeura(*infer, "--emit", "wgsl").out
+
+
 def test_the_syntax_tree_is_drawn(meganeura: Command) -> None:
     lines = meganeura("build", "digits_cnn", "--emit", "ast").out.splitlines()
     assert lines[0] == "Module"

@@ -7,14 +7,13 @@ import pytest
 
 import meganeura_dsl
 from meganeura_dsl import pipeline
-from meganeura_dsl.resources import standard_models
 from tests.cli.command import Command
 
 
 def test_help_lists_every_verb(meganeura: Command) -> None:
     shown = meganeura("--help")
     assert shown.code == 0
-    for verb in ("check", "train", "shapes", "abi", "build", "explain", "devices"):
+    for verb in ("check", "train", "shapes", "abi", "build", "explain", "fmt", "devices"):
         assert f"  {verb} " in shown.out
 
 
@@ -32,10 +31,19 @@ def test_the_version_is_the_package_s(meganeura: Command) -> None:
         ("check", "--frobnicate", "digits_cnn"),
         ("check", "no_such_model"),
         ("abi", "no_such_model"),
-        ("shapes", f"{standard_models()}/digits_cnn.mgn:no_such_model"),
         ("build", "digits_cnn", "--emit", "machine_code"),
         ("build", "digits_cnn", "--mode", "infer", "--emit", "graph", "--size", "n=zero"),
         ("build", "digits_cnn", "--mode", "infer", "--emit", "graph", "--size", "k=3"),
+        ("build", "digits_cnn", "--mode", "infer", "--emit", "plan"),
+        ("build", "digits_cnn", "--size", "bach=3"),
+        ("train", "digits_cnn", "--set", "batch"),
+        ("train", "digits_cnn", "--set", "epochs=0"),
+        ("train", "digits_cnn", "--set", "bach=3"),
+        ("train", "digits_cnn", "--seed", "-1"),
+        ("train", "digits_cnn", "--seed", "x"),
+        ("train", "digits_cnn", "--device", "abacus"),
+        ("train", "digits_cnn", "--set", "data=no.safetensors"),
+        ("fmt", "no.mgn"),
     ],
 )
 def test_a_wrong_command_line_exits_with_2(meganeura: Command, arguments: tuple[str, ...]) -> None:

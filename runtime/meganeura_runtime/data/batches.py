@@ -31,6 +31,15 @@ def steps_of_epoch(dataset: Dataset, batch: int, place: Span | None = None) -> i
     return dataset.train.examples // batch
 
 
+def even_batch(examples: int, batch: int) -> int:
+    """The largest batch, not above `batch`, that leaves no remainder; `batch` if that is too small.
+
+    A remainder needs a graph of its own size, which takes longer to prepare than to run.
+    """
+    sizes = range(min(batch, examples), batch // 2, -1)
+    return next((size for size in sizes if examples % size == 0), batch)
+
+
 def runs(examples: int, batch: int) -> Iterator[slice]:
     """All examples in their own order, the last batch as small as it is."""
     for start in range(0, examples, batch):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from meganeura_dsl.graph.core import Graph
-from meganeura_runtime.data.batches import runs
+from meganeura_runtime.data.batches import even_batch, runs
 from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import Session
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.sessions import OpenSession, feeds, write_all
+from meganeura_runtime.train.sessions import OpenSession, feeds
 
 
 class Evaluator:
@@ -23,11 +23,12 @@ class Evaluator:
         """The mean loss and metrics over all examples, with these parameters and states."""
         totals: dict[str, float] = {}
         written: set[int] = set()
-        for run in runs(split.examples, self.job.batch):
+        batch = even_batch(split.examples, self.job.batch)
+        for run in runs(split.examples, batch):
             examples = run.stop - run.start
             graph, session = self._session(examples)
             if examples not in written:
-                write_all(session, kept)
+                session.load({name: kept[name] for name in session.names})
                 written.add(examples)
             fed = feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0)
             for name, value in session.step(fed).items():

@@ -29,7 +29,7 @@ from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, concrete
 from meganeura_runtime.train.problems import LossNotFinite
 from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.train.sessions import OpenSession, feeds, read_all, write_all
+from meganeura_runtime.train.sessions import OpenSession, feeds
 from meganeura_runtime.weights import write_weights
 
 
@@ -46,7 +46,7 @@ def train(
     """
     folder.write_settings(job.settings)
     with open_session(job.step) as session, closing(Evaluator(job, open_session)) as evaluator:
-        write_all(session, job.initial_values())
+        session.load(job.initial_values())
         return Trainer(job, folder, session, evaluator, watch, stop).run()
 
 
@@ -92,7 +92,7 @@ class Trainer:
             batch = order[position * job.batch : (position + 1) * job.batch]
             self._step(epoch, job.dataset.train.take(batch))
             if self.stop():
-                kept = read_all(self.session)
+                kept = self.session.kept()
                 self._save_checkpoint(kept, epoch, position + 1)
                 self._save_weights(kept)
                 return True
@@ -130,7 +130,7 @@ class Trainer:
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
             return
-        kept = read_all(self.session)
+        kept = self.session.kept()
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
         if save:

@@ -35,14 +35,3 @@ def feeds(
         LEARNING_RATE: np.array(rate, np.float32),
     }
     return {**data, **{name: each for name, each in clock.items() if name in wanted}}
-
-
-def write_all(session: Session, values: Mapping[str, Array]) -> None:
-    """Give a session all it keeps; values that it does not keep are left out."""
-    for name in session.names:
-        session.write(name, values[name])
-
-
-def read_all(session: Session) -> dict[str, Array]:
-    """All that a session keeps, after all steps so far."""
-    return {name: session.read(name) for name in session.names}

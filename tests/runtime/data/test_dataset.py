@@ -9,7 +9,7 @@ import pytest
 from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.shapes.dim import Size, dim
 from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_runtime.data.batches import order_of_epoch, runs, steps_of_epoch
+from meganeura_runtime.data.batches import even_batch, order_of_epoch, runs, steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.tensors.problems import NotFinite, OutOfRange
 from meganeura_runtime.tensors.stored import Array, StoredTensor
@@ -186,3 +186,12 @@ def test_training_drops_the_incomplete_batch_and_evaluation_does_not() -> None:
     assert list(runs(10, 4)) == [slice(0, 4), slice(4, 8), slice(8, 10)]
     with pytest.raises(ProblemError, match="E0526"):
         steps_of_epoch(dataset, 11)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch", "even"), [(360, 32, 30), (360, 64, 60), (10, 4, 4), (7, 4, 4), (3, 4, 3)]
+)
+def test_a_batch_without_remainder_is_found_if_it_is_not_much_smaller(
+    examples: int, batch: int, even: int
+) -> None:
+    assert even_batch(examples, batch) == even

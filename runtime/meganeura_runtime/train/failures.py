@@ -1,0 +1,23 @@
+"""What a device cannot do, told as a problem with its place."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.device import DeviceError
+from meganeura_runtime.plan.errors import LimitError
+from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure
+
+
+@contextmanager
+def explained_failures() -> Generator[None]:
+    """Failures of devices inside become `ProblemError`."""
+    try:
+        yield
+    except DeviceError as error:
+        raise ProblemError(DeviceFailure(str(error))) from error
+    except LimitError as error:
+        origin = error.value.origin
+        raise ProblemError(
+            BeyondLimits(origin.span, origin.path, error.limit, str(error))
+        ) from error

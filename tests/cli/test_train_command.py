@@ -1,0 +1,162 @@
+"""`meganeura train`, on the CPU: what it prints, what it leaves behind, and how it is stopped."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from meganeura_runtime.checkpoint import read_checkpoint
+from tests.cli.command import Command
+
+SHORT = ("--device", "cpu", "--set", "epochs=2", "--set", "batch=128", "--set", "log_every=10")
+
+PROGRAM = """\
+train line(x: [batch, 3], y: [batch, 1]):
+  minimize mse(x |> fc: linear(1), y)
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    epochs    = 2
+    optimizer = sgd(lr=0.1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(folder: Path, text: str = PROGRAM) -> str:
+    """A program and its data, in a folder of their own."""
+    place = folder / "programs"
+    place.mkdir()
+    (place / "line.mgn").write_text(text)
+    x = np.arange(30, dtype=np.float32).reshape(10, 3) / 30
+    save_file({"x": x, "y": x.sum(1, keepdims=True)}, place / "points.safetensors")
+    return str(place / "line.mgn")
+
+
+def test_a_standard_model_is_trained_on_embedded_data(meganeura: Command, tmp_path: Path) -> None:
+    shown = meganeura("train", "digits_mlp", *SHORT)
+    assert (shown.code, shown.err) == (0, "")
+    lines = shown.out.splitlines()
+    assert lines[0] == "device: cpu (as asked)"
+    assert lines[1] == "training fit: 4 params, 4,810 weights, 1,437 examples, 360 held out"
+    assert lines[2].startswith("epoch 1/2  step  1/22  loss 2.3")
+    assert lines[-1].startswith("done after 22 steps in 0:0")
+    assert lines[-1].endswith(str(Path("runs") / "fit-1"))
+    assert {each.name for each in (tmp_path / "runs" / "fit-1").iterdir()} == {
+        "best.safetensors",
+        "checkpoint.safetensors",
+        "metrics.jsonl",
+        "settings.json",
+        "weights.safetensors",
+    }
+
+
+def test_the_settings_and_metrics_of_a_run_are_kept(meganeura: Command, tmp_path: Path) -> None:
+    out = tmp_path / "kept"
+    meganeura("train", "digits_mlp", *SHORT, "--out", str(out), "--seed", "7")
+    settings = json.loads((out / "settings.json").read_text())
+    assert (settings["sizes"], settings["seed"], settings["epochs"]) == ({"batch": 128}, 7, 2)
+    assert settings["optimizer"]["lr"] == 0.002
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [(each["kind"], each["step"]) for each in records] == [
+        ("step", 1), ("step", 10), ("held_out", 11), ("step", 20), ("step", 22), ("held_out", 22),
+    ]  # fmt: skip
+    assert records[-1]["accuracy"] > records[2]["accuracy"]
+
+
+def test_a_seed_decides_the_whole_run(meganeura: Command, tmp_path: Path) -> None:
+    def weights(name: str, seed: str) -> np.ndarray:
+        meganeura("train", "digits_mlp", *SHORT, "--out", name, "--seed", seed)
+        return load_file(tmp_path / name / "weights.safetensors")["fc1.weight"]
+
+    first = weights("a", "1")
+    np.testing.assert_array_equal(first, weights("b", "1"))
+    assert not np.array_equal(first, weights("c", "2"))
+
+
+def test_data_of_a_program_is_found_beside_it(meganeura: Command, tmp_path: Path) -> None:
+    shown = meganeura("train", written(tmp_path), "--device", "cpu")
+    assert shown.code == 0
+    assert "10 examples, none held out" in shown.out
+    assert "done after 4 steps" in shown.out
+
+
+def test_data_of_the_command_line_is_found_from_here(meganeura: Command, tmp_path: Path) -> None:
+    program = written(tmp_path)
+    (tmp_path / "programs" / "points.safetensors").rename(tmp_path / "here.safetensors")
+    assert meganeura("train", program, "--device", "cpu").code == 1
+    shown = meganeura("train", program, "--device", "cpu", "--set", "data=here.safetensors")
+    assert shown.code == 0
+
+
+def test_wrong_data_is_told_at_the_setting_that_names_it(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    program = written(tmp_path, PROGRAM.replace("[batch, 3]", "[batch, 4]"))
+    shown = meganeura("train", program, "--device", "cpu")
+    assert shown.code == 1
+    assert "error[E0523]" in shown.err
+    assert "line.mgn:4" in shown.err
+    assert "f32[10, 3]" in shown.err
+    assert "f32[batch, 4]" in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_batch_larger_than_the_data_is_told(meganeura: Command, tmp_path: Path) -> None:
+    shown = meganeura("train", written(tmp_path), "--device", "cpu", "--set", "batch=11")
+    assert shown.code == 1
+    assert "10 examples do not fill one batch of 11" in shown.err
+
+
+def test_a_folder_that_holds_something_is_not_written_to(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    shown = meganeura("train", written(tmp_path), "--device", "cpu", "--out", "programs")
+    assert shown.code == 1
+    assert "the folder is not empty" in shown.err
+
+
+def test_a_run_that_diverges_is_stopped(meganeura: Command, tmp_path: Path) -> None:
+    change = ("--set", "optimizer.lr=1e30", "--set", "log_every=1")
+    shown = meganeura("train", written(tmp_path), "--device", "cpu", *change)
+    assert shown.code == 1
+    assert "error[E0550]: the loss is inf at step 2" in shown.err
+
+
+def test_an_adapter_that_is_not_there_is_told(meganeura: Command) -> None:
+    shown = meganeura("train", "digits_mlp", "--device", "wgpu:99")
+    assert shown.code == 2
+    assert "error[E0551]" in shown.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int) -> None:
+    command = "import meganeura_dsl.cli.main as m; m.main()"
+    options = ("--device", "cpu", "--set", "epochs=100000", "--set", "log_every=1")
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "train", "digits_mlp", *options],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("epoch"):
+            pass
+        process.send_signal(number)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert "stopping after this step" in err
+    assert "Traceback" not in err
+    assert out.splitlines()[-1].startswith("stopped after ")
+    _, progress = read_checkpoint(tmp_path / "runs" / "fit-1" / "checkpoint.safetensors")
+    assert progress.step > 0
+    assert progress.epoch * 44 + progress.position == progress.step
