@@ -184,6 +184,8 @@ class Mover:
         source, target = self._sides(value)
         keys = [atom.key for atom in source]
         flat = [atom for group in target for atom in group]
+        if len({*keys}) != len(keys):
+            raise self._fault("two axes of a rearrangement have one name")
         if sorted(keys) != sorted(atom.key for atom in flat):
             raise self._refuse(
                 "the two sides of the rearrangement hold different axes", value, keys, flat

@@ -188,3 +188,13 @@ def test_a_model_s_configuration_is_replaced_by_name_however_it_was_given() -> N
         train fit(x: [n, 3]):
           minimize mean(x |> fc(2, c=3))
         """) == [("E0202", 6)]
+
+
+def test_two_axes_of_a_rearrangement_have_two_names() -> None:
+    assert codes("""\
+        block Turn(side)(x: [n, side, side]) -> [n, side, side]:
+          return x |> rearrange([n, h, w] -> [n, w, h])
+
+        block Flat(side)(x: [n, side, side]) -> [n, side * side]:
+          return x |> rearrange([n, side, side] -> [n, side * side])
+        """) == [("E0304", 5)]
