@@ -31,7 +31,7 @@ from meganeura_runtime.data.problems import (
     UnknownFormat,
 )
 from meganeura_runtime.tensors import problems as tensor_problems
-from meganeura_runtime.train.problems import LossNotFinite
+from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
 from meganeura_runtime.weights import Difference, WeightsMismatch
 
 FIT = """\
@@ -108,5 +108,12 @@ EXAMPLES: Mapping[str, Problem] = {
             types=(),
         ),
         LossNotFinite(1200, "nan"),
+        DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
+        BeyondLimits(
+            within(FIT, "image |> fc: linear(10)"),
+            "fc",
+            "max_buffer_size",
+            "f32[65536, 10, 784] takes 2.1 GB, and a buffer holds 256 MB",
+        ),
     )
 }
