@@ -4,8 +4,10 @@ A page is the docstring of the problem's class, so that it is written and change
 of the message. All classes are found through the tuples `PROBLEMS` of the modules that define them.
 """
 
-from difflib import get_close_matches
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from inspect import cleandoc
+from os.path import commonprefix
 
 from meganeura_dsl import targets
 from meganeura_dsl.check import problems as check_problems
@@ -39,9 +41,18 @@ def explain(code: str, problems: tuple[type[Problem], ...]) -> str:
     by_code = {problem.code: problem for problem in problems}
     wanted = code.strip().upper()
     if wanted not in by_code:
-        raise UnknownCodeError(code, get_close_matches(wanted, sorted(by_code), n=1, cutoff=0)[0])
+        raise UnknownCodeError(code, _nearest(wanted, by_code))
     problem = by_code[wanted]
     return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{page(problem)}"
+
+
+def _nearest(code: str, known: Iterable[str]) -> str:
+    """The code with the longest common start (it names the kind of problem), then the likest."""
+
+    def likeness(other: str) -> tuple[int, float]:
+        return len(commonprefix((code, other))), SequenceMatcher(None, code, other).ratio()
+
+    return max(sorted(known), key=likeness)
 
 
 def overview(problems: tuple[type[Problem], ...]) -> str:

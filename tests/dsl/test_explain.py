@@ -56,12 +56,17 @@ def test_code_in_lower_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "nearest"), [("E0110", "E0101"), ("E01O1", "E0101"), ("n1", "N0001")]
+    ("code", "nearest"), [("E01O1", "E0101"), ("E0110", "E0101"), ("n1", "N0001")]
 )
 def test_unknown_code(code: str, nearest: str) -> None:
     with pytest.raises(UnknownCodeError, match=f"`{code}`; the nearest is {nearest}") as caught:
         explain(code, MOTHS)
     assert (caught.value.code, caught.value.nearest) == (code, nearest)
+
+
+def test_nearest_code_is_of_the_same_kind() -> None:
+    with pytest.raises(UnknownCodeError, match=r"the nearest is E03\d\d"):
+        explain("E0399", problems())
 
 
 def test_overview_has_a_line_for_each_code_in_order() -> None:
