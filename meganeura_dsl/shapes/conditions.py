@@ -11,7 +11,7 @@ from meganeura_dsl.shapes.polynomial import variables_of
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compare:
     """`left operator right`, such as `d % heads == 0`."""
 
@@ -23,7 +23,7 @@ class Compare:
         return f"{show(self.left)} {self.operator} {show(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Flag:
     """A configuration value that is true or false."""
 
@@ -33,7 +33,7 @@ class Flag:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Not:
     """The opposite of a condition."""
 
@@ -43,7 +43,7 @@ class Not:
         return f"not {_operand(self.part)}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class And:
     """All parts hold; true if there are none."""
 
@@ -53,7 +53,7 @@ class And:
         return " and ".join(map(_operand, self.parts)) or "true"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Or:
     """Some part holds; false if there are none."""
 

@@ -1,10 +1,10 @@
 """Sizes, as small as possible, that satisfy all facts and make a condition true."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from operator import add
+from typing import NamedTuple
 
 from meganeura_dsl.shapes.conditions import Condition, flags_in, holds, sizes_in
 from meganeura_dsl.shapes.dim import Size, evaluate
@@ -12,14 +12,14 @@ from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.polynomial import variables_of
 
 _FARTHEST = 400
-_MOST_SMALL = 8_000
-_MOST_LARGE = 4_000
+_MARGIN = 6
+_MOST_SMALL = 5_000
+_MOST_LARGE = 2_500
 _LARGE = (2, 3, 4, 7, 8, 16, 32, 56, 64, 128, 224, 256, 512, 1000, 1024)
 """Sizes of real models, tried when no small ones will do."""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Facts that speak of the same variables, directly or through each other."""
 
     facts: tuple[Condition, ...]
@@ -61,7 +61,6 @@ def grouped(facts: Sequence[Condition]) -> list[Group]:
     return groups
 
 
-@dataclass(frozen=True)
 class Search:
     """The assignments to the variables of a group.
 
@@ -69,20 +68,22 @@ class Search:
     divisibilities hold by construction; all facts are checked all the same.
     """
 
-    group: Group
-    known: Knowledge
-    least: Mapping[str, int]
+    def __init__(self, group: Group, known: Knowledge, least: Mapping[str, int]) -> None:
+        self._group = group
+        self._known = known
+        self._least = least
 
     def smallest(self, goal: Condition, trials: int | None = None) -> dict[str, int] | None:
         """Of the first assignments that make the goal true, the one with the smallest sum.
 
         Apart from large sizes, assignments come by the sum of the enumerated variables, which is
-        never more than the sum of all.
+        hardly ever more than the sum of all.
         """
         best: dict[str, int] | None = None
         least_sum = 0
+        margin = _MARGIN if self._solved else 0
         for row in islice(self._rows(), trials):
-            if best is not None and sum(row) >= least_sum:
+            if best is not None and sum(row) >= least_sum + margin:
                 break
             sizes = self._sizes(row)
             if sizes is None or (best is not None and sum(sizes.values()) >= least_sum):
@@ -96,29 +97,29 @@ class Search:
     @cached_property
     def _solved(self) -> dict[str, Size]:
         """The variables of the group that are solved for, and their values."""
-        values = self.known.values
-        return {name: values[name] for name in sorted(self.group.sizes) if name in values}
+        values = self._known.values
+        return {name: values[name] for name in sorted(self._group.sizes) if name in values}
 
     @cached_property
     def _free(self) -> tuple[str, ...]:
         """The variables to enumerate."""
-        needed = self.group.sizes - self._solved.keys()
+        needed = self._group.sizes - self._solved.keys()
         return tuple(sorted(needed.union(*map(variables_of, self._solved.values()))))
 
     @cached_property
     def _flags(self) -> list[dict[str, bool]]:
         """The values the flags can have."""
-        known = self.known.flags
+        known = self._known.flags
         choices = [[known[name]] if name in known else [False, True] for name in self._flag_names]
         return [dict(zip(self._flag_names, chosen, strict=True)) for chosen in product(*choices)]
 
     @cached_property
     def _flag_names(self) -> tuple[str, ...]:
-        return tuple(sorted(self.group.flags))
+        return tuple(sorted(self._group.flags))
 
     def _rows(self) -> Iterator[tuple[int, ...]]:
         """Values of the free variables: small ones by their sum, then large ones by theirs."""
-        origin = [self.known.least_of(name) for name in self._free]
+        origin = [self._known.least_of(name) for name in self._free]
         small = (
             tuple(map(add, origin, offsets))
             for total in range(_FARTHEST)
@@ -131,11 +132,11 @@ class Search:
     def _sizes(self, row: tuple[int, ...]) -> dict[str, int] | None:
         """The values of all variables of the group, None if some would be below its bound."""
         free = dict(zip(self._free, row, strict=True))
-        sizes = {name: free[name] for name in self._free if name in self.group.sizes}
+        sizes = {name: free[name] for name in self._free if name in self._group.sizes}
         try:
             for name, value in self._solved.items():
                 sizes[name] = evaluate(value, free)
-                if sizes[name] < self.least.get(name, 1):
+                if sizes[name] < self._least.get(name, 1):
                     return None
         except ZeroDivisionError:
             return None
@@ -143,7 +144,7 @@ class Search:
 
     def _accepts(self, goal: Condition, values: Mapping[str, int]) -> bool:
         try:
-            return holds(goal, values) and all(holds(fact, values) for fact in self.group.facts)
+            return holds(goal, values) and all(holds(fact, values) for fact in self._group.facts)
         except ZeroDivisionError:
             return False
 

@@ -1,8 +1,8 @@
 """Solving `size == 0` for a variable, over the integers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.knowledge import Knowledge
@@ -10,8 +10,7 @@ from meganeura_dsl.shapes.polynomial import Floor, as_size, variables_of
 from meganeura_dsl.shapes.proof import is_at_least
 
 
-@dataclass(frozen=True)
-class Quotient:
+class Quotient(NamedTuple):
     """A new variable for a quotient that leaves no remainder."""
 
     name: str
@@ -20,8 +19,7 @@ class Quotient:
     least: int
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """A variable and its value, which may be in terms of a new variable."""
 
     name: str

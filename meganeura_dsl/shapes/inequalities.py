@@ -6,13 +6,15 @@ A sum of terms with positive coefficients is >= 0. What stands in the way of tha
     R - floor(A/Q) >= 0    iff  Q*R + Q - 1 - A >= 0            Q >= 1
     T*floor(A/Q) + R >= 0   if  T*(A - Q + 1) + Q*R >= 0        Q >= 1, T >= 0
     R - T*floor(A/Q) >= 0   if  Q*R - T*A >= 0                  Q >= 1, T >= 0
-    P >= 0                  if  m*P - t*G >= 0, G >= 0          m > 0, t >= 0
+    P >= 0                  if  m*P + m - 1 - t*G >= 0          m > 0, t >= 0, G >= 0
     P >= 0                  if  P >= 0 in each residue class of its variables
 
-The search is bounded, so that False means that no proof was found, not that there is none.
+As no divisor is zero, Q >= 1 is Q >= 0. The search is bounded, so that False means that no proof
+was found, not that there is none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import gcd, prod
 
 from meganeura_dsl.shapes.dim import Dim, Size, dim, evaluate, rebuild, substitute
@@ -111,7 +113,7 @@ class _Proof:
     def _least(self, floor: Floor, depth: int) -> int | None:
         """1 or 0 if the floor is known to be no less, None otherwise."""
         above, below = floor.numerator, floor.denominator
-        if not self.shows(below - 1, depth):
+        if not self.shows(below, depth):
             return None
         if self.shows(above - below, depth):
             return 1
@@ -121,7 +123,7 @@ class _Proof:
         """Sizes without one of the floors that need only be >= 0 as well."""
         for floor in floors_of(size):
             share, rest = size.split(floor)
-            if floor in floors_of(share) or not self.shows(floor.denominator - 1, depth):
+            if floor in floors_of(share) or not self.shows(floor.denominator, depth):
                 continue
             if self.shows(share, depth):
                 yield from _floor_from_below(floor, share, rest)
@@ -129,18 +131,10 @@ class _Proof:
                 yield from _floor_from_above(floor, -share, rest)
 
     def _by_facts(self, size: Dim) -> Iterator[Size]:
-        """Sizes in which a multiple of a fact has cancelled a negative term."""
-        negative = [(key, value) for key, value in size.terms.items() if value < 0]
+        """Sizes in which a multiple of a fact has cancelled a term."""
         for fact in self._facts:
-            if variables_of(fact).isdisjoint(size.variables()):
-                continue
-            for other, scale in terms_of(fact).items():
-                for monomial, coefficient in negative if scale < 0 else ():
-                    left = quotient_of_monomials(monomial, other)
-                    if left is not None and is_plainly_nonnegative(as_size(*left)):
-                        common = gcd(coefficient, scale)
-                        times = -coefficient // common * as_size(*left)
-                        yield -scale // common * size - times * fact
+            if not variables_of(fact).isdisjoint(size.variables()):
+                yield from _without_a_term(size, fact)
 
     def _by_residues(self, size: Dim, depth: int) -> bool:
         """Prove each residue class for itself; there, floors by constants are polynomials."""
@@ -167,6 +161,18 @@ def _sample_points(names: Sequence[str]) -> Iterator[dict[str, int]]:
     for near, far in ((0, 7), (9, 0)):
         for name in names if len(names) > 1 else ():
             yield {**dict.fromkeys(names, near), name: far}
+
+
+def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:
+    """What makes `size >= 0` where `fact >= 0`; negative terms are cancelled first."""
+    terms = sorted(size.terms.items(), key=lambda term: term[1] > 0)
+    for (monomial, coefficient), (other, scale) in product(terms, terms_of(fact).items()):
+        left = quotient_of_monomials(monomial, other) if coefficient * scale > 0 else None
+        if left is not None and is_plainly_nonnegative(as_size(*left)):
+            common = gcd(coefficient, scale)
+            times = abs(scale) // common
+            share = abs(coefficient) // common * as_size(*left)
+            yield times * size + times - 1 - share * fact
 
 
 def _floor_from_below(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from meganeura_dsl.shapes.conditions import Compare, Condition, Or
 from meganeura_dsl.shapes.dim import Dim, Size, dim, substitute
-from meganeura_dsl.shapes.polynomial import divide, floors_of, leading_monomial
+from meganeura_dsl.shapes.polynomial import divide, floors_of, leading_monomial, variables_of
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,9 @@ class Knowledge:
 
     def restore(self, size: Size) -> Size:
         """A reduced size without the variables introduced for quotients."""
-        for name, whole in self.values.items():
-            if name not in self.quotients and self._is_multiple(whole):
-                size = _factored(size, whole, name)
-        return substitute(size, self.quotients)
+        for name, whole in self._multiples.items():
+            size = _factored(size, whole, name)
+        return substitute(substitute(size, self.quotients), self._plain_values)
 
     def raised(self, size: Size) -> Size:
         """The size with each variable counted from its lower bound, so that all are >= 0."""
@@ -85,13 +84,27 @@ class Knowledge:
         both = (*self.nonnegative, *smooth, *(-size for size in smooth))
         return tuple(map(self.raised, both))
 
-    def _is_multiple(self, whole: Size) -> bool:
-        return isinstance(whole, Dim) and not whole.variables().isdisjoint(self.quotients)
+    @cached_property
+    def _multiples(self) -> dict[str, Dim]:
+        """The variables of the program whose value has a quotient in it."""
+        return {
+            name: whole
+            for name, whole in self.values.items()
+            if name not in self.quotients and isinstance(whole, Dim) and self._has_quotient(whole)
+        }
+
+    @cached_property
+    def _plain_values(self) -> dict[str, Size]:
+        """The variables whose value has none."""
+        return {name: size for name, size in self.values.items() if not self._has_quotient(size)}
+
+    def _has_quotient(self, size: Size) -> bool:
+        return not variables_of(size).isdisjoint(self.quotients)
 
 
-def _factored(size: Size, whole: Size, name: str) -> Size:
+def _factored(size: Size, whole: Dim, name: str) -> Size:
     """The size with `whole` written as the variable it is the value of."""
-    if isinstance(whole, int) or whole.terms[leading_monomial(whole)] < 0:
+    if whole.terms[leading_monomial(whole)] < 0:
         return size
     share, rest = divide(size, whole)
     return size if share == 0 else _factored(share, whole, name) * dim(name) + rest

@@ -46,17 +46,23 @@ def entails(known: Knowledge, condition: Condition, splits: int = 2) -> bool:
         case And(parts):
             return all(entails(known, part, splits) for part in parts)
         case Or(parts) if len(parts) > 1:
-            *others, last = parts
-            return entails(learn(known, negate(Or(tuple(others)))), last, splits)
+            return any(
+                _entails_last(known, parts[i:] + parts[:i], splits) for i in range(len(parts))
+            )
         case Not(part) if not isinstance(part, Flag):
             return entails(known, negate(part), splits)
         case _:
-            return bool(splits and known.choices) and _entails_by_cases(
-                known, condition, splits - 1
-            )
+            return splits > 0 and _entails_by_cases(known, condition, splits - 1)
+
+
+def _entails_last(known: Knowledge, parts: tuple[Condition, ...], splits: int) -> bool:
+    """Whether the last part follows where all others are false."""
+    return entails(learn(known, negate(Or(parts[:-1]))), parts[-1], splits)
 
 
 def _entails_by_cases(known: Knowledge, condition: Condition, splits: int) -> bool:
+    if not known.choices:
+        return False
     choice, *others = known.choices
     apart = replace(known, choices=tuple(others))
     return all(entails(learn(apart, part), condition, splits) for part in choice.parts)

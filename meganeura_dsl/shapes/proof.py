@@ -148,16 +148,17 @@ def without_factors(size: Size, sign: Sign, known: Knowledge) -> Size:
 def without_outer_floor(size: Size, known: Knowledge) -> Size | None:
     """A size that is >= 0 exactly where this one is, without one of its floors.
 
-    `floor(A/Q) + R >= 0` is `A + Q*R >= 0`, and `R >= floor(A/Q)` is `Q*R + Q > A`, for Q >= 1.
+    `floor(A/Q) + R >= 0` is `A + Q*R >= 0`, and `R >= floor(A/Q)` is `Q*R + Q > A`, for Q >= 1,
+    which is Q >= 0, as a divisor is not zero.
     """
     if isinstance(size, int):
         return None
     for floor in size.floors():
         above, below = floor.numerator, floor.denominator
         share, rest = size.split(floor)
-        if share == 1 and is_at_least(below, 1, known):
+        if share == 1 and is_at_least(below, 0, known):
             return above + below * rest
-        if share == -1 and is_at_least(below, 1, known):
+        if share == -1 and is_at_least(below, 0, known):
             return below * rest + below - 1 - above
     return None
 

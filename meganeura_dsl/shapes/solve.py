@@ -31,7 +31,7 @@ _FEW_TRIALS = 8
 _SOME_TRIALS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proved:
     """True for all sizes that satisfy the facts."""
 
@@ -43,7 +43,7 @@ class Refuted:
     example: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unknown:
     """Neither was found; `missing` is a fact that would prove it, if one is in sight."""
 
@@ -122,12 +122,12 @@ class Facts:
             return False
         return None
 
-    def example(self, goal: Condition, trials: int | None = None) -> dict[str, int] | None:
+    def example(self, condition: Condition, trials: int | None = None) -> dict[str, int] | None:
         """The smallest sizes in sight that satisfy the facts and a condition; flags are bools."""
-        group, others = gathered(group_of(goal), self._groups)
+        group, others = gathered(group_of(condition), self._groups)
         if not all(map(self._is_satisfied_somewhere, others)):
             return None
-        return Search(group, self._known, self.least).smallest(goal, trials)
+        return Search(group, self._known, self.least).smallest(condition, trials)
 
     def suggest(self, condition: Condition) -> Condition | None:
         """The simplest further fact in sight that makes a condition true, and can be true."""

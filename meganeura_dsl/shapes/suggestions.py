@@ -14,7 +14,7 @@ from meganeura_dsl.shapes.conditions import (
     negate,
     show_condition,
 )
-from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.dim import Dim, Size, dim
 from meganeura_dsl.shapes.elimination import linear_variables
 from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.polynomial import floors_of, sum_of, terms_of, variables_of
@@ -44,29 +44,36 @@ def _for_comparison(condition: Compare, known: Knowledge) -> Iterator[Condition]
         sign, size = reduced(condition, known)
     except ZeroDivisionError:
         return
-    if isinstance(size, int):
-        return
     match sign:
         case "==":
-            yield from _for_equality(known.restore(size))
+            yield from _for_equality(size, known)
         case "!=":
-            yield _balanced("!=", known.restore(without_factors(size, "!=", known)))
+            yield from (_balanced("!=", form) for form in _forms(size, "!=", known))
         case ">=":
             yield from _for_inequality(size, known)
         case _:
             assert_never(sign)
 
 
-def _for_equality(size: Size) -> Iterator[Condition]:
-    divisible = list(dict.fromkeys(_divisibilities(size)))
+def _forms(size: Size, sign: Sign, known: Knowledge) -> list[Dim]:
+    """Ways to write a size of some sign in the variables of the program, without floors first."""
+    sizes = (known.restore(without_factors(size, sign, known)), known.restore(size))
+    return sorted(
+        (form for form in sizes if isinstance(form, Dim)), key=lambda form: len(form.floors())
+    )
+
+
+def _for_equality(size: Size, known: Knowledge) -> Iterator[Condition]:
+    whole = known.restore(size)
+    names = sorted(variables_of(whole))
+    divisible = list(dict.fromkeys(_divisibilities(whole)))
     yield from divisible
-    solved = {_solved(relation) for relation in _relations(size) if not floors_of(relation)}
-    yield from sorted(solved, key=_length)
-    for first, second in combinations(sorted(variables_of(size)), 2):
-        yield Compare("==", dim(first), dim(second))
+    relations = (form for part in _relations(size) for form in _forms(part, "==", known))
+    solved = (_solved(relation) for relation in relations if not relation.floors())
+    pairs = (Compare("==", dim(first), dim(second)) for first, second in combinations(names, 2))
+    yield from sorted(dict.fromkeys([*solved, *pairs]), key=_length)
     yield from map(And, combinations(divisible, 2))
-    for name in sorted(variables_of(size)):
-        yield Compare("==", dim(name), 1)
+    yield from (Compare("==", dim(name), 1) for name in names)
 
 
 def _divisibilities(size: Size) -> Iterator[Condition]:
@@ -91,7 +98,7 @@ def _relations(size: Size) -> Iterator[Size]:
                 yield exact - remainder
 
 
-def _solved(relation: Size) -> Condition:
+def _solved(relation: Dim) -> Condition:
     """`relation == 0`, as the value of a variable if one stands alone."""
     values = [
         Compare("==", dim(name), dim(name) - coefficient * relation)
@@ -102,17 +109,16 @@ def _solved(relation: Size) -> Condition:
 
 
 def _for_inequality(size: Size, known: Knowledge) -> Iterator[Condition]:
-    whole = size
+    names = sorted(variables_of(known.restore(size)))
     while (exact := without_outer_floor(size, known)) is not None:
         size = exact
-    yield _balanced(">=", known.restore(without_factors(size, ">=", known)))
-    for name in sorted(variables_of(known.restore(whole))):
-        yield Compare(">=", dim(name), known.least_of(name) + 1)
+    yield from (_balanced(">=", form) for form in _forms(size, ">=", known))
+    yield from (Compare(">=", dim(name), known.least_of(name) + 1) for name in names)
 
 
-def _balanced(operator: Sign, size: Size) -> Condition:
+def _balanced(operator: Sign, size: Dim) -> Condition:
     """`size operator 0` with nothing negative on either side, a constant on the right."""
-    terms = terms_of(size).items()
+    terms = size.terms.items()
     left = sum_of({monomial: value for monomial, value in terms if value > 0})
     right = sum_of({monomial: -value for monomial, value in terms if value < 0})
     if isinstance(left, int):
@@ -120,6 +126,5 @@ def _balanced(operator: Sign, size: Size) -> Condition:
     return Compare(operator, left, right)
 
 
-def _length(condition: Condition) -> tuple[int, str]:
-    text = show_condition(condition)
-    return len(text), text
+def _length(condition: Condition) -> int:
+    return len(show_condition(condition))

@@ -14,7 +14,7 @@ def show(size: Size) -> str:
     """The size as one would write it: `2*d`, `(h - 1)//stride + 1`, `ceil(h/32)`, `d % heads`."""
     if isinstance(size, int):
         return str(size)
-    first, *others = sorted(_terms(size))
+    first, *others = sorted(_terms(size), key=_place)
     text = f"-{first.product}" if first.is_negative else first.alone
     for term in others:
         text += f" - {term.alone}" if term.is_negative else f" + {term.alone}"
@@ -22,16 +22,16 @@ def show(size: Size) -> str:
 
 
 class _Term(NamedTuple):
-    """A term to be written: first what is added, then what is taken off, constants last."""
+    """A term to be written."""
 
     is_negative: bool
-    is_constant: bool
-    minus_degree: int
-    factors: tuple[str, ...]
     amount: int
+    degree: int
+    factors: tuple[str, ...]
 
     @property
     def product(self) -> str:
+        """The term as a factor of a product."""
         number = (str(self.amount),) if self.amount != 1 or not self.factors else ()
         return "*".join(number + self.factors)
 
@@ -43,22 +43,28 @@ class _Term(NamedTuple):
         return text[1:-1] if is_quotient else text
 
 
+def _place(term: _Term) -> tuple[bool, bool, int, list[str]]:
+    """First what is added, then what is taken off, constants last."""
+    names = [factor.lstrip("(") for factor in term.factors]
+    return term.is_negative, not names, -term.degree, names
+
+
 def _terms(size: Size) -> Iterator[_Term]:
     """The terms of a size, with remainders written as such."""
     if isinstance(size, int):
         if size:
-            yield _Term(size < 0, is_constant=True, minus_degree=0, factors=(), amount=abs(size))
+            yield _Term(size < 0, abs(size), 0, ())
         return
     for floor in size.floors():
         times, rest = _without_remainder(size, floor)
         if times != 0:
             remainder = f"({_operand(floor.numerator)} % {_operand(floor.denominator)})"
             for term in _terms(times):
-                yield term._replace(is_constant=False, factors=(*term.factors, remainder))
+                yield term._replace(degree=term.degree + 1, factors=(*term.factors, remainder))
             yield from _terms(rest)
             return
     for monomial, amount in size.terms.items():
-        yield _Term(amount < 0, not monomial, -len(monomial), _factors(monomial), abs(amount))
+        yield _Term(amount < 0, abs(amount), len(monomial), _factors(monomial))
 
 
 def _without_remainder(size: Dim, floor: Floor) -> tuple[Size, Size]:
