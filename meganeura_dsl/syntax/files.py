@@ -1,5 +1,6 @@
 """Reads `.mgn` files: the one place where bytes become text."""
 
+from codecs import BOM_UTF8
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -28,13 +29,14 @@ def decode(data: bytes, name: str) -> Source:
     if len(data) > LARGEST:
         source = Source(name, "")
         raise ProblemError(text_problems.FileTooLarge(Span(source, 0, 0), LARGEST))
+    body = data.removeprefix(BOM_UTF8)
     try:
-        return Source(name, data.decode("utf-8-sig"))
+        return Source(name, body.decode())
     except UnicodeDecodeError as error:
-        source = Source(name, data.decode("utf-8-sig", errors="replace"))
-        start = source.text.index("\N{REPLACEMENT CHARACTER}")
-        place = Span(source, start, start + 1)
-        problem = text_problems.NotUtf8(place, data[error.start], error.start)
+        start = len(body[: error.start].decode())
+        source = Source(name, body.decode(errors="replace"))
+        offset = len(data) - len(body) + error.start
+        problem = text_problems.NotUtf8(Span(source, start, start + 1), data[offset], offset)
         raise ProblemError(problem) from error
 
 

@@ -39,17 +39,27 @@ class _Writer:
         """The offset in the source up to which everything is written."""
         self.opens_body = True
         """Whether the next line is the first of a body, above which no blank line stands."""
+        self.margin = 0
+        """The indentation of the last logical line."""
 
     # --- lines -----------------------------------------------------------------------------------
 
     def line(self, indent: int, start: int, end: int, phrase: Phrase) -> None:
         """One logical line, which was written from `start` to `end`, below its comments."""
+        self.comments_of_body(indent, start)
         self.comments_above(indent, start)
         self.blank_line_above(start)
         newline = self.source.text.find("\n", end)
         stop = len(self.source.text) if newline < 0 else newline
         self.lines.extend(lay_out(phrase.items, indent, self.comments, stop))
         self.done = max(self.done, end)
+        self.margin = indent
+
+    def comments_of_body(self, indent: int, position: int) -> None:
+        """The comments that are indented further than what follows: they end the body above."""
+        column = Span(self.source, position, position).column
+        while (comment := self.comments.first(position)) and comment.column > column:
+            self.comments_above(max(self.margin, indent), comment.end)
 
     def comments_above(self, indent: int, position: int) -> None:
         """The comments before an offset, each on its own line."""
@@ -76,20 +86,14 @@ class _Writer:
         widths = self.widths(nodes)
         previous: ast.Declaration | None = None
         for node in nodes:
-            self.comments_of_body(node.span.start)
+            self.comments_of_body(0, node.span.start)
             if previous is not None and not _are_akin(previous, node):
                 self.blank_line()
-            self.comments_above(0, node.span.start)
             self.declaration(node, widths.get(node, 0))
             previous = node
         end = len(self.source.text)
-        self.comments_of_body(end)
+        self.comments_of_body(0, end)
         self.comments_above(0, end)
-
-    def comments_of_body(self, position: int) -> None:
-        """The indented comments before an offset: they end the body above them."""
-        while (comment := self.comments.first(position)) and comment.column > 1 and self.lines:
-            self.comments_above(_STEP, comment.end)
 
     def widths(self, nodes: Sequence[ast.Declaration]) -> dict[ast.Declaration, int]:
         """The width of the longest name among adjacent models, so that their `=` are aligned."""

@@ -29,12 +29,16 @@ class UnexpectedToken(SyntaxProblem):
     def report(self) -> Report:
         found = self.span.text
         headline = f"`{found}` cannot stand here" if found else "this line ends too early"
-        cure = None
+        return self.say(headline, f"expected {_choice(self.expected)}", self._cure())
+
+    def _cure(self) -> Help | None:
         if "a type" in self.expected:
-            cure = Help(
-                "a type is a shape, after an element type unless that is f32", "[n, d]   i32[n]"
-            )
-        return self.say(headline, f"expected {_choice(self.expected)}", cure)
+            text = "a type is a shape, after an element type unless that is f32"
+            return Help(text, "[n, d]   i32[n]")
+        if self.expected == ("`=`",) and self.span.text in (":", "->"):
+            before = self.span.source.text[: self.span.start]
+            return Help("write `=`", rewritten(self.span, "=" if before.endswith(" ") else " ="))
+        return None
 
 
 def _choice(options: tuple[str, ...]) -> str:

@@ -32,7 +32,8 @@ def declaration(node: ast.Declaration, width: int) -> Phrase:
             start = phrase.mark()
             phrase.write(f"def {node.name.text}")
             phrase.bracketed("()", node.parameters, phrase.parameter)
-            _formula(phrase, start, node.name.span, node.body)
+            last = (node.name, *node.parameters)[-1].span
+            _formula(phrase, start, last, node.body)
         case ast.Block():
             _block(phrase, node)
         case ast.Model():
@@ -42,9 +43,7 @@ def declaration(node: ast.Declaration, width: int) -> Phrase:
             start = phrase.mark()
             phrase.write(f"train {node.name.text}")
             phrase.bracketed("()", node.inputs, phrase.input)
-            _where(
-                phrase, start, node.inputs[-1].span if node.inputs else node.name.span, node.where
-            )
+            _where(phrase, start, (node.name, *node.inputs)[-1].span, node.where)
             phrase.write(":")
         case ast.ExpectHas():
             phrase.write("expect ")
@@ -68,7 +67,7 @@ def _block(phrase: Phrase, node: ast.Block) -> None:
     phrase.write(f"block {node.name.text}")
     phrase.bracketed("()", node.parameters, phrase.parameter)
     phrase.bracketed("()", node.inputs, phrase.input)
-    last = node.inputs[-1].span if node.inputs else node.name.span
+    last = (node.name, *node.parameters, *node.inputs)[-1].span
     if node.results:
         phrase.pause(start, last, node.results[0].span, _BEFORE_RESULTS, shift=_HEADER_INDENT)
         phrase.write("-> ")

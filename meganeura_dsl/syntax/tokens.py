@@ -34,7 +34,7 @@ _CONTINUES = re.compile(
 _UNFINISHED = ("COMMA", "EQUAL")
 _FORBIDDEN = re.compile(
     r"(?m:^ *(?P<tab>\t)[ \t]*(?=[^\s#]))"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]|\r(?!\n)"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\r(?!\n)"
 )
 _NUMBER_LIKE = re.compile(r"[0-9A-Za-z_]*(?:\.(?!\.)[0-9A-Za-z_]*)*")
 _CLOSES = {"RPAR": "LPAR", "RSQB": "LSQB"}

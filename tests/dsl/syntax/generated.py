@@ -1,0 +1,178 @@
+"""Syntax trees of any form, for tests that hold for all of them."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from meganeura_dsl.source import Source, Span
+from meganeura_dsl.syntax import ast
+
+Made = TypeVar("Made")
+Strategy = st.SearchStrategy
+
+NOWHERE = Span(Source("", ""), 0, 0)
+WORDS = st.sampled_from(
+    ["x", "y", "conv1", "w_1", "block", "f32", "has", "in", "param", "run", "state", "where"]
+)
+OPERATORS = st.sampled_from(
+    ["+", "-", "*", "/", "//", "%", "@", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"]
+)
+DTYPES = st.sampled_from(
+    [None, "any", "bf16", "bool", "f16", "f32", "f64", "i32", "i64", "u8", "u32"]
+)
+LETTERS = st.characters(exclude_categories=["Cc", "Cf", "Cs"], exclude_characters='"')
+
+
+def made(node: Callable[..., Made], *parts: Strategy[object]) -> Strategy[Made]:
+    """Nodes of one kind, at no place."""
+    return st.tuples(*parts).map(lambda drawn: node(NOWHERE, *drawn))
+
+
+def several(item: Strategy[Made], least: int = 0) -> Strategy[tuple[Made, ...]]:
+    """A few of something."""
+    return st.lists(item, min_size=least, max_size=2).map(tuple)
+
+
+# --- expressions ---------------------------------------------------------------------------------
+
+
+def _call(
+    label: Strategy[ast.Path | None], callee: Strategy[str], inner: Strategy[ast.Expression]
+) -> Strategy[ast.Call]:
+    shape = patterns(inner)
+    value = inner | made(ast.Rearrangement, shape, shape)
+    positional = several(made(ast.Argument, st.none(), value))
+    named = st.dictionaries(WORDS, value, max_size=2).map(
+        lambda drawn: tuple(ast.Argument(NOWHERE, name, each) for name, each in drawn.items())
+    )
+    arguments = st.tuples(positional, named).map(lambda drawn: (*drawn[0], *drawn[1]))
+    return made(ast.Call, label, callee, st.just(NOWHERE), arguments, several(inner))
+
+
+def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
+    """Shapes."""
+    return made(ast.Pattern, several(inner | made(ast.Rest, WORDS)))
+
+
+def paths(inner: Strategy[ast.Expression]) -> Strategy[ast.Path]:
+    """Paths of parameters."""
+    return made(ast.Path, several(WORDS | inner, 1))
+
+
+DOTTED = several(WORDS, 1).map(".".join)
+
+
+def layers(inner: Strategy[ast.Expression]) -> Strategy[ast.Call]:
+    """What can follow a pipe."""
+    return _call(st.none() | paths(inner), DOTTED, inner)
+
+
+def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
+    entry = inner | made(ast.Range, st.none() | inner, st.none() | inner)
+    return st.one_of(
+        made(ast.ListOf, several(inner)),
+        made(ast.Unary, st.sampled_from(["-", "not"]), inner),
+        made(ast.Binary, OPERATORS, inner, inner, st.just(NOWHERE)),
+        made(ast.Conditional, inner, inner, inner),
+        made(ast.Attribute, inner, WORDS),
+        made(ast.Subscript, inner, several(entry, 1)),
+        made(ast.Pipe, inner, layers(inner)),
+        _call(st.none(), WORDS, inner),
+    )
+
+
+EXPRESSIONS: Strategy[ast.Expression] = st.recursive(
+    st.one_of(
+        made(ast.Name, WORDS),
+        made(ast.Integer, st.integers(0, 10**29)),
+        made(ast.Real, st.floats(0, allow_infinity=False)),
+        made(ast.Text, st.text(LETTERS, max_size=9)),
+        made(ast.Boolean, st.booleans()),
+    ),
+    _extended,
+    max_leaves=6,
+)
+
+# --- statements ----------------------------------------------------------------------------------
+
+NAMES = made(ast.Name, WORDS)
+TYPES = made(ast.Type, DTYPES, patterns(EXPRESSIONS))
+PATHS = paths(EXPRESSIONS)
+KINDS = st.sampled_from(["param", "frozen param", "state"])
+SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
+
+ANYWHERE: Strategy[ast.Statement] = st.one_of(
+    made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
+    made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
+    made(ast.Update, PATHS, EXPRESSIONS),
+)
+IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
+IN_TRAIN = st.one_of(
+    ANYWHERE,
+    made(ast.Minimize, EXPRESSIONS),
+    made(ast.Metric, NAMES, EXPRESSIONS),
+    made(ast.Run, SETTINGS),
+)
+
+
+def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...]]:
+    """Statements, some of which have bodies of their own."""
+
+    def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
+        return made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)) | made(
+            ast.For, NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        )
+
+    return several(st.recursive(simple, nested, max_leaves=4), 1)
+
+
+# --- declarations --------------------------------------------------------------------------------
+
+
+@st.composite
+def _blocks(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=5))
+    middle = draw(st.integers(0, len(names)))
+    defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    types = [draw(TYPES) for _ in names[middle:]]
+    return ast.Block(
+        NOWHERE,
+        draw(NAMES),
+        tuple(map(_parameter, names[:middle], defaults)),
+        tuple(map(_input, names[middle:], types)),
+        draw(st.none() | several(TYPES, 1)),
+        draw(several(EXPRESSIONS)),
+        draw(bodies(IN_BLOCK)),
+    )
+
+
+def _parameter(name: str, default: ast.Expression | None) -> ast.Parameter:
+    return ast.Parameter(NOWHERE, name, default)
+
+
+def _input(name: str, type_: ast.Type) -> ast.Input:
+    return ast.Input(NOWHERE, name, type_)
+
+
+INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
+    lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
+)
+PARAMETERS = several(made(ast.Parameter, WORDS, st.none() | EXPRESSIONS))
+APPLIED = _call(st.none(), DOTTED, EXPRESSIONS)
+COUNTS = several(made(ast.Count, st.integers(0, 10**9), WORDS), 1)
+
+DECLARATIONS: Strategy[ast.Declaration] = st.one_of(
+    made(ast.Import, several(WORDS, 1), several(NAMES, 1)),
+    made(ast.Def, NAMES, PARAMETERS, EXPRESSIONS),
+    _blocks(),
+    made(ast.Model, NAMES, layers(EXPRESSIONS)),
+    made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN)),
+    made(ast.ExpectHas, APPLIED, COUNTS),
+    made(ast.ExpectMaps, APPLIED, several(TYPES, 1), several(TYPES, 1)),
+)
+
+
+def modules() -> Strategy[ast.Module]:
+    """Modules of a few declarations."""
+    return several(DECLARATIONS, 1).map(lambda drawn: ast.Module(NOWHERE.source, drawn))

@@ -1,0 +1,215 @@
+"""Formatting keeps what a program means and says, and does nothing to what it has formatted."""
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meganeura_dsl import resources
+from meganeura_dsl.source import Source
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.format import find_comments, format_module
+from tests.dsl.syntax.generated import modules
+from tests.dsl.syntax.trees import NAMES, plain, program, tree
+
+
+def formatted(text: str) -> str:
+    """The canonical form of a program, which is checked to be one."""
+    module = tree(text)
+    result = format_module(module, find_comments(module.source))
+    again = tree(result)
+    assert plain(again) == plain(module)
+    assert format_module(again, find_comments(again.source)) == result
+    return result
+
+
+def comments_of(text: str) -> list[str]:
+    """The comments of a text, without their spacing."""
+    found = find_comments(Source("test.mgn", text))
+    return [part for comment in found for part in re.findall(r"#[^#]*[^#\s]", comment.text)]
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(modules())
+def test_any_tree(module: ast.Module) -> None:
+    text = format_module(module, ())
+    assert plain(tree(text)) == plain(module)
+    assert formatted(text) == text
+
+
+BEFORE_OPERATOR = [" ", "   ", "\n        ", "  # why\n      ", "\n\n  # why\n\n\n    "]
+AFTER_COMMA = [" ", "", "\n ", "  # which\n\n", "\n # which\n"]
+AT_END = ["\n", "  \n", "   # so\n", "#so\n", "\n\n\n", "\n  # next\n", "\n# next\n\n"]
+PLACES = re.compile(r" +(?=\|>|[-+*/%]+ |->|where )|(?<=,) +|\n(?= *\S)")
+
+
+@st.composite
+def relaid(draw: st.DrawFn) -> str:
+    """One of the programs, laid out and commented in other ways."""
+
+    def other(match: re.Match[str]) -> str:
+        if match[0] == "\n":
+            return draw(st.just("\n") | st.sampled_from(AT_END))
+        is_comma = match.string[match.start() - 1] == ","
+        return draw(st.just(" ") | st.sampled_from(AFTER_COMMA if is_comma else BEFORE_OPERATOR))
+
+    text = program(draw(st.sampled_from(NAMES)))
+    head, *rest = re.split(r"(?m)(?=^(?:block|model|train|expect|def) )", text)
+    chosen = draw(st.integers(0, len(rest) - 1))
+    rest[chosen] = PLACES.sub(other, re.sub(r" *#.*", "", rest[chosen]))
+    return "".join([head, *rest])
+
+
+@settings(max_examples=60)
+@given(relaid())
+def test_any_layout(text: str) -> None:
+    assert comments_of(formatted(text)) == comments_of(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_programs(name: str) -> None:
+    text = program(name)
+    result = formatted(text)
+    assert comments_of(result) == comments_of(text)
+    assert re.sub(r"\s+", "", result) == re.sub(r"\s+", "", text)
+    assert result.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("name", resources.standard_model_names())
+def test_standard_models(name: str) -> None:
+    text = (resources.standard_models() / f"{name}.mgn").read_text(encoding="utf-8")
+    assert comments_of(formatted(text)) == comments_of(text)
+
+
+# --- examples ------------------------------------------------------------------------------------
+
+
+def test_the_canonical_form() -> None:
+    text = """\
+#  a remark
+from a . b   import x,y
+def f( h,s=1 )=((h-1)//s)+1
+
+
+block B( c )( x:[n , ...d ] )->[n,c]   where (c%2==1),d!=3 :   # about B
+# about y
+
+    y=(x+1)*2 |> conv1 : conv2d( c,3,pad = 1 )   # about conv1
+
+    |> relu( )
+    if not (c==1) :
+        y=f(y)[ : ,0]
+    else :
+          y = -(y**2)
+    return x if (c == 1) else (y |> a.b [0]: g ( [n , d]->[d,n] ) (x))
+    # the end of B
+
+
+block relu()(x:[...s]) -> [...s] = max(x,0)
+model a=B(1)
+model longer=head.fc : B( c=3 )  # about longer
+expect a has 1_0 params , 2 weights
+expect a maps [n]->[n]
+train t(x:[n,2]) :
+    minimize f( x )
+    run :
+        batch=64
+        optimizer=adam( lr=1e-3 )
+# the end
+"""
+    assert (
+        formatted(text)
+        == """\
+#  a remark
+from a.b import x, y
+
+def f(h, s=1) = (h - 1) // s + 1
+
+block B(c)(x: [n, ...d]) -> [n, c] where c % 2 == 1, d != 3:   # about B
+  # about y
+
+  y = (x + 1) * 2 |> conv1: conv2d(c, 3, pad=1)  # about conv1
+                  |> relu
+  if not c == 1:
+    y = f(y)[:, 0]
+  else:
+    y = -y ** 2
+  return x if c == 1 else y |> a.b[0]: g([n, d] -> [d, n])(x)
+  # the end of B
+
+block relu()(x: [...s]) -> [...s] = max(x, 0)
+
+model a      = B(1)
+model longer = head.fc: B(c=3)   # about longer
+
+expect a has 1_0 params, 2 weights
+expect a maps [n] -> [n]
+
+train t(x: [n, 2]):
+  minimize f(x)
+  run:
+    batch     = 64
+    optimizer = adam(lr=1e-3)
+# the end
+"""
+    )
+
+
+def test_long_lines_are_broken_at_their_weakest_places() -> None:
+    header = "block B(c)(x: [n, c, h, w], another_one: [n, c, h, w]) -> [n, c, (h - 1) // 2 + 1, w]"
+    text = f"""\
+{header} where h % 2 == 1:
+  y = x |> one: conv2d(c, 3, pad=1, bias=false) |> two: conv2d(c, 3, pad=1) |> relu |> gelu |> flatten
+  z = f({", ".join(f"argument_{i}" for i in range(9))})
+  return y + z * {" + ".join(f"(some_value_{i} |> f)" for i in range(5))}
+"""
+    assert (
+        formatted(text)
+        == f"""\
+{header}
+    where h % 2 == 1:
+  y = x |> one: conv2d(c, 3, pad=1, bias=false) |> two: conv2d(c, 3, pad=1) |> relu |> gelu
+        |> flatten
+  z = f(argument_0, argument_1, argument_2, argument_3, argument_4, argument_5, argument_6,
+        argument_7, argument_8)
+  return y + z * (some_value_0 |> f) + (some_value_1 |> f) + (some_value_2 |> f)
+       + (some_value_3 |> f) + (some_value_4 |> f)
+"""
+    )
+
+
+def test_comments_on_branches() -> None:
+    text = """\
+block B()(x: [n]):
+  # before
+  if x:  # then
+    y = x
+    # end of then
+  else if z:  # or
+    y = x
+  # before else
+  else:  # otherwise
+    # first
+    y = z
+  return y
+"""
+    assert formatted(text) == text
+
+
+def test_comments_alone() -> None:
+    assert format_module(ast.Module(Source("", "# a\n\n\n#b  \n"), ()), find_comments(
+        Source("", "# a\n\n\n#b  \n"))) == "# a\n\n#b\n"  # fmt: skip
+
+
+def test_a_hash_in_a_text_is_no_comment() -> None:
+    text = 'def f() = "# no"  # yes\n'
+    assert comments_of(text) == ["# yes"]
+    assert formatted(text) == text
+
+
+def test_line_breaks_become_those_of_unix() -> None:
+    assert formatted("def f() = 1  # a\r\n\r\n# b\r\n") == "def f() = 1  # a\n\n# b\n"
