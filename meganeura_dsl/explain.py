@@ -7,7 +7,6 @@ of the message. All classes are found through the tuples `PROBLEMS` of the modul
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from inspect import cleandoc
-from os.path import commonprefix
 
 from meganeura_dsl import targets
 from meganeura_dsl.check import problems as check_problems
@@ -47,10 +46,10 @@ def explain(code: str, problems: tuple[type[Problem], ...]) -> str:
 
 
 def _nearest(code: str, known: Iterable[str]) -> str:
-    """The code with the longest common start (it names the kind of problem), then the likest."""
+    """The likest code, if there are any among those of the same hundred: they are of one kind."""
 
-    def likeness(other: str) -> tuple[int, float]:
-        return len(commonprefix((code, other))), SequenceMatcher(None, code, other).ratio()
+    def likeness(other: str) -> tuple[bool, float]:
+        return other[:3] == code[:3], SequenceMatcher(None, code, other).ratio()
 
     return max(sorted(known), key=likeness)
 
