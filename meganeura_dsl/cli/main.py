@@ -73,6 +73,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse((error.problem.report(),))
     except ProblemsError as error:
         return _refuse(tuple(problem.report() for problem in error.problems))
+    except MemoryError:
+        typer.echo("out of memory: a smaller batch needs less", err=True)
+        return 1
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise

@@ -73,6 +73,17 @@ def test_an_internal_error_asks_to_be_reported(
         meganeura("abi", "digits_cnn")
 
 
+def test_too_little_memory_is_no_internal_error(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(pipeline, "load", fail)
+    shown = meganeura("abi", "digits_cnn")
+    assert (shown.code, shown.err) == (1, "out of memory: a smaller batch needs less\n")
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     command = "import meganeura_dsl.cli.main as m; m.main()"
     with subprocess.Popen(
