@@ -32,7 +32,7 @@ def test_the_version_is_the_package_s(meganeura: Command) -> None:
         ("check", "--frobnicate", "digits_cnn"),
         ("check", "no_such_model"),
         ("abi", "no_such_model"),
-        ("shapes", f"{standard_models()}/digits_cnn.mgn:no_such_model"),
+        ("check", f"{standard_models()}/digits_cnn.mgn:no_such_model"),
         ("build", "digits_cnn", "--emit", "machine_code"),
         ("build", "digits_cnn", "--mode", "infer", "--emit", "graph", "--size", "n=zero"),
         ("build", "digits_cnn", "--mode", "infer", "--emit", "graph", "--size", "k=3"),
