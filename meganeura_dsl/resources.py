@@ -4,17 +4,14 @@ A wheel carries them inside the package; a checkout (and so an editable install)
 top level, where people look for them.
 """
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
-_PACKAGE = files("meganeura_dsl")
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
 
 
-def _locate(packaged: str, in_checkout: str) -> Traversable:
+def _locate(packaged: str, in_checkout: str) -> Path:
     inside = _PACKAGE / packaged
-    return inside if inside.is_dir() else _CHECKOUT / in_checkout
+    return inside if inside.is_dir() else _PACKAGE.parent / in_checkout
 
 
 def grammar() -> str:
@@ -22,12 +19,11 @@ def grammar() -> str:
     return (_locate("_grammar", "grammar") / "mgn.lark").read_text(encoding="utf-8")
 
 
-def standard_models() -> Traversable:
+def standard_models() -> Path:
     """The folder of the standard library and the standard models."""
     return _locate("_stdlib", "stdlib_models")
 
 
 def standard_model_names() -> tuple[str, ...]:
     """The modules of the standard library, sorted: `nn`, `resnet`, ..."""
-    entries = (entry.name for entry in standard_models().iterdir())
-    return tuple(sorted(name.removesuffix(".mgn") for name in entries if name.endswith(".mgn")))
+    return tuple(sorted(path.stem for path in standard_models().glob("*.mgn")))

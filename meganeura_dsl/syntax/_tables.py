@@ -72,7 +72,7 @@ RULES: tuple[tuple[str, int, str, tuple[int, ...]], ...] = (
     ('inputs', 1, 'inputs', (-1,)),
     ('inputs', 0, 'inputs', ()),
     ('input', 3, 'input', (-3, -1)),
-    ('results', 2, 'results', (-1,)),
+    ('results', 2, '', (-1,)),
     ('where', 3, 'where', (-2, -1)),
     ('where', 2, 'where', (-1,)),
     ('types', 2, 'types', (-2, -1)),

@@ -316,10 +316,6 @@ def _phrase(_: Span, *words: Token) -> str:
     return " ".join(word.text for word in words)
 
 
-def _only(_: Span, part: object) -> object:
-    return part
-
-
 def _refuse_repetition(binders: Iterable[ast.Parameter | ast.Input]) -> None:
     seen: dict[str, ast.Parameter | ast.Input] = {}
     for binder in binders:
@@ -358,7 +354,6 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "parameter": _parameter,
     "inputs": _sequence,
     "input": _input,
-    "results": _only,
     "where": _sequence,
     "types": _sequence,
     "type": _type,

@@ -1,7 +1,6 @@
 """Reads `.mgn` files: the one place where bytes become text."""
 
 from codecs import BOM_UTF8
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -10,7 +9,7 @@ from meganeura_dsl.syntax import text_problems
 from meganeura_dsl.syntax.parser import LARGEST
 
 
-def read_source(path: Path | Traversable, name: str | None = None) -> Source:
+def read_source(path: Path, name: str | None = None) -> Source:
     """The text of a file, shown under `name` or its path; raises `ProblemError` if it has none."""
     shown = str(path) if name is None else name
     try:

@@ -97,15 +97,17 @@ class _Writer:
 
     def widths(self, nodes: Sequence[ast.Declaration]) -> dict[ast.Declaration, int]:
         """The width of the longest name among adjacent models, so that their `=` are aligned."""
-        widths: dict[ast.Declaration, int] = {}
-        group: list[ast.Model] = []
+        groups: list[list[ast.Model]] = []
         for node in nodes:
-            if not isinstance(node, ast.Model) or (group and self.are_apart(group[-1], node)):
-                group = []
-            if isinstance(node, ast.Model):
-                group.append(node)
-                widest = max(len(model.name.text) for model in group)
-                widths.update(dict.fromkeys(group, widest))
+            if not isinstance(node, ast.Model):
+                continue
+            if groups and not self.are_apart(groups[-1][-1], node):
+                groups[-1].append(node)
+            else:
+                groups.append([node])
+        widths: dict[ast.Declaration, int] = {}
+        for group in groups:
+            widths.update(dict.fromkeys(group, max(len(each.name.text) for each in group)))
         return widths
 
     def are_apart(self, first: ast.Node, second: ast.Node) -> bool:

@@ -161,9 +161,12 @@ train t(x: [n, 2]):
 
 def test_long_lines_are_broken_at_their_weakest_places() -> None:
     header = "block B(c)(x: [n, c, h, w], another_one: [n, c, h, w]) -> [n, c, (h - 1) // 2 + 1, w]"
+    pipes = (
+        "x |> one: conv2d(c, 3, pad=1, bias=false) |> two: conv2d(c, 3, pad=1, bias=true) |> relu"
+    )
     text = f"""\
 {header} where h % 2 == 1:
-  y = x |> one: conv2d(c, 3, pad=1, bias=false) |> two: conv2d(c, 3, pad=1) |> relu |> gelu |> flatten
+  y = {pipes} |> gelu
   z = f({", ".join(f"argument_{i}" for i in range(9))})
   return y + z * {" + ".join(f"(some_value_{i} |> f)" for i in range(5))}
 """
@@ -172,8 +175,8 @@ def test_long_lines_are_broken_at_their_weakest_places() -> None:
         == f"""\
 {header}
     where h % 2 == 1:
-  y = x |> one: conv2d(c, 3, pad=1, bias=false) |> two: conv2d(c, 3, pad=1) |> relu |> gelu
-        |> flatten
+  y = {pipes}
+        |> gelu
   z = f(argument_0, argument_1, argument_2, argument_3, argument_4, argument_5, argument_6,
         argument_7, argument_8)
   return y + z * (some_value_0 |> f) + (some_value_1 |> f) + (some_value_2 |> f)
