@@ -1,5 +1,84 @@
 """The second tier: fused ops, which the optimizer introduces and a user never writes."""
 
 from meganeura_dsl.graph.core import Op
+from meganeura_dsl.ops.fused.activation import Activation, ActivationGradient, SwiGLU
+from meganeura_dsl.ops.fused.attention import (
+    Attention,
+    AttentionKeyGradient,
+    AttentionNormalizer,
+    AttentionQueryGradient,
+    AttentionValueGradient,
+)
+from meganeura_dsl.ops.fused.contraction import (
+    FusedConv,
+    FusedConvAdd,
+    FusedMatMul,
+    FusedMatMulAdd,
+)
+from meganeura_dsl.ops.fused.core import Fused
+from meganeura_dsl.ops.fused.normalize import (
+    Norm,
+    ScaledNorm,
+    Standardize,
+    StandardizeGradient,
+    Variance,
+)
+from meganeura_dsl.ops.fused.softmax import (
+    CrossEntropy,
+    CrossEntropyGradient,
+    LogSoftmax,
+    Softmax,
+    SoftmaxGradient,
+)
 
-FUSED_OPS: tuple[type[Op], ...] = ()
+FUSED_OPS: tuple[type[Op], ...] = (
+    Activation,
+    ActivationGradient,
+    SwiGLU,
+    FusedMatMul,
+    FusedMatMulAdd,
+    FusedConv,
+    FusedConvAdd,
+    Variance,
+    Standardize,
+    StandardizeGradient,
+    Norm,
+    ScaledNorm,
+    Softmax,
+    SoftmaxGradient,
+    LogSoftmax,
+    CrossEntropy,
+    CrossEntropyGradient,
+    Attention,
+    AttentionNormalizer,
+    AttentionQueryGradient,
+    AttentionKeyGradient,
+    AttentionValueGradient,
+)
+
+__all__ = [
+    "FUSED_OPS",
+    "Activation",
+    "ActivationGradient",
+    "Attention",
+    "AttentionKeyGradient",
+    "AttentionNormalizer",
+    "AttentionQueryGradient",
+    "AttentionValueGradient",
+    "CrossEntropy",
+    "CrossEntropyGradient",
+    "Fused",
+    "FusedConv",
+    "FusedConvAdd",
+    "FusedMatMul",
+    "FusedMatMulAdd",
+    "LogSoftmax",
+    "Norm",
+    "ScaledNorm",
+    "Softmax",
+    "SoftmaxGradient",
+    "Standardize",
+    "StandardizeGradient",
+    "SwiGLU",
+    "Variance",
+]

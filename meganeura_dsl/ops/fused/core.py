@@ -1,8 +1,10 @@
 """What makes an op a fused one: it says in primitives what it computes at once."""
 
 from collections.abc import Sequence
+from math import prod
 
 from meganeura_dsl.graph.core import Builder, Op, Value
+from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import TensorType
 
 
@@ -10,6 +12,7 @@ class Fused(Op):
     """An op that the optimizer alone introduces, for a kernel that does several ops' work.
 
     Its reference and its gradient are written for themselves and tested against the expansion.
+    What a gradient is made of has no gradient of its own: differentiate before optimizing.
     """
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
@@ -19,3 +22,8 @@ class Fused(Op):
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         """About how many additions and multiplications it takes."""
         raise NotImplementedError
+
+
+def elements(of: TensorType) -> int:
+    """How many elements a tensor has."""
+    return prod(concrete_shape(of.shape))

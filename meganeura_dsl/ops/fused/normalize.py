@@ -1,0 +1,248 @@
+"""Normalisations as one op: standardise along axes, then scale and shift.
+
+Layer norm is over the last axis, batch norm over all but the channels, root-mean-square norm has
+no centre. Statistics are those of the numbers at hand, never running ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Array, Builder, Value
+from meganeura_dsl.ops.broadcast import Broadcast, Sum, full, others
+from meganeura_dsl.ops.elementwise import Add, Div, Mul, Sqrt, Sub
+from meganeura_dsl.ops.fused.core import Fused, elements
+from meganeura_dsl.ops.rules import (
+    FLOATS,
+    concrete_shape,
+    require_axes,
+    require_dtype,
+    require_same_type,
+)
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import TensorType
+
+Cotangents = tuple[Value | None, ...]
+
+
+@dataclass(frozen=True)
+class Variance(Fused):
+    """The mean of (x - mean(x))**2 along axes, which disappear."""
+
+    axes: tuple[int, ...]
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, FLOATS)
+        return Sum(self.axes).infer(facts, x)
+
+    def evaluate(self, x: Array) -> Array:
+        return np.var(x, axis=self.axes)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d var(x) = 2 / n (x - mean(x)) dx
+        (x,) = out.operands
+        twice = full(build, cotangent.type, 2 / _count(x.type, self.axes))
+        factor = _spread(build, build.add(Mul(), twice, cotangent), x.type, self.axes)
+        return (build.add(Mul(), factor, _centred(build, x, self.axes)),)
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        (x,) = operands
+        return _mean_square(build, _centred(build, x, self.axes), self.axes)
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 4 * elements(operands[0])
+
+
+@dataclass(frozen=True)
+class Standardize(Fused):
+    """(x - m) / sqrt(mean((x - m)**2) + eps) along axes; m is the mean, or 0 if not `centred`."""
+
+    axes: tuple[int, ...]
+    eps: float
+    centred: bool
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, FLOATS)
+        require_axes(self, self.axes, x.rank)
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        return _standard(x, self)[0]
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        gradient = StandardizeGradient(self.axes, self.eps, self.centred)
+        return (build.add(gradient, out.operands[0], cotangent),)
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        return _standard_value(build, operands[0], self)[0]
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 6 * elements(result)
+
+
+@dataclass(frozen=True)
+class StandardizeGradient(Fused):
+    """The cotangent of what was standardised to y: r (dy - mean(dy) - y mean(dy y)).
+
+    r = 1 / sqrt(var + eps); without a centre the mean of dy is not subtracted.
+    """
+
+    axes: tuple[int, ...]
+    eps: float
+    centred: bool
+
+    @property
+    def standardize(self) -> Standardize:
+        """What this is the gradient of."""
+        return Standardize(self.axes, self.eps, self.centred)
+
+    def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:
+        require_dtype(self, x, FLOATS)
+        require_axes(self, self.axes, x.rank)
+        require_same_type(self, facts, x, cotangent)
+        return x
+
+    def evaluate(self, x: Array, cotangent: Array) -> Array:
+        y, root = _standard(x, self.standardize)
+        part = y * np.mean(cotangent * y, axis=self.axes, keepdims=True)
+        if self.centred:
+            part = part + np.mean(cotangent, axis=self.axes, keepdims=True)
+        return (cotangent - part) / root
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        x, cotangent = operands
+        y, root = _standard_value(build, x, self.standardize)
+        along = _mean(build, build.add(Mul(), cotangent, y), self.axes)
+        part = build.add(Mul(), y, _spread(build, along, x.type, self.axes))
+        if self.centred:
+            level = _spread(build, _mean(build, cotangent, self.axes), x.type, self.axes)
+            part = build.add(Add(), part, level)
+        return build.add(Div(), build.add(Sub(), cotangent, part), root)
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 12 * elements(result)
+
+
+@dataclass(frozen=True)
+class Norm(Fused):
+    """x standardised along `axes`, times a weight, plus a bias, which lie along `kept` axes."""
+
+    axes: tuple[int, ...]
+    eps: float
+    kept: tuple[int, ...]
+
+    @property
+    def standardize(self) -> Standardize:
+        """The norm without scale and shift."""
+        return Standardize(self.axes, self.eps, centred=True)
+
+    def infer(
+        self, facts: Facts, x: TensorType, weight: TensorType, bias: TensorType
+    ) -> TensorType:
+        require_axes(self, self.kept, x.rank)
+        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))
+        require_same_type(self, facts, weight, along)
+        require_same_type(self, facts, bias, along)
+        return self.standardize.infer(facts, x)
+
+    def evaluate(self, x: Array, weight: Array, bias: Array) -> Array:
+        shape = tuple(size if axis in self.kept else 1 for axis, size in enumerate(x.shape))
+        return self.standardize.evaluate(x) * weight.reshape(shape) + bias.reshape(shape)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        x, weight, _ = out.operands
+        rest = others(self.kept, x.type.rank)
+        standard = build.add(self.standardize, x)
+        spread = build.add(Broadcast(x.type.shape, self.kept), weight)
+        (to_x,) = self.standardize.pullback(build, standard, build.add(Mul(), cotangent, spread))
+        to_weight = build.add(Sum(rest), build.add(Mul(), cotangent, standard))
+        return to_x, to_weight, build.add(Sum(rest), cotangent)
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        x, weight, bias = operands
+        scaled = ScaledNorm(self.axes, self.eps, self.kept, centred=True).expand(build, (x, weight))
+        return build.add(Add(), scaled, build.add(Broadcast(x.type.shape, self.kept), bias))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 8 * elements(result)
+
+
+@dataclass(frozen=True)
+class ScaledNorm(Fused):
+    """x standardised along `axes`, times a weight that lies along `kept` axes."""
+
+    axes: tuple[int, ...]
+    eps: float
+    kept: tuple[int, ...]
+    centred: bool
+
+    @property
+    def standardize(self) -> Standardize:
+        """The norm without scale."""
+        return Standardize(self.axes, self.eps, self.centred)
+
+    def infer(self, facts: Facts, x: TensorType, weight: TensorType) -> TensorType:
+        require_axes(self, self.kept, x.rank)
+        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))
+        require_same_type(self, facts, weight, along)
+        return self.standardize.infer(facts, x)
+
+    def evaluate(self, x: Array, weight: Array) -> Array:
+        shape = tuple(size if axis in self.kept else 1 for axis, size in enumerate(x.shape))
+        return self.standardize.evaluate(x) * weight.reshape(shape)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        x, weight = out.operands
+        standard = build.add(self.standardize, x)
+        spread = build.add(Broadcast(x.type.shape, self.kept), weight)
+        (to_x,) = self.standardize.pullback(build, standard, build.add(Mul(), cotangent, spread))
+        product = build.add(Mul(), cotangent, standard)
+        return to_x, build.add(Sum(others(self.kept, x.type.rank)), product)
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        x, weight = operands
+        standard = self.standardize.expand(build, (x,))
+        return build.add(Mul(), standard, build.add(Broadcast(x.type.shape, self.kept), weight))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 7 * elements(result)
+
+
+def _standard(x: Array, by: Standardize) -> tuple[Array, Array]:
+    """The standardised numbers, and the root they were divided by."""
+    if by.centred:
+        x = x - np.mean(x, axis=by.axes, keepdims=True)
+    root = np.sqrt(np.mean(x * x, axis=by.axes, keepdims=True) + by.eps)
+    return x / root, root
+
+
+def _standard_value(build: Builder, x: Value, by: Standardize) -> tuple[Value, Value]:
+    if by.centred:
+        x = _centred(build, x, by.axes)
+    square = _mean_square(build, x, by.axes)
+    root = build.add(Sqrt(), build.add(Add(), square, full(build, square.type, by.eps)))
+    spread = _spread(build, root, x.type, by.axes)
+    return build.add(Div(), x, spread), spread
+
+
+def _centred(build: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+    return build.add(Sub(), x, _spread(build, _mean(build, x, axes), x.type, axes))
+
+
+def _mean_square(build: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+    return _mean(build, build.add(Mul(), x, x), axes)
+
+
+def _mean(build: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+    total = build.add(Sum(axes), x)
+    return build.add(Div(), total, full(build, total.type, _count(x.type, axes)))
+
+
+def _spread(build: Builder, x: Value, like: TensorType, axes: tuple[int, ...]) -> Value:
+    return build.add(Broadcast(like.shape, others(axes, like.rank)), x)
+
+
+def _count(of: TensorType, axes: tuple[int, ...]) -> int:
+    shape = concrete_shape(of.shape)
+    return elements(of.with_shape(tuple(shape[axis] for axis in axes)))
