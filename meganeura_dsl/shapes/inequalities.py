@@ -39,10 +39,6 @@ _MOST_CLASSES = 64
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
     """Whether `size >= 0` follows from all variables and all `facts` being >= 0."""
-    if is_plainly_nonnegative(size):
-        return True
-    if isinstance(size, int):
-        return False
     try:
         return _Proof(tuple(facts), iter(range(_STEPS))).shows(size, _DEPTH)
     except _OutOfStepsError:

@@ -67,10 +67,8 @@ class Knowledge:
             size = _factored(size, whole, name)
         return substitute(substitute(size, self.quotients), self._plain_values)
 
-    def raised(self, size: Size) -> Size:
+    def raised(self, size: Dim) -> Size:
         """The size with each variable counted from its lower bound, so that all are >= 0."""
-        if isinstance(size, int):
-            return size
         bounds = ((name, self.least_of(name)) for name in size.variables())
         return substitute(size, {name: dim(name) + least for name, least in bounds if least})
 
@@ -86,11 +84,14 @@ class Knowledge:
 
     @cached_property
     def _multiples(self) -> dict[str, Dim]:
-        """The variables of the program whose value has a quotient in it."""
+        """The variables of the program whose value starts with a quotient times something."""
+        wholes = {name: size for name, size in self.values.items() if name not in self.quotients}
         return {
             name: whole
-            for name, whole in self.values.items()
-            if name not in self.quotients and isinstance(whole, Dim) and self._has_quotient(whole)
+            for name, whole in wholes.items()
+            if isinstance(whole, Dim)
+            and not self.quotients.keys().isdisjoint(lead := leading_monomial(whole))
+            and whole.terms[lead] > 0
         }
 
     @cached_property
@@ -104,7 +105,5 @@ class Knowledge:
 
 def _factored(size: Size, whole: Dim, name: str) -> Size:
     """The size with `whole` written as the variable it is the value of."""
-    if whole.terms[leading_monomial(whole)] < 0:
-        return size
     share, rest = divide(size, whole)
     return size if share == 0 else _factored(share, whole, name) * dim(name) + rest

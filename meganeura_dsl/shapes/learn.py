@@ -108,12 +108,10 @@ def _absorb_choice(known: Knowledge, parts: Iterable[Condition]) -> Step:
 def _absorb_comparison(known: Knowledge, condition: Compare) -> Step:
     if follows(condition, known):
         return known, ()
-    if follows(negate(condition), known):
-        return known.contradicted(), ()
     sign, size = reduced(condition, known)
+    if isinstance(size, int) or follows(negate(condition), known):
+        return known.contradicted(), ()
     size = without_factors(size, sign, known)
-    if isinstance(size, int):
-        return known, ()
     match sign:
         case "==":
             return _absorb_zero(known, size)

@@ -51,8 +51,6 @@ class Floor:
         return self._rank
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
         if not isinstance(other, Floor) or self._hash != other._hash:
             return False
         return self.numerator == other.numerator and self.denominator == other.denominator

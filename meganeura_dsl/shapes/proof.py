@@ -4,7 +4,7 @@ from math import gcd, prod
 from typing import Literal, assert_never
 
 from meganeura_dsl.shapes.conditions import And, Compare, Condition, Flag, Not, Or, negate
-from meganeura_dsl.shapes.dim import Size, substitute
+from meganeura_dsl.shapes.dim import Dim, Size, substitute
 from meganeura_dsl.shapes.inequalities import is_nonnegative
 from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.polynomial import (
@@ -129,20 +129,18 @@ def is_nonzero(size: Size, known: Knowledge) -> bool:
     )
 
 
-def without_factors(size: Size, sign: Sign, known: Knowledge) -> Size:
+def without_factors(size: Dim, sign: Sign, known: Knowledge) -> Dim:
     """A simpler size with the same sign: divided by numbers and by what is known to be positive.
 
     `g*P + r >= 0` says no more and no less than `P + floor(r / g) >= 0`.
     """
-    if isinstance(size, int):
-        return size
     for atom in common_monomial(size.terms):
-        factor = as_size(atom)
-        if is_at_least(factor, 1, known):
-            size = divide(size, factor)[0]
-    terms = terms_of(size)
-    weighed = (value for monomial, value in terms.items() if monomial or sign != ">=")
-    return divide(size, gcd(*weighed) or 1)[0]
+        share, _ = size.split(atom)
+        if isinstance(share, Dim) and is_at_least(as_size(atom), 1, known):
+            size = share
+    weighed = (value for monomial, value in size.terms.items() if monomial or sign != ">=")
+    share, _ = divide(size, gcd(*weighed))
+    return share if isinstance(share, Dim) else size
 
 
 def without_outer_floor(size: Size, known: Knowledge) -> Size | None:
@@ -164,9 +162,11 @@ def without_outer_floor(size: Size, known: Knowledge) -> Size | None:
 
 
 def _is_nonzero_by_residues(size: Size) -> bool:
-    """Whether in each residue class a number divides all terms but the constant one."""
+    """Whether the size, in each residue class, has a sign or is no multiple of some number."""
+    if _is_nonzero_class(size):
+        return True
     periods = periods_of(size)
-    if prod(periods.values()) > _MOST_CLASSES:
+    if not 1 < prod(periods.values()) <= _MOST_CLASSES:
         return False
     return all(
         _is_nonzero_class(substitute(size, residues)) for residues in residue_classes(periods)

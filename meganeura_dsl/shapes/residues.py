@@ -11,26 +11,24 @@ from itertools import product
 from math import lcm, prod
 
 from meganeura_dsl.shapes.dim import Dim, Size, dim, evaluate, rebuild
-from meganeura_dsl.shapes.polynomial import Atom, Floor, floors_of
+from meganeura_dsl.shapes.polynomial import Atom, Floor, floors_of, terms_of, variables_of
 
-MOST_CLASSES = 4096
-_MOST_POINTS = 4 * MOST_CLASSES
+_MOST_CLASSES = 4096
+_MOST_POINTS = 4 * _MOST_CLASSES
 
 
-def is_zero_everywhere(size: Size) -> bool:
+def is_zero_everywhere(size: Dim) -> bool:
     """Whether a size is zero for all integers; False also where that would take too long.
 
     A floor with a symbolic divisor is treated as one more variable, which proves less.
     """
-    if isinstance(size, int):
-        return size == 0
-    size = with_opaque_floors(size)
-    periods = periods_of(size)
-    sides = {name: period * (_degree(size, name) + 1) for name, period in periods.items()}
-    if prod(periods.values()) > MOST_CLASSES or prod(sides.values()) > _MOST_POINTS:
+    smooth = with_opaque_floors(size)
+    periods = periods_of(smooth)
+    sides = {name: period * (_degree(smooth, name) + 1) for name, period in periods.items()}
+    if prod(periods.values()) > _MOST_CLASSES or prod(sides.values()) > _MOST_POINTS:
         return False
     points = product(*map(range, sides.values()))
-    return not any(evaluate(size, dict(zip(sides, point, strict=True))) for point in points)
+    return not any(evaluate(smooth, dict(zip(sides, point, strict=True))) for point in points)
 
 
 def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
@@ -43,9 +41,7 @@ def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
 
 def periods_of(size: Size) -> dict[str, int]:
     """For each variable the least L that makes all floors with constant divisors exact."""
-    if isinstance(size, int):
-        return {}
-    periods = dict.fromkeys(sorted(size.variables()), 1)
+    periods = dict.fromkeys(sorted(variables_of(size)), 1)
     for floor in floors_of(size):
         if isinstance(floor.denominator, int):
             for name, period in periods_of(floor.numerator).items():
@@ -75,9 +71,8 @@ def _has_symbolic_divisor(size: Size) -> bool:
 
 def _degree(size: Size, name: str) -> int:
     """The degree in one variable of the polynomials the size is on its residue classes."""
-    if isinstance(size, int):
-        return 0
-    return max(sum(_atom_degree(atom, name) for atom in monomial) for monomial in size.terms)
+    degrees = (sum(_atom_degree(atom, name) for atom in key) for key in terms_of(size))
+    return max(degrees, default=0)
 
 
 def _atom_degree(atom: Atom, name: str) -> int:

@@ -57,6 +57,8 @@ def _for_comparison(condition: Compare, known: Knowledge) -> Iterator[Condition]
 
 def _forms(size: Size, sign: Sign, known: Knowledge) -> list[Dim]:
     """Ways to write a size of some sign in the variables of the program, without floors first."""
+    if isinstance(size, int):
+        return []
     sizes = (known.restore(without_factors(size, sign, known)), known.restore(size))
     return sorted(
         (form for form in sizes if isinstance(form, Dim)), key=lambda form: len(form.floors())

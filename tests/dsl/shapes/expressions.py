@@ -22,17 +22,20 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def read(
-    tree: Tree, name: Callable[[str], Any], divide: Callable[[Any, Any], Any] = floordiv
+    tree: Tree,
+    name: Callable[[str], Any],
+    number: Callable[[int], Any] = int,
+    divide: Callable[[Any, Any], Any] = floordiv,
 ) -> Any:  # noqa: ANN401 - what the names are, the whole is
-    """The tree with a value for each name."""
+    """The tree with a value for each name and number."""
     match tree:
         case (operator, left, right):
             meaning = divide if operator == "//" else OPERATORS[operator]
-            return meaning(read(left, name, divide), read(right, name, divide))
+            return meaning(read(left, name, number, divide), read(right, name, number, divide))
         case str():
             return name(tree)
         case _:
-            return tree
+            return number(tree)
 
 
 def size_of(tree: Tree) -> Size:

@@ -86,6 +86,9 @@ FOLLOWS = [
     ([Or((Not(Flag("bias")), equal(s, 1))), Flag("bias")], equal(s, 1)),
     ([], Or((Flag("bias"), Not(Flag("bias"))))),
     ([], And(())),
+    ([], And((Or((Flag("bias"), Not(Flag("bias")))), equal(h * w, w * h)))),
+    # floors of sums of floors
+    ([], equal(h // s + w // s, (h // s + w // s) // 2 + (h // s + w // s + 1) // 2)),
     ([True], True),
 ]
 
@@ -178,6 +181,8 @@ def test_a_lower_bound_given_late_holds_for_earlier_facts() -> None:
         ([equal(k % 2, 1)], k * k, "k**2"),
         ([equal(t, 2 * positions)], (t + 1) // 2, "positions"),
         ([equal(a * b, c)], a * b, "a*b"),
+        ([equal((h + a) % 2, 0)], h + a, "2*((a + h)//2)"),
+        ([equal((h + w) % 2, 0)], (h + w) // 2, "(h + w)//2"),
         ([], (h + 1) // 2, "ceil(h/2)"),
         ([], 3, "3"),
     ],

@@ -63,6 +63,7 @@ SHOWN = [
     # inequality from divisibility and the other way round
     ([], Compare("!=", 2 * h, 2 * w + 1)),
     ([], Compare("!=", h * h % 4, 3)),
+    ([], Compare("!=", 2 * (h // 11), 2 * (w // 13) + 1)),
     ([], Compare("!=", h * w + h, 0)),
     ([Compare("<=", k, h), Compare("<", h, 2 * k)], Compare("==", h // k, 1)),
     ([Compare("<", h, w)], Compare("==", h // w, 0)),
@@ -85,6 +86,8 @@ REFUTED = [
     ([], Compare("<=", h, 50), {"h": 51}),
     ([], Compare("<", h * w, 400), {"h": 20, "w": 20}),
     ([], Compare("!=", h, 2 * w), {"h": 2, "w": 1}),
+    ([], Compare("!=", h // 11, w // 13 + 1), {"h": 11, "w": 1}),
+    ([], Compare("==", h // 97 + w // 89, w // 97 + h // 89), {"h": 1, "w": 89}),
     ([Compare("!=", h, 2 * w)], Compare("!=", h, 3 * w), {"h": 3, "w": 1}),
     ([Compare("==", d % n, 0)], Compare("<", d, 5 * n), {"d": 5, "n": 1}),
     ([Compare("==", d % n, 0), at_least(n, 3)], Compare("==", d, n), {"d": 6, "n": 3}),
