@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.check import models, trains
 from meganeura_dsl.check.expectations import check_expectation
+from meganeura_dsl.check.frame import Binding
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
 from meganeura_dsl.check.prove import Prover
@@ -123,6 +124,10 @@ def load(target: str) -> Program:
     module = Linker(loader_beside(found.path), sink).link(found.read())
     if sink.has_errors:
         raise ProblemsError(tuple(sink))
+    declared = (*module.models, *module.trains)
+    if found.chosen is not None and found.chosen not in declared:
+        name = module.source.name
+        raise ProblemError(UnknownTarget(name, "model", found.chosen, declared))
     return Program(module, found.chosen)
 
 
@@ -175,14 +180,7 @@ class Checker:
             self.sink.add(
                 UnknownTarget(self.module.source.name, "model", self.chosen, self._names())
             )
-        self._unused()
-        prover = Prover()
-        for name, block in self.module.blocks.items():
-            problem = prover.prove(self.module, block)
-            if problem is None:
-                self.proved.append(name)
-            else:
-                self._add(problem)
+        self._blocks()
         for name, model in self.module.models.items():
             if self._is_chosen(name):
                 self._attempt(lambda m=model: self._keep(self._elaborate(self.module, m, {})))
@@ -215,12 +213,34 @@ class Checker:
             )
         return self._elaborated[key]
 
-    def _unused(self) -> None:
-        nodes = (*self.module.own.values(), *self.module.trains.values())
-        for node in nodes:
-            if not isinstance(node, ast.Model):
+    def _blocks(self) -> None:
+        """Prove every block, leaving out those a syntax problem has cut short."""
+        cut = self._cut_short()
+        prover = Prover()
+        for node in (*self.module.own.values(), *self.module.trains.values()):
+            if not isinstance(node, ast.Model) and node not in cut:
                 for problem in unused_values(node):
                     self._add(problem)
+        for name, block in self.module.blocks.items():
+            if block in cut:
+                continue
+            problem = prover.prove(self.module, block)
+            if problem is None:
+                self.proved.append(name)
+            else:
+                self._add(problem)
+        self._bind(prover.bindings)
+
+    def _cut_short(self) -> set[ast.Node]:
+        """The declarations that stand right before text that could not be read."""
+        nodes = (*self.module.own.values(), *self.module.trains.values())
+        ends = {node.span.end: node for node in nodes}
+        broken = [report.label.span.start for report in self.sink.reports if report.label]
+        return {
+            ends[max(end for end in ends if end <= start)]
+            for start in broken
+            if any(end <= start for end in ends)
+        }
 
     def _train(self, train: ast.Train) -> None:
         trains.train_settings(self.module, train)
@@ -229,7 +249,10 @@ class Checker:
     def _keep(self, elaboration: Elaboration) -> None:
         for note in elaboration.notes:
             self._add(note)
-        for binding in elaboration.bindings:
+        self._bind(elaboration.bindings)
+
+    def _bind(self, bindings: Iterable[Binding]) -> None:
+        for binding in bindings:
             if binding.span.source is self.module.source:
                 self.bindings.setdefault((binding.span.line, binding.name), str(binding.type))
 

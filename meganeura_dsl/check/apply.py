@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from meganeura_dsl.check.frame import Frame, UndecidableError
 from meganeura_dsl.check.patterns import Binder, Evaluate, Mismatch, pattern_text, size_names
 from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import UnknownDType, WrongArguments
+from meganeura_dsl.check.problems import UnknownDType, WrongArguments, WrongKind, counted
 from meganeura_dsl.check.refusals import cure_of, example_of
 from meganeura_dsl.check.shape_problems import (
     ArgumentMismatch,
@@ -20,6 +20,7 @@ from meganeura_dsl.check.values import (
     Evaluated,
     Static,
     Tensor,
+    describe,
     is_size,
     is_static,
     is_tensor,
@@ -94,7 +95,7 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
             break
         inner.names[item.name] = value
     if fault is None and tensors:
-        fault = f"takes {len(block.inputs)} tensors, and got {len(tensors)} more"
+        fault = f"takes {counted(len(block.inputs), 'tensor')}, and got {len(tensors)} more"
     if fault is not None:
         raise ProblemError(WrongArguments(_caller(inner, span), block.name.text, fault, form))
     return Arguments(tuple(value for value in arguments.positional if not is_tensor(value)), named)
@@ -128,7 +129,7 @@ def bind_config(
         fault = (
             f"has no argument `{next(iter(named))}`"
             if named
-            else f"got {len(positional)} arguments too many"
+            else f"got {counted(len(positional), 'argument')} too many"
         )
     if fault is not None:
         form = signature(name, parameters)
@@ -248,9 +249,7 @@ def shape_of(pattern: ast.Pattern, frame: Frame, evaluate: Evaluate) -> tuple[Si
             continue
         size = evaluate(entry, frame)
         if not is_size(size):
-            raise ProblemError(
-                RankMismatch(frame.place(entry.span), "an axis", "a size", entry.span.text)
-            )
+            raise ProblemError(WrongKind(frame.place(entry.span), "a size", describe(size)))
         shape.append(size)
     return tuple(shape)
 
@@ -355,10 +354,12 @@ def _where_problem(
         if is_tensor(value := inner.names[item.name])
     ]
     told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if told.endswith(f" {clause.span.text}"):
+        told = ""
     values = "  ".join(
         f"{name}={show(value)}"
         for name in size_names(clause)
-        if is_size(value := inner.names.get(name, ""))
+        if is_size(value := inner.names.get(name, "")) and show(value) != name
     )
     return WhereUnproved(
         caller,

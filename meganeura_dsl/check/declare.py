@@ -8,6 +8,7 @@ from meganeura_dsl.check.frame import Frame, ParameterInfo
 from meganeura_dsl.check.problems import MissingInitial, UnknownName
 from meganeura_dsl.check.shape_problems import ElementTypeMismatch, ResultMismatch
 from meganeura_dsl.check.tensors import cast, equal
+from meganeura_dsl.check.usage import walk
 from meganeura_dsl.check.values import Evaluated, Tensor, Unknown
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.initialize import (
@@ -28,7 +29,7 @@ from meganeura_dsl.syntax import ast
 KINDS: dict[str, Kind] = {"param": "param", "frozen param": "frozen", "state": "state"}
 
 
-class Walk(Protocol):
+class Evaluates(Protocol):
     """The part of the elaborator that declarations need."""
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
@@ -44,13 +45,13 @@ class Walk(Protocol):
         ...
 
 
-def declare_parameter(statement: ast.Declare, frame: Frame, walk: Walk) -> None:
+def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluates) -> None:
     """Make a parameter or state known under its path."""
-    relative = walk.path_text(statement.path, frame)
+    relative = elaborator.path_text(statement.path, frame)
     stored, dtype = _dtypes(statement, frame)
-    type_ = TensorType(dtype, shape_of(statement.type.shape, frame, walk.evaluate))
-    place = frame.place(statement.span)
-    initializer = _initializer(statement, frame, walk, relative)
+    type_ = TensorType(dtype, shape_of(statement.type.shape, frame, elaborator.evaluate))
+    place = frame.place(statement.span).outside()
+    initializer = _initializer(statement, frame, elaborator, relative)
     info = ParameterInfo(
         frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
     )
@@ -73,7 +74,9 @@ def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
     return dtype.value, dtype
 
 
-def _initializer(statement: ast.Declare, frame: Frame, walk: Walk, name: str) -> Initializer:
+def _initializer(
+    statement: ast.Declare, frame: Frame, elaborator: Evaluates, name: str
+) -> Initializer:
     node = statement.initial
     if node is None:
         if statement.kind == "param":
@@ -89,17 +92,17 @@ def _initializer(statement: ast.Declare, frame: Frame, walk: Walk, name: str) ->
         case ast.Call(callee="sinusoids", arguments=()):
             return Sinusoids()
         case ast.Call(callee="uniform", arguments=(ast.Argument(value=value),)):
-            return Uniform(_number(value, frame, walk, name))
+            return Uniform(_number(value, frame, elaborator, name))
         case ast.Call(callee="normal", arguments=(ast.Argument(value=value),)):
-            return Normal(_number(value, frame, walk, name))
+            return Normal(_number(value, frame, elaborator, name))
         case _:
-            return Full(_number(node, frame, walk, name))
+            return Full(_number(node, frame, elaborator, name))
 
 
-def _number(node: ast.Expression | ast.Rearrangement, frame: Frame, walk: Walk, name: str) -> float:
-    value = None if isinstance(node, ast.Rearrangement | ast.Call) else walk.evaluate(node, frame)
-    if isinstance(node, ast.Call) and node.callee in ("sqrt", "exp", "log"):
-        value = walk.evaluate(node, frame)
+def _number(
+    node: ast.Expression | ast.Rearrangement, frame: Frame, elaborator: Evaluates, name: str
+) -> float:
+    value = None if isinstance(node, ast.Rearrangement) else elaborator.evaluate(node, frame)
     if isinstance(value, Unknown):
         return 0.0
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -109,15 +112,15 @@ def _number(node: ast.Expression | ast.Rearrangement, frame: Frame, walk: Walk, 
     raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
 
 
-def set_update(statement: ast.Update, frame: Frame, walk: Walk) -> None:
+def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
     """Let a state have a new value from here on, and after the step."""
-    relative = walk.path_text(statement.path, frame)
+    relative = elaborator.path_text(statement.path, frame)
     name = frame.join(relative)
     info = frame.state.parameters.get(name)
     if info is None or info.kind != "state":
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
         raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
-    value = walk.tensor(statement.value, frame)
+    value = elaborator.tensor(statement.value, frame)
     if (
         value.type.dtype is not info.type.dtype
         and value.type.dtype.is_float
@@ -143,6 +146,17 @@ def set_update(statement: ast.Update, frame: Frame, walk: Walk) -> None:
 def own_parameters(block: ast.Block) -> tuple[str, ...]:
     """The names of what a block itself declares, whatever its configuration."""
     return tuple(path.span.text for path in _declared(block.body))
+
+
+def own_paths(block: ast.Block) -> tuple[str, ...]:
+    """Where a block keeps weights: the names it declares, and the labels of its layers."""
+    labels = [
+        "".join(node.label.span.text.split())
+        for statement in block.body
+        for node in walk(statement)
+        if isinstance(node, ast.Call) and node.label is not None
+    ]
+    return tuple(dict.fromkeys([*own_parameters(block), *labels]))
 
 
 def _declared(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Path]:

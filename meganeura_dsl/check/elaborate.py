@@ -17,7 +17,7 @@ from meganeura_dsl.check.apply import (
 )
 from meganeura_dsl.check.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.check.builtins import BUILTINS
-from meganeura_dsl.check.declare import own_parameters
+from meganeura_dsl.check.declare import own_parameters, own_paths
 from meganeura_dsl.check.expressions import layer_text
 from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
 from meganeura_dsl.check.names import LinkedModule, configuration, nearest
@@ -27,6 +27,7 @@ from meganeura_dsl.check.problems import (
     RecursiveBlock,
     UnknownName,
     WrongArguments,
+    counted,
 )
 from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.shape_problems import ResultMismatch
@@ -256,6 +257,9 @@ class Elaborator(Statements):
         match_inputs(inner, block, span, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
         if may_take_at_word(inner, block, self.evaluate):
+            for name in own_paths(block):
+                label = inner.path.rsplit(".", 1)[-1]
+                inner.state.claim(inner.join(name), frame.place(span), label)
             return self._stand_in(inner, block, dict(inner.names))
         return self.run_body(inner, block)
 
@@ -278,22 +282,14 @@ class Elaborator(Statements):
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
         state, facts = inner.state, inner.facts
-        parameters, leaves, updates = (
-            dict(state.parameters),
-            dict(state.leaves),
-            dict(state.updates),
-        )
+        declared = state.snapshot()
         found: list[Results] = []
         while True:
             inner.names, inner.layers = dict(signature), {}
             inner.choices.next = 0
             inner.choices.words.clear()
             state.build.facts = facts
-            state.parameters, state.leaves, state.updates = (
-                dict(parameters),
-                dict(leaves),
-                dict(updates),
-            )
+            state.restore(declared)
             found.append(self._path(inner, block, signature))
             decided = inner.choices.decided
             while decided and not decided[-1]:
@@ -346,7 +342,7 @@ class Elaborator(Statements):
             return
         name = block.name.text
         if len(declared) != len(results):
-            fault = f"returns {len(results)} results and declares {len(declared)}"
+            fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
             raise ProblemError(NoResult(inner.place(block.name.span), name, fault))
         for wanted, value in zip(declared, results, strict=True):
             self._check_result(inner, block, wanted, value)

@@ -83,6 +83,16 @@ class Choices:
     """Whether every path was followed, so that a further choice would leave one out."""
 
 
+@dataclass(frozen=True)
+class Declared:
+    """What the paths through a block have in common: everything declared before it."""
+
+    parameters: dict[str, ParameterInfo]
+    leaves: dict[str, Tensor]
+    updates: dict[str, Tensor]
+    claimed: dict[str, Place]
+
+
 @dataclass
 class Elaborating:
     """State shared by all frames of one elaboration."""
@@ -107,6 +117,28 @@ class Elaborating:
     """Names of loop indices that stand for every round at once."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
+
+    claimed: dict[str, Place] = field(default_factory=dict[str, Place])
+    """In a proof, the paths of weights in layers that were taken at their word."""
+
+    def snapshot(self) -> Declared:
+        """What has been declared so far."""
+        return Declared(
+            dict(self.parameters), dict(self.leaves), dict(self.updates), dict(self.claimed)
+        )
+
+    def restore(self, declared: Declared) -> None:
+        """Forget what was declared since."""
+        self.parameters = dict(declared.parameters)
+        self.leaves = dict(declared.leaves)
+        self.updates = dict(declared.updates)
+        self.claimed = dict(declared.claimed)
+
+    def claim(self, name: str, place: Place, label: str) -> None:
+        """Reserve a path for the weights of a layer that is not looked into."""
+        first = self.claimed.setdefault(name, place)
+        if first is not place and not self.shared:
+            raise ProblemError(DuplicatePath(place, name, first, label))
 
     def declare(self, info: ParameterInfo, label: str) -> Tensor:
         """The leaf of a parameter, made at its first declaration and refused at a second."""

@@ -1,6 +1,6 @@
 """Where in the user's text something happens, even when it happens inside a library layer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics import Label, Remark
 from meganeura_dsl.source import Span
@@ -18,6 +18,10 @@ class Place:
     path: str = ""
     inside: tuple[tuple[str, Span], ...] = ()
     path_condition: str = ""
+
+    def outside(self) -> "Place":
+        """The same place, without what happens below it."""
+        return replace(self, inside=())
 
     def label(self, text: str = "") -> Label:
         """The place with a text that stands at it."""

@@ -13,6 +13,11 @@ def quoted(names: tuple[str, ...], joiner: str = "or") -> str:
     return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} {joiner} {marked[-1]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 tensor`, `2 tensors`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True)
 class PlacedProblem(Problem):
     """A problem at a place of the elaborated program; subclasses supply the words."""

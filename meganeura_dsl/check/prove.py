@@ -5,10 +5,17 @@ from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.check.elaborate import Elaborator
-from meganeura_dsl.check.frame import Elaborating, Frame, NeedsBodiesError, UndecidableError
+from meganeura_dsl.check.frame import (
+    Binding,
+    Elaborating,
+    Frame,
+    NeedsBodiesError,
+    UndecidableError,
+)
 from meganeura_dsl.check.names import LinkedModule, library
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import CheckedPerModel
+from meganeura_dsl.check.shape_problems import ImpossibleWhere
 from meganeura_dsl.check.symbols import REST_RANKS, any_inputs, rest_names
 from meganeura_dsl.check.values import (
     Axes,
@@ -27,6 +34,8 @@ class Prover:
 
     def __init__(self) -> None:
         self._proved: dict[ast.Block, bool] = {}
+        self.bindings: list[Binding] = []
+        """The values of all blocks so far, for the first of their rest ranks."""
 
     def prove(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         """Prove a block for all sizes and configurations.
@@ -45,11 +54,12 @@ class Prover:
 
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         try:
-            for ranks in _rest_ranks(block):
+            for number, ranks in enumerate(_rest_ranks(block)):
                 try:
-                    _prove(module, block, ranks, self.is_proved)
+                    bindings = _prove(module, block, ranks, self.is_proved)
                 except NeedsBodiesError:
-                    _prove(module, block, ranks, None)
+                    bindings = _prove(module, block, ranks, None)
+                self.bindings += bindings if number == 0 else ()
         except UndecidableError as error:
             return CheckedPerModel(Place(block.name.span), block.name.text, error.reason)
         except ProblemError as error:
@@ -81,7 +91,7 @@ def _prove(
     block: ast.Block,
     ranks: Mapping[str, int],
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
-) -> None:
+) -> list[Binding]:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
@@ -94,7 +104,10 @@ def _prove(
     any_inputs(block.inputs, frame, elaborator.evaluate)
     for clause in block.where:
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        if state.build.facts.is_contradictory:
+            raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
     elaborator.run_body(frame, block)
+    return state.bindings
 
 
 def _any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:

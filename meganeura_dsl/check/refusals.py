@@ -7,7 +7,7 @@ from meganeura_dsl.check.shape_problems import Example, MissingFact, TooSmall, T
 from meganeura_dsl.check.values import Tensor, show_shape
 from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.graph.core import TypeRuleError
-from meganeura_dsl.shapes.dim import Size, show, substitute
+from meganeura_dsl.shapes.dim import Dim, Size, dim, show, substitute
 from meganeura_dsl.shapes.solve import (
     Compare,
     Condition,
@@ -23,7 +23,7 @@ def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -
     """What the shapes come to for the sizes that refute a claim."""
     if not isinstance(verdict, Refuted):
         return None
-    named = [f"{name} {show_shape(at(shape, verdict.example))}" for name, shape in shapes]
+    named = [f"{name} {show_shape(at(shape, verdict.example))}".lstrip() for name, shape in shapes]
     return Example(tuple(verdict.example.items()), "   ".join(named))
 
 
@@ -32,9 +32,19 @@ def at(shape: Sequence[Size], sizes: Mapping[str, int]) -> tuple[Size, ...]:
     return tuple(substitute(size, dict(sizes)) for size in shape)
 
 
+def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
+    """A further fact that would make the condition hold, unless it pins a size to a number."""
+    fact = facts.suggest(condition)
+    if isinstance(fact, Compare) and fact.operator == "==":
+        for side, other in ((fact.left, fact.right), (fact.right, fact.left)):
+            if isinstance(other, int) and isinstance(side, Dim) and side == dim(str(side)):
+                return None
+    return fact
+
+
 def cure_of(facts: Facts, condition: Condition) -> str:
     """The `where` clause that would make the condition hold, as advice, or nothing."""
-    fact = facts.suggest(condition)
+    fact = helpful_fact(facts, condition)
     return (
         "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
     )
@@ -55,7 +65,7 @@ def refusal(
         example = example_of(error.verdict, shapes)
         needed = show_condition(condition)
         return TooSmall(place, error.reason, needed, found, example, cure_of(facts, condition))
-    fact = facts.suggest(condition)
+    fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
     if fact is None:

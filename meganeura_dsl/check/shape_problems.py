@@ -241,6 +241,25 @@ class WhereUnproved(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class ImpossibleWhere(PlacedProblem):
+    """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
+
+    block Never()(x: [n, d]) -> [n, d]
+        where d % 2 == 0, d == 3:      # E0313
+    """
+
+    code: ClassVar[str] = "E0313"
+    topic: ClassVar[str] = "impossible condition"
+    block: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"no sizes satisfy the `where` of `{self.block}`",
+            "this and what stands before it exclude each other",
+        )
+
+
+@dataclass(frozen=True)
 class MissingFact(PlacedProblem):
     """Something holds for some sizes and not for others, and one fact would decide it.
 
@@ -327,6 +346,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     ElementTypeMismatch,
     ArgumentMismatch,
     WhereUnproved,
+    ImpossibleWhere,
     MissingFact,
     NormOverOne,
     TypeRuleBroken,

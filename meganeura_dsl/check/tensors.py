@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from meganeura_dsl import ops
 from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.refusals import example_of
+from meganeura_dsl.check.refusals import example_of, helpful_fact
 from meganeura_dsl.check.shape_problems import (
     ElementTypeMismatch,
     MissingFact,
@@ -187,7 +187,7 @@ def _mismatch(
     shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
     example = example_of(verdict, shapes)
     sizes = left.type.shape[left_axis], right.type.shape[right_axis]
-    fact = frame.facts.suggest(Compare("==", *sizes))
+    fact = helpful_fact(frame.facts, Compare("==", *sizes))
     place = frame.place(span)
     if fact is not None and not frame.choices.words:
         texts = tuple(
@@ -200,7 +200,8 @@ def _mismatch(
         frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
     )
     sides = [(name, show_shape(shape)) for name, shape in shapes]
-    return ShapeMismatch(place, operator, sides[0], sides[1], example, changed)
+    cure = "an axis of size 1 is never stretched: repeat it with expand" if 1 in sizes else ""
+    return ShapeMismatch(place, operator, sides[0], sides[1], example, changed, cure)
 
 
 def _changes(

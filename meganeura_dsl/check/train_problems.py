@@ -59,6 +59,26 @@ class LossNotScalar(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class MetricNotScalar(PlacedProblem):
+    """A metric has axes. What is reported is one number.
+
+    Reduce it over the batch, for instance with `mean(...)`.
+    """
+
+    code: ClassVar[str] = "E0504"
+    topic: ClassVar[str] = "training"
+    name: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"the metric `{self.name}` is not a scalar",
+            f"this is {self.found}",
+            cure=Help("reduce it", "mean(...)"),
+        )
+
+
+@dataclass(frozen=True)
 class NoLoss(PlacedProblem):
     """A `train` block minimizes nothing, or minimizes twice."""
 
@@ -104,6 +124,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     ExpectationFailed,
     UnknownUnit,
     LossNotScalar,
+    MetricNotScalar,
     NoLoss,
     LabelsMismatch,
 )

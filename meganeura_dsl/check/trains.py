@@ -8,9 +8,10 @@ from meganeura_dsl.check.frame import Elaborating, Frame, UndecidableError
 from meganeura_dsl.check.models import Elaboration, finish
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
+from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import NotAllowedHere, WrongKind
 from meganeura_dsl.check.symbols import any_inputs
-from meganeura_dsl.check.train_problems import LossNotScalar, NoLoss
+from meganeura_dsl.check.train_problems import LossNotScalar, MetricNotScalar, NoLoss
 from meganeura_dsl.check.values import (
     Evaluated,
     Invocation,
@@ -53,7 +54,11 @@ class TrainElaborator(Elaborator):
                             frame.place(name.span), f"`{name.text}`", "is measured twice"
                         )
                     )
-                frame.state.outputs[name.text] = self.tensor(node, frame)
+                measured = self.tensor(node, frame)
+                if measured.type.rank != 0:
+                    place = frame.place(node.span)
+                    raise ProblemError(MetricNotScalar(place, name.text, str(measured.type)))
+                frame.state.outputs[name.text] = measured
             case ast.Run():
                 pass
 
@@ -142,6 +147,10 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]
     for statement in train.body:
         if isinstance(statement, ast.Run):
             for setting in statement.settings:
+                name = setting.name.text
+                if name in settings:
+                    place = Place(setting.name.span)
+                    raise ProblemError(NotAllowedHere(place, f"`{name}`", "is set twice"))
                 value = evaluate_setting(module, setting.value)
-                settings[setting.name.text] = Setting(value, setting.span)
+                settings[name] = Setting(value, setting.span)
     return settings

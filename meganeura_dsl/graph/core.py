@@ -83,7 +83,7 @@ class Value:
 
     id: int
     op: Op
-    operands: tuple[Value, ...]
+    operands: tuple[Value, ...] = field(repr=False)
     type: TensorType
     origin: Origin = field(default=Origin(), repr=False)
 

@@ -41,7 +41,7 @@ class Real(Node):
 
 @dataclass(frozen=True, eq=False)
 class Text(Node):
-    '''`"digits"`'''
+    """Text in double quotes, such as the name of a data set."""
 
     value: str
 
@@ -314,8 +314,10 @@ class Def(Node):
 
 @dataclass(frozen=True, eq=False)
 class Block(Node):
-    """A block. `results` is None where the result type was left out; a one-line body
-    (`block relu()(x: [...s]) -> [...s] = max(x, 0)`) becomes a single `Return`."""
+    """A block; `results` is None where the result type was left out.
+
+    A one-line body, `block twice()(x: [...s]) -> [...s] = x + x`, becomes a single `Return`.
+    """
 
     name: Name
     parameters: tuple[Parameter, ...]
