@@ -58,15 +58,43 @@ def elaborate_model(
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
+    return _elaborate(elaborator, application, root, sizes or {}, inputs)
+
+
+def elaborate_block(
+    module: LinkedModule,
+    block: ast.Block,
+    *,
+    config: Mapping[str, Static],
+    inputs: tuple[TensorType, ...],
+    training: bool,
+) -> Elaboration:
+    """The graph of a block that stands alone, as a model of this configuration would.
+
+    Raises `ProblemError`.
+    """
+    root = Frame(Elaborating(Builder(), training), module, block.name.text, {}, declaration=None)
+    arguments = Arguments((), dict(config))
+    application = Application(module, block, arguments, "", block.name.span)
+    return _elaborate(Elaborator(), application, root, {}, inputs)
+
+
+def _elaborate(
+    elaborator: Elaborator,
+    application: Application,
+    root: Frame,
+    sizes: Mapping[str, int],
+    inputs: tuple[TensorType, ...] | None,
+) -> Elaboration:
     try:
-        results = _run_model(elaborator, application, root, sizes or {}, inputs)
+        results = _run_model(elaborator, application, root, sizes, inputs)
     except UndecidableError as error:
-        place = Place(model.name.span)
+        place = Place(application.span)
         raise ProblemError(
             WrongKind(place, "a configuration that is known", error.reason)
         ) from error
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
-    return finish(state, dict(zip(names, results, strict=True)))
+    return finish(root.state, dict(zip(names, results, strict=True)))
 
 
 def _run_model(

@@ -98,7 +98,7 @@ def _prove(
     state = Elaborating(Builder(), Flag("training"), generic=True, is_proved=is_proved)
     frame = Frame(state, module, block.name.text, {}, declaration=block)
     for parameter in block.parameters:
-        frame.names[parameter.name] = _any_config(parameter, frame, elaborator)
+        frame.names[parameter.name] = any_config(parameter, frame, elaborator)
     for name, rank in ranks.items():
         frame.names[name] = Axes(dim(f"{name}{index}") for index in range(rank))
     any_inputs(block.inputs, frame, elaborator.evaluate)
@@ -110,7 +110,11 @@ def _prove(
     return state.bindings
 
 
-def _any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+    """A symbol for all that a configuration value can be, or the value where a proof takes one.
+
+    Raises `UndecidableError` for a list.
+    """
     name = parameter.name
     if parameter.default is None:
         return dim(name)

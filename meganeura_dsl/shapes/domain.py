@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from meganeura_dsl.shapes.conditions import Compare, Condition, flags_in, holds, sizes_in
 from meganeura_dsl.shapes.dim import Size, dim, evaluate
@@ -10,6 +11,8 @@ from meganeura_dsl.shapes.polynomial import variables_of
 
 FARTHEST = 4096
 """Where the search for a value ends that satisfies the facts."""
+FEW = 3
+"""How many values to find where they are not the smallest."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,12 @@ class Domain:
             candidates = [self._known_flags[name]] if name in self._known_flags else [False, True]
             return [int(flag) for flag in candidates if self._accepts(name, chosen, flag)]
         least = self._least[name]
-        found = [v for v in range(least, max(least, most) + 1) if self._accepts(name, chosen, v)]
+        top = max(most, least + FEW - 1)
+        found = [v for v in range(least, top + 1) if self._accepts(name, chosen, v)]
         if found:
             return found
-        beyond = (v for v in range(most + 1, FARTHEST) if self._accepts(name, chosen, v))
-        return [value for value, _ in zip(beyond, range(3), strict=False)]
+        beyond = (v for v in range(top + 1, FARTHEST) if self._accepts(name, chosen, v))
+        return list(islice(beyond, FEW))
 
     def complete(self, chosen: Mapping[str, int]) -> dict[str, int]:
         """All sizes and flags, once every unknown is chosen."""

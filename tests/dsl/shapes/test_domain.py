@@ -27,7 +27,7 @@ def assumed(*conditions: Condition) -> Facts:
 @given(st.data())
 def test_what_is_chosen_satisfies_the_facts(data: st.DataObject) -> None:
     facts = assumed(*CONV).with_lower_bound("p", 0)
-    domain = facts.domain("gcdkphs")
+    domain = facts.domain("gcdkpsh")
     chosen: dict[str, int] = {}
     for name in domain.unknowns:
         chosen[name] = data.draw(st.sampled_from(domain.choices(name, chosen, 4)))
