@@ -32,7 +32,7 @@ from meganeura_dsl.shapes.polynomial import (
 )
 from meganeura_dsl.shapes.residues import periods_of, residue_classes
 
-_DEPTH = 6
+_DEPTHS = (2, 4, 6)
 _STEPS = 50
 _MOST_CLASSES = 64
 
@@ -40,7 +40,8 @@ _MOST_CLASSES = 64
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
     """Whether `size >= 0` follows from all variables and all `facts` being >= 0."""
     try:
-        return _Proof(tuple(facts), iter(range(_STEPS))).shows(size, _DEPTH)
+        steps = iter(range(_STEPS))
+        return any(_Proof(tuple(facts), steps).shows(size, depth) for depth in _DEPTHS)
     except _OutOfStepsError:
         return False
 

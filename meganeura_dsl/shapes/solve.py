@@ -1,6 +1,6 @@
 """What is known of sizes, and what follows from it: yes, no with an example, or not known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from meganeura_dsl.shapes.conditions import (
 )
 from meganeura_dsl.shapes.counterexample import Group, Search, gathered, group_of, grouped
 from meganeura_dsl.shapes.dim import Size, dim, substitute
+from meganeura_dsl.shapes.domain import Domain
 from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.learn import entails, learn
 from meganeura_dsl.shapes.proof import is_plain
@@ -128,6 +129,10 @@ class Facts:
         if not all(map(self._is_satisfied_somewhere, others)):
             return None
         return Search(group, self._known, self.least).smallest(condition, trials)
+
+    def domain(self, names: Iterable[str], flags: Iterable[str] = ()) -> Domain:
+        """The sizes and flags that satisfy the facts, those named first, to be chosen in order."""
+        return Domain(self.stated, self._known, names, flags)
 
     def suggest(self, condition: Condition) -> Condition | None:
         """The simplest further fact in sight that makes a condition true, and can be true."""

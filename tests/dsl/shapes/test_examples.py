@@ -122,6 +122,7 @@ def test_hints(facts: list[Condition], condition: Condition, hint: str) -> None:
         Compare("==", h, h + 1),
         Compare("==", 2 * h, 2 * w + 1),
         Compare(">=", 0 - h, 1),
+        Compare(">=", h, h + 1),
     ],
 )
 def test_there_is_no_hint_where_nothing_helps(condition: Condition) -> None:

@@ -56,6 +56,10 @@ SHOWN = [
     ([], Compare("<", h % 5 + w % 3, 7)),
     ([], at_least(h % 4 * 2, h % 2)),
     ([at_least(s, 1)], at_least(h // s, 0)),
+    # divisors that could be zero, which they are not where they divide
+    ([], at_least(h // p, 0)),
+    ([at_least((h // p) * (w // p), 2)], at_least((h // p) * (w // p) * c, 2 * c)),
+    ([], at_least(w // (h % 2), 1)),
     # chains
     ([Compare("<=", a, b), Compare("<=", b, c), Compare("<", c, d)], Compare("<", a, d)),
     ([at_least(2 * a, b + c), at_least(b, 3), at_least(c, 4)], at_least(a, 4)),
@@ -81,6 +85,8 @@ REFUTED = [
     ([], at_least((h - 7) // 2 + 1, 1), {"h": 1}),
     ([at_least(h, 6)], at_least(h - 6, 1), {"h": 6}),
     ([], at_least(d // n, 1), {"d": 1, "n": 2}),
+    ([], at_least(h // (s - w), 0), {"h": 1, "s": 1, "w": 2}),
+    ([Compare("==", w, h // p)], at_least(w, 2), {"h": 1, "p": 1, "w": 1}),
     ([], Compare(">", h * w, 1), {"h": 1, "w": 1}),
     ([Compare("<=", p, k // 2)], Compare("<", 2 * p, k), {"k": 2, "p": 1}),
     ([], Compare("<=", h, 50), {"h": 51}),
