@@ -1,0 +1,33 @@
+"""From a .mgn file to trained weights, on every device there is."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault("LP_NUM_THREADS", "0")
+
+import meganeura
+
+STEPS = 50
+
+
+def losses(device: str, out: Path) -> np.ndarray:
+    """The losses of a short run of the digits network, one for each step."""
+    settings = {"epochs": 2, "log_every": 1, "seed": 0}
+    run = meganeura.load("digits_cnn").train(device=device, out=out, settings=settings)
+    return np.array([loss for _, loss in run.losses])
+
+
+def test_two_devices_stay_together_for_fifty_steps(tmp_path: Path) -> None:
+    cpu = losses("cpu", tmp_path / "cpu")
+    gpu = losses("wgpu", tmp_path / "gpu")
+    assert cpu[STEPS:].mean() < cpu[0] / 2
+    np.testing.assert_allclose(gpu[:STEPS], cpu[:STEPS], rtol=1e-3)
+
+
+def test_a_seed_repeats_a_run_bit_for_bit(tmp_path: Path) -> None:
+    first, second = (losses("cpu", tmp_path / name) for name in ("first", "second"))
+    np.testing.assert_array_equal(first, second)
