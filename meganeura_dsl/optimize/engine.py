@@ -104,7 +104,7 @@ def _egraph() -> "bindings.EGraph":
 
 
 def _load() -> ModuleType:
-    """egglog's native module, without what its package does when it is imported."""
+    """The native module, without what its package does when it is imported."""
     package = find_spec("egglog")
     places = package.submodule_search_locations if package else None
     spec = PathFinder.find_spec(_NATIVE, places) if places else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph, Origin
-from meganeura_dsl.ops import Constant, Iota, Parameter
+from meganeura_dsl.ops import Parameter
 from meganeura_dsl.optimize.choose import Plan, choose
 from meganeura_dsl.optimize.cost import DeviceModel, graph_cost
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
@@ -19,6 +19,7 @@ from meganeura_dsl.optimize.encode import encode
 from meganeura_dsl.optimize.engine import Engine
 from meganeura_dsl.optimize.report import Chosen, Report
 from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rewrites, rule_sets
+from meganeura_dsl.optimize.rules.geometry import geometry
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
 from meganeura_dsl.optimize.schema import declarations
 from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
@@ -68,7 +69,8 @@ class _Optimization:
         with self._timed("encode"):
             encoding = encode(self.graph.values)
             engine = Engine(self._program())
-            engine.execute((*encoding.commands, *self._constants()))
+            facts = (*geometry(self.graph.values), *self._constants())
+            engine.execute((*encoding.commands, *facts))
         with self._timed("saturate"):
             saturation = saturate(engine, len(self.graph.values))
         with self._timed("read"):
@@ -111,8 +113,7 @@ class _Optimization:
         return [
             f"(constant (node {number}))"
             for number, value in enumerate(self.graph.values)
-            if isinstance(value.op, Constant | Iota)
-            or (isinstance(value.op, Parameter) and value.op.name not in self.graph.updates)
+            if isinstance(value.op, Parameter) and value.op.name not in self.graph.updates
         ]
 
     def _roots(self, found: Snapshot) -> Roots:

@@ -8,6 +8,7 @@ from meganeura_dsl.optimize.engine import Engine
 from meganeura_dsl.optimize.rules.rule import Rule, RuleSet
 
 STEP = "(run-schedule (seq (saturate (run reading)) (run rewriting)))"
+LATE_STEP = "(run-schedule (run late))"
 GROWTH = 40
 LEAST_LIMIT = 20_000
 
@@ -28,7 +29,7 @@ def rule_program(rule_sets: Iterable[RuleSet], rules: Iterable[Rule]) -> list[st
     """The commands that declare the tables of the rule sets, and the rules."""
     tables = [table for each in rule_sets for table in each.tables]
     texts = [rule.text() for rule in rules]
-    return ["(ruleset reading)", "(ruleset rewriting)", *tables, *texts]
+    return ["(ruleset reading)", "(ruleset rewriting)", "(ruleset late)", *tables, *texts]
 
 
 def saturate(engine: Engine, size: int, limit: int | None = None) -> Saturation:
@@ -40,6 +41,8 @@ def saturate(engine: Engine, size: int, limit: int | None = None) -> Saturation:
     done = Saturation()
     while True:
         progress = engine.run(STEP)
+        if not progress.updated:
+            progress = engine.run(LATE_STEP)
         done.iterations += 1
         done.matches.update(progress.matches)
         if not progress.updated:

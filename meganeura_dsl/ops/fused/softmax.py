@@ -197,7 +197,7 @@ def _spread(build: Builder, x: Value, like: Value, axis: int) -> Value:
 
 
 def _is_picked(logits: Array, labels: Array) -> Array:
-    classes: Array = np.arange(logits.shape[-1])
+    classes = np.arange(int(logits.shape[-1]))
     return np.equal(classes, np.expand_dims(labels, -1))
 
 

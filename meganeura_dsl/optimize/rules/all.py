@@ -5,26 +5,43 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal, assert_never
 
+from meganeura_dsl.optimize.rules.algebra import (
+    FOLDING,
+    IDENTITIES,
+    REDUCTIONS,
+    VIEWS,
+    WITHOUT_GRADIENT,
+)
 from meganeura_dsl.optimize.rules.analysis import CONSTANTS, TYPES
+from meganeura_dsl.optimize.rules.fusion import (
+    ACTIVATIONS,
+    ATTENTION,
+    EPILOGUES,
+    NORMS,
+    SOFTMAX,
+)
+from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
+from meganeura_dsl.optimize.rules.movement import COPIES, MOVES, PRODUCTS
 from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
 from meganeura_dsl.optimize.schema import constructors
 
 Mode = Literal["forward", "train", "infer"]
 
-ALWAYS = (TYPES,)
-WITHOUT_GRADIENT: tuple[RuleSet, ...] = ()
-WITH_CONSTANTS = (CONSTANTS,)
+ALWAYS = (TYPES, VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
+FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ATTENTION)
+AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES)
+WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
 
 
 def rule_sets(mode: Mode) -> tuple[RuleSet, ...]:
     """The rule sets of a mode. Those of `forward` keep the gradient as well as the value."""
     match mode:
         case "forward":
-            return ALWAYS
+            return (*ALWAYS, *FUSED)
         case "train":
-            return (*ALWAYS, *WITHOUT_GRADIENT)
+            return (*ALWAYS, *FUSED, *AFTER_GRADIENT)
         case "infer":
-            return (*ALWAYS, *WITHOUT_GRADIENT, *WITH_CONSTANTS)
+            return (*ALWAYS, *FUSED, *AFTER_GRADIENT, *WITH_CONSTANTS)
         case _:
             assert_never(mode)
 

@@ -1,6 +1,6 @@
 """Facts that hold of every op alike, so they are derived from the constructors."""
 
-from meganeura_dsl.ops import Input, RandomBits
+from meganeura_dsl.ops import Input, Parameter, RandomBits
 from meganeura_dsl.optimize.rules.rule import Fact, RuleSet
 from meganeura_dsl.optimize.schema import Constructor, constructors
 
@@ -34,7 +34,7 @@ def _constant(constructor: Constructor) -> Fact:
     )
 
 
-_VARYING = (Input, RandomBits)
+_VARYING = (Input, Parameter, RandomBits)
 
 TYPES = RuleSet(
     "types",
@@ -49,7 +49,7 @@ CONSTANTS = RuleSet(
     tuple(
         _constant(each)
         for each in constructors().values()
-        if each.arity and each.op not in _VARYING
+        if each.arity is not None and each.op not in _VARYING
     ),
     ("(relation constant (Op))",),
 )

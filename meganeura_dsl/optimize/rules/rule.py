@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Where `when` holds, `e` is also `becomes`."""
+    """Where `when` holds, `e` is also `becomes`.
+
+    A rule that is `late` runs only when no other has anything new to say.
+    """
 
     name: str
     formula: str
     when: str
     becomes: str
+    late: bool = False
 
     @property
     def made(self) -> str | None:
@@ -23,7 +27,8 @@ class Rewrite:
     def text(self) -> str:
         """The rule in egglog's language."""
         actions = f'(union e {self.becomes}) (why e "{self.name}")'
-        return f'(rule ({self.when}) ({actions}) :ruleset rewriting :name "{self.name}")'
+        stage = "late" if self.late else "rewriting"
+        return f'(rule ({self.when}) ({actions}) :ruleset {stage} :name "{self.name}")'
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def test_a_size_that_is_no_number_is_refused() -> None:
 def test_growth_past_the_bound_names_the_rule() -> None:
     build = Builder()
     graph = build.graph({"y": build.add(Broadcast((2,), ()), build.add(Constant(1, DType.F32)))})
-    engine = Engine([*declarations(), "(ruleset reading)", "(ruleset rewriting)"])
+    engine = Engine([*declarations(), "(ruleset reading)", "(ruleset rewriting)", "(ruleset late)"])
     engine.execute(encode(graph.values).commands)
     grow = (
         '(rule ((= e (Constant v d t))) ((Constant (+ v 1.0) d t)) :ruleset rewriting :name "more")'

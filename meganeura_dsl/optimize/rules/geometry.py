@@ -1,0 +1,32 @@
+"""Arithmetic on axes, done in Python for the attributes that a graph has, and told to egglog."""
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from meganeura_dsl.graph.core import Value
+from meganeura_dsl.ops import Broadcast, Sum
+from meganeura_dsl.ops.broadcast import others
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.optimize.schema import real, vector
+
+
+def geometry(values: Iterable[Value]) -> list[str]:
+    """The facts that rules on sums and copies read, each once."""
+    return list(dict.fromkeys(fact for value in values for fact in _facts(value)))
+
+
+def _facts(value: Value) -> Iterator[str]:
+    match value.op:
+        case Broadcast() as op:
+            shape = concrete_shape(op.shape)
+            new = others(op.axes, len(shape))
+            count = real(float(prod(shape[axis] for axis in new)))
+            yield f"(copies {vector(shape)} {vector(op.axes)} {vector(new)} {count})"
+        case Sum() as outer if isinstance(value.operands[0].op, Sum):
+            inner = value.operands[0].op.axes
+            rank = value.operands[0].operands[0].type.rank
+            left = others(inner, rank)
+            both = tuple(sorted((*inner, *(left[axis] for axis in outer.axes))))
+            yield f"(nested {vector(inner)} {vector(outer.axes)} {vector(both)})"
+        case _:
+            return

@@ -1,0 +1,171 @@
+"""Elements that change their place: pairs that undo each other, and moves that a product absorbs.
+
+egglog has no loops over a vector, so what composes permutations is written once for each rank.
+"""
+
+from itertools import product, starmap
+
+from meganeura_dsl.ops.elementwise import Binary, StopGradient, Unary
+from meganeura_dsl.optimize.rules.algebra import full
+from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet
+
+RANKS = range(1, 6)
+
+
+def _vector(items: list[str]) -> str:
+    return f"(vec-of {' '.join(items)})" if items else "(vec-empty)"
+
+
+def _swap(rank: int) -> str:
+    """The permutation that swaps the last two axes."""
+    axes = [*range(rank - 2), rank - 1, rank - 2]
+    return _vector([str(axis) for axis in axes])
+
+
+def _same(name: str, pattern: str) -> Rewrite:
+    return Rewrite(f"{name}-same", "a move that changes nothing", f"{pattern} (= t (type x))", "x")
+
+
+def _transpose_nothing(rank: int) -> Rewrite:
+    axes = _vector([str(axis) for axis in range(rank)])
+    return Rewrite(
+        f"transpose-nothing-{rank}", "x^(0 1 ...) = x", f"(= e (Transpose x {axes} _))", "x"
+    )
+
+
+def _transpose_twice(rank: int) -> Rewrite:
+    axes = [f"(vec-get p (vec-get q {axis}))" for axis in range(rank)]
+    return Rewrite(
+        f"transpose-twice-{rank}",
+        "(x^p)^q = x^(p q)",
+        f"(= e (Transpose (Transpose x p _) q t)) (= (vec-length p) {rank})",
+        f"(Transpose x {_vector(axes)} t)",
+    )
+
+
+def _spread_twice(rank: int) -> Rewrite:
+    axes = [f"(vec-get q (vec-get p {axis}))" for axis in range(rank)]
+    return Rewrite(
+        f"spread-twice-{rank}",
+        "a copy of copies is a copy",
+        f"(= e (Broadcast (Broadcast x _ p _) s q t)) (= (vec-length p) {rank})",
+        f"(Broadcast x s {_vector(axes)} t)",
+    )
+
+
+MOVES = RuleSet(
+    "moves",
+    (
+        _same("reshape", "(= e (Reshape x _ t))"),
+        _same("spread", "(= e (Broadcast x _ _ t))"),
+        _same("slice", "(= e (Slice x _ _ _ t))"),
+        _same("pad", "(= e (Pad x _ _ _ t))"),
+        _same("sum", "(= e (Sum x _ t))"),
+        Rewrite(
+            "concat-one",
+            "one part is the whole",
+            "(= e (Concat xs _ t)) (= (vec-length xs) 1) (= x (vec-get xs 0))",
+            "x",
+        ),
+        Rewrite("reverse-twice", "back and forth", "(= e (Reverse (Reverse x a _) a _))", "x"),
+        Rewrite(
+            "reshape-twice",
+            "only the last shape counts",
+            "(= e (Reshape (Reshape x _ _) s t))",
+            "(Reshape x s t)",
+        ),
+        *map(_transpose_nothing, RANKS),
+        *map(_transpose_twice, RANKS),
+        *map(_spread_twice, range(5)),
+    ),
+)
+
+
+_FLAGS = ("false", "true")
+
+
+def _not(flag: str) -> str:
+    return "false" if flag == "true" else "true"
+
+
+def _absorb_right(rank: int, left: str, right: str) -> Rewrite:
+    return Rewrite(
+        f"matmul-right-{rank}-{left}-{right}",
+        "a (b^T) reads b as it is",
+        f"(= e (MatMul a (Transpose b {_swap(rank)} _) {left} {right} t))",
+        f"(MatMul a b {left} {_not(right)} t)",
+    )
+
+
+def _absorb_left(rank: int, left: str, right: str) -> Rewrite:
+    return Rewrite(
+        f"matmul-left-{rank}-{left}-{right}",
+        "(a^T) b reads a as it is, if a and b have one rank",
+        f"(= e (MatMul (Transpose a {_swap(rank)} _) b {left} {right} t))"
+        f" (= (type b) (T d s)) (= (vec-length s) {rank})",
+        f"(MatMul a b {_not(left)} {right} t)",
+    )
+
+
+def _transposed_product(rank: int, left: str, right: str) -> Rewrite:
+    return Rewrite(
+        f"matmul-transposed-{rank}-{left}-{right}",
+        "(a b)^T = b^T a^T, if a and b have one rank",
+        f"(= e (Transpose (MatMul a b {left} {right} _) {_swap(rank)} t))"
+        f" (= (type b) (T d s)) (= (vec-length s) {rank})",
+        f"(MatMul b a {_not(right)} {_not(left)} t)",
+    )
+
+
+PRODUCTS = RuleSet(
+    "products",
+    tuple(
+        rule(*case)
+        for rule in (_absorb_right, _absorb_left, _transposed_product)
+        for case in product((2, 3, 4), _FLAGS, _FLAGS)
+    ),
+)
+
+
+def _unary_of_copies(op: str) -> Rewrite:
+    return Rewrite(
+        f"copies-{op}",
+        "f(copies of x) = copies of f(x)",
+        f"(= e ({op} (Broadcast x s a _) t)) (= tx (type x))",
+        f"(Broadcast ({op} x tx) s a t)",
+    )
+
+
+def _binary_of_copies(op: str) -> Rewrite:
+    return Rewrite(
+        f"copies-{op}",
+        "f(copies of x, copies of y) = copies of f(x, y)",
+        f"(= e ({op} (Broadcast x s a _) (Broadcast y s a _) t)) (= tx (type x)) (= tx (type y))",
+        f"(Broadcast ({op} x y tx) s a t)",
+    )
+
+
+def _number_of_copies(op: str, place: str) -> Rewrite:
+    copies, value = "(Broadcast x s a _)", full("v", "d", "tx", "sx")
+    pair = f"c {copies}" if place == "first" else f"{copies} c"
+    made = f"{value} x" if place == "first" else f"x {value}"
+    return Rewrite(
+        f"copies-{op}-{place}",
+        "f(v, copies of x) = copies of f(v, x)",
+        f"(= e ({op} {pair} t)) (number c v) (= tx (type x)) (= tx (T d sx)) (!= sx (vec-empty))",
+        f"(Broadcast ({op} {made} tx) s a t)",
+    )
+
+
+_UNARY = tuple(op.__name__ for op in Unary.__subclasses__() if op is not StopGradient)
+_BINARY = tuple(op.__name__ for op in Binary.__subclasses__())
+
+COPIES = RuleSet(
+    "copies",
+    (
+        *map(_unary_of_copies, _UNARY),
+        *map(_binary_of_copies, _BINARY),
+        *starmap(_number_of_copies, product(("Add", "Sub", "Mul", "Div"), ("first", "second"))),
+    ),
+)
+"""Work on copies is done once, before they are made."""
