@@ -1,14 +1,31 @@
 """The session that needs no GPU: NumPy computes the reference semantics."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
+from math import prod, sqrt
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from meganeura_dsl.evaluate import Interpreter
-from meganeura_dsl.graph.core import Array, Graph, Leaf
-from meganeura_dsl.ops import Input
+from meganeura_dsl.graph.core import Array, Graph, Leaf, Value
+from meganeura_dsl.ops import (
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Input,
+    MatMul,
+)
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.session.base import Outputs, Session
+
+CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
+WORTH_THREADS = 5e7
+"""Multiply-adds of a contraction below which threads cost more than they gain.
+
+They wait for each other in a busy loop: where another program has one of the cores, a step of a
+small network took ten times as long with two threads as with one.
+"""
 
 
 class CpuSession(Session):
@@ -24,6 +41,8 @@ class CpuSession(Session):
         super().__init__(kept, inputs)
         self._interpreter = Interpreter(graph)
         self._values: dict[str, Array] = {}
+        largest = max(map(_multiply_adds, graph.values), default=0)
+        self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
 
     def close(self) -> None:
         """Forget all values."""
@@ -36,6 +55,16 @@ class CpuSession(Session):
         return np.array(self._values[name])
 
     def _run(self, feeds: Mapping[str, Array]) -> Outputs:
-        results = self._interpreter.run({**self._values, **feeds})
+        alone = nullcontext() if self._threads is None else self._threads.limit(limits=1)
+        with alone:
+            results = self._interpreter.run({**self._values, **feeds})
         self._values.update(results.updates)
         return results.outputs
+
+
+def _multiply_adds(value: Value) -> float:
+    """The work of a contraction, from the sizes of its operands and result: sqrt(mk * kn * mn)."""
+    if not isinstance(value.op, CONTRACTIONS):
+        return 0
+    sizes = (prod(tensor.type.shape) for tensor in (value, *value.operands))
+    return sqrt(prod(size for size in sizes if isinstance(size, int)))
