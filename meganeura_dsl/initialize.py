@@ -10,9 +10,8 @@ from hashlib import sha256
 from math import log, pi, prod, sqrt
 from typing import assert_never
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array
+from meganeura_dsl.numerics import np
 
 
 @dataclass(frozen=True)

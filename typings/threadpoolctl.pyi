@@ -1,5 +1,4 @@
-"""What we use of threadpoolctl, which has no types of its own."""
-
+# What we use of threadpoolctl, which has no types of its own.
 from contextlib import AbstractContextManager
 
 class ThreadpoolController:

@@ -7,14 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-
+from meganeura_dsl.numerics import Array
 from meganeura_dsl.shapes.conditions import Compare
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import DType, Shape, TensorType
 from meganeura_dsl.source import Span
-
-Array = NDArray[Any]
 
 
 class TypeRuleError(Exception):

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Op, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.leaf import Constant, Number
 from meganeura_dsl.ops.rules import (
     NUMBERS,

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.ops.erf import DERIVATIVE_AT_ZERO, erf
 from meganeura_dsl.ops.rules import (
@@ -355,7 +354,7 @@ class Cast(Op):
         return (build.add(Cast(x.type.dtype), cotangent) if x.type.dtype.is_float else None,)
 
 
-def _as_integer(x: Array, target: type[np.int32 | np.uint32]) -> Array:
+def _as_integer(x: Array, target: "type[np.int32 | np.uint32]") -> Array:
     if not np.issubdtype(x.dtype, np.floating):
         return x.astype(target)
     # Beyond the target's range floats saturate and NaN is 0, so that no machine may differ.

@@ -7,9 +7,8 @@ Computation 23 (1969): erf on [0, 0.46875], erfc on [0.46875, 4] and on [4, inf)
 from collections.abc import Sequence
 from math import pi, sqrt
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array
+from meganeura_dsl.numerics import np
 
 DERIVATIVE_AT_ZERO = 2 / sqrt(pi)
 SATURATED = 6.0

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Leaf, Op, TypeRuleError, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.rules import concrete, concrete_shape, require_at_least, title
 from meganeura_dsl.shapes.dim import Dim, Size
 from meganeura_dsl.shapes.solve import Facts

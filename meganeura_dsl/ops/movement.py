@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.rules import (
     concrete_shape,
     require_at_least,

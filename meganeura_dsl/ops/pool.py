@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.rules import (
     FLOATS,
     concrete_shape,

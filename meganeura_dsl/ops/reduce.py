@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Builder, Op, Value
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ops.elementwise import Cast, Compare, Div, Mul
 from meganeura_dsl.ops.rules import NUMBERS, require_axes, require_dtype

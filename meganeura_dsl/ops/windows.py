@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
-
 from meganeura_dsl.graph.core import Array, Op
+from meganeura_dsl.numerics import np
 from meganeura_dsl.ops.rules import title
 from meganeura_dsl.shapes.solve import Compare, Facts
 from meganeura_dsl.shapes.tensor import Shape

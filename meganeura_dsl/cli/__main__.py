@@ -1,4 +1,4 @@
-"""`python -m meganeura` is the command line."""
+"""`python -m meganeura_dsl.cli` is the command line."""
 
 from meganeura_dsl.cli.main import main
 
