@@ -1,4 +1,7 @@
-"""How a fact becomes knowledge: what can be solved for a variable is, the rest is kept by sign."""
+"""How a fact becomes knowledge, and what follows from knowledge by cases.
+
+An equality is solved for a variable if it can be; all else is kept as a polynomial with a sign.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
