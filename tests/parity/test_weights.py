@@ -5,39 +5,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.initialize import sample
 from meganeura_runtime.train.job import concrete
 from meganeura_runtime.weights import read_weights, write_weights
+from tests.parity.references.images import DigitsNet
 
 PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters
-
-
-class Residual(nn.Module):
-    """`Residual` of digits_cnn.mgn, its parameters only."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-
-
-class DigitsNet(nn.Module):
-    """`DigitsNet` of digits_cnn.mgn, its parameters only."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(1, 16, 3, padding=1, bias=False)
-        self.bn = nn.BatchNorm2d(16)
-        self.block1 = Residual(16)
-        self.widen = nn.Conv2d(16, 32, 1, bias=False)
-        self.bn_widen = nn.BatchNorm2d(32)
-        self.block2 = Residual(32)
-        self.fc = nn.Linear(32, 10)
 
 
 def test_what_is_saved_here_is_loaded_strictly_there(tmp_path: Path) -> None:
@@ -51,17 +26,17 @@ def test_what_is_saved_here_is_loaded_strictly_there(tmp_path: Path) -> None:
     module.load_state_dict(load_file(path), strict=True)
     state = module.state_dict()
     assert list(state) == [each.name for each in PARAMETERS]
-    assert state["bn.num_batches_tracked"].dtype == torch.int64
+    assert state["bn1.num_batches_tracked"].dtype == torch.int64
     for name, value in values.items():
         np.testing.assert_array_equal(state[name].numpy(), value)
 
 
 def test_what_is_saved_there_is_loaded_strictly_here(tmp_path: Path) -> None:
     state = DigitsNet().state_dict()
-    state["bn.num_batches_tracked"] += 7
+    state["bn1.num_batches_tracked"] += 7
     save_file(state, tmp_path / "model.safetensors")
     values = read_weights(tmp_path / "model.safetensors", PARAMETERS)
-    assert values["bn.num_batches_tracked"].dtype == np.int32
+    assert values["bn1.num_batches_tracked"].dtype == np.int32
     for name, value in values.items():
         np.testing.assert_array_equal(value, state[name].numpy())
 
