@@ -69,6 +69,18 @@ def test_facts_no_sizes_were_found_for_refute_nothing() -> None:
     assert facts.decide(Compare("==", h, 1)) == Unknown(None)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        Compare("<=", h // (s - w), h),
+        Compare(">=", (w // (h % 2)) * (h % 2), w),
+    ],
+)
+def test_what_is_true_for_odd_reasons_may_stay_unknown(condition: Condition) -> None:
+    """The divisor may be negative, or zero for every other size: no proof, and no example."""
+    assert isinstance(Facts().decide(condition), Unknown)
+
+
 def test_unknown_is_said_with_what_is_missing() -> None:
     """No two cubes make a cube, but the solver does not know."""
     verdict = Facts().decide(Compare("!=", a**3 + b**3, c**3))
