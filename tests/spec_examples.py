@@ -32,7 +32,7 @@ from meganeura_runtime.data.problems import (
 )
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
-from meganeura_runtime.weights import Difference, WeightsMismatch
+from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
 
 FIT = """\
 train fit(image: [batch, 784], label: i32[batch], epochs: [epochs]):
@@ -107,6 +107,7 @@ EXAMPLES: Mapping[str, Problem] = {
             shapes=(Difference("conv1.weight", "[64, 3, 3, 3]", "[64, 3, 7, 7]"),),
             types=(),
         ),
+        NothingToAllow("cf.*", "missing", ("fc.weight", "fc.bias")),
         LossNotFinite(1200, "nan"),
         DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
         BeyondLimits(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
+from meganeura_dsl.cli.model_options import free_sizes
+
 if TYPE_CHECKING:
     from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.pipeline import Program
@@ -71,17 +73,11 @@ def _size(text: str) -> tuple[str, int]:
 
 def _check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> None:
     """Refuse a size that no input of the model mentions."""
-    free = _free_sizes(inputs)
+    free = free_sizes(inputs)
     for name in sizes:
         if name not in free:
             text = f"no input has a size `{name}`; free are: {', '.join(free) or 'none'}"
             raise typer.BadParameter(text, param_hint="--size")
-
-
-def _free_sizes(types: Iterable["TensorType"]) -> list[str]:
-    """The sizes that types leave open, by name."""
-    open_sizes = (size for each in types for size in each.shape if not isinstance(size, int))
-    return sorted({name for size in open_sizes for name in size.variables()})
 
 
 def _tree(program: "Program") -> str:
@@ -117,7 +113,7 @@ def _plan(graph: "Graph") -> "Plan":
     from meganeura_runtime.plan.schedule import plan_graph
     from meganeura_runtime.train.failures import explained_failures
 
-    free = _free_sizes(value.type for value in graph.values)
+    free = free_sizes(value.type for value in graph.values)
     if free:
         text = f"a plan needs numbers for {', '.join(free)}"
         raise typer.BadParameter(text, param_hint="--size")

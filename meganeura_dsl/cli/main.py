@@ -20,6 +20,7 @@ from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.output import exit_code, show
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
+from meganeura_dsl.cli.weights import weights
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
 
 TRACEBACK = "MEGANEURA_TRACEBACK"
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 for verb in (check, train, shapes, abi, build, explain, fmt, devices):
     app.command()(verb)
+app.add_typer(weights, name="weights")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls

@@ -13,7 +13,14 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_runtime.tensors.problems import NoSuchFile, NotFinite, OutOfRange, UnreadableFile
 from meganeura_runtime.tensors.stored import Array
-from meganeura_runtime.weights import WeightsMismatch, read_weights, write_weights
+from meganeura_runtime.weights import (
+    Allowed,
+    NothingToAllow,
+    WeightsMismatch,
+    compare,
+    read_weights,
+    write_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,59 @@ def test_a_value_that_does_not_fit_or_is_not_finite_is_refused(tmp_path: Path) -
     assert isinstance(caught.value.problem, NotFinite)
 
 
+@pytest.mark.parametrize("stored", [np.float64, np.float16])
+def test_wider_and_narrower_floats_are_read(tmp_path: Path, stored: type[np.generic]) -> None:
+    path = saved(tmp_path, {"fc.bias": np.array([1.5, -2], stored)})
+    np.testing.assert_array_equal(read_weights(path, PARAMETERS)["fc.bias"], [1.5, -2])
+
+
+# --- what may differ -----------------------------------------------------------------------------
+
+
+def test_an_excused_parameter_is_left_out_and_an_excused_tensor_is_not_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"fc.bias": None, "head.x": np.array([np.nan], np.float32)})
+    found = compare([path], PARAMETERS, Allowed(("*.bias",), ("head.*",)))
+    assert (found.anew, found.unused) == (("fc.bias",), ("head.x",))
+    assert sorted(found.read()) == ["bn.num_batches_tracked", "fc.weight"]
+
+
+def test_a_glob_excuses_only_what_it_matches(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"fc.bias": None, "fc.weight": None})
+    mismatch_ = compare([path], PARAMETERS, Allowed(("*.bias",))).mismatch()
+    assert mismatch_ is not None
+    assert mismatch_.missing == ("fc.weight",)
+
+
+def test_another_shape_or_type_is_excused_by_both_globs_only(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path, {"fc.bias": np.zeros(7, np.float32), "fc.weight": np.zeros((2, 3), "i4")}
+    )
+    both = Allowed(("fc.*",), ("fc.*",))
+    assert sorted(read_weights(path, PARAMETERS, both)) == ["bn.num_batches_tracked"]
+    for half in (Allowed(missing=("fc.*",)), Allowed(unexpected=("fc.*",))):
+        with pytest.raises(ProblemError) as caught:
+            read_weights(path, PARAMETERS, half)
+        problem = caught.value.problem
+        assert isinstance(problem, NothingToAllow)
+        advice = problem.report().help
+        assert advice is not None
+        assert advice.code == "--allow-missing 'fc.*' --allow-unexpected 'fc.*'"
+
+
+@pytest.mark.parametrize("allowed", [Allowed(("fx.*",)), Allowed((), ("fc.*",))])
+def test_a_glob_that_excuses_nothing_is_refused(tmp_path: Path, allowed: Allowed) -> None:
+    with pytest.raises(ProblemError, match="E0541"):
+        compare([saved(tmp_path, {})], PARAMETERS, allowed)
+
+
+def test_each_tensor_with_a_value_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    bad = {"fc.weight": np.full((2, 3), np.inf, np.float32), "fc.bias": np.array([0, 1e300])}
+    found = compare([saved(tmp_path, bad)], PARAMETERS)
+    assert [problem.code for problem in found.faults()] == ["E0531", "E0532"]
+    with pytest.raises(ProblemError, match="E0531"):
+        found.read()
+
+
 # --- shards --------------------------------------------------------------------------------------
 
 
@@ -158,6 +218,16 @@ def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object) -> No
     with pytest.raises(ProblemError) as caught:
         read_weights(index, PARAMETERS)
     assert isinstance(caught.value.problem, UnreadableFile)
+
+
+def test_shards_without_an_index_are_named_one_by_one(tmp_path: Path) -> None:
+    shards(tmp_path)
+    files = sorted(tmp_path.glob("model-*.safetensors"))
+    assert sorted(compare(files, PARAMETERS).read()) == sorted(values())
+    with pytest.raises(ProblemError) as caught:
+        compare([*files, files[0]], PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert "it holds `fc.weight`, and so does" in caught.value.problem.reason
 
 
 def test_a_missing_shard_is_told(tmp_path: Path) -> None:
