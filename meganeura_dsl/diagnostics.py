@@ -80,8 +80,11 @@ class ProblemError(Exception):
 
     def __str__(self) -> str:
         report = self.problem.report()
-        place = "" if report.label is None else f"{report.label.span.source.name}:{report.label.span.line}: "
-        return f"{place}{report.severity.value}[{report.code}]: {report.headline}"
+        said = f"{report.severity.value}[{report.code}]: {report.headline}"
+        if report.label is None:
+            return said
+        span = report.label.span
+        return f"{span.source.name}:{span.line}: {said}"
 
 
 class ProblemsError(Exception):

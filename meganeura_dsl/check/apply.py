@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.check.frame import Frame, UndecidableError
 from meganeura_dsl.check.patterns import Binder, Evaluate, Mismatch, pattern_text, size_names
-from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import UnknownDType, WrongArguments, WrongKind, counted
+from meganeura_dsl.check.place import Place, counted
+from meganeura_dsl.check.problems import UnknownDType, WrongArguments, WrongKind
 from meganeura_dsl.check.refusals import cure_of, example_of
 from meganeura_dsl.check.shape_problems import (
     ArgumentMismatch,

@@ -69,9 +69,7 @@ def block_domain(
     if defaults:
         arguments = Arguments((), dict(given))
         span = block.name.span
-        bind_config(
-            frame, block.name.text, block.parameters, arguments, span, elaborator.evaluate
-        )
+        bind_config(frame, block.name.text, block.parameters, arguments, span, elaborator.evaluate)
     else:
         for parameter in block.parameters:
             known = given.get(parameter.name)
@@ -95,8 +93,7 @@ def block_domain(
 def model_configuration(
     module: LinkedModule, model: ast.Model
 ) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
-    """The block a model stands for in the end, and what the model gives it. Raises `ProblemError`.
-    """
+    """The block a model stands for in the end, and what the model gives it. Raises `ProblemError`."""
     root = Frame(Elaborating(Builder()), module, model.name.text, {})
     application = Elaborator().model_application(
         module, model, Arguments((), {}), "", model.call.span, root

@@ -21,13 +21,13 @@ from meganeura_dsl.check.declare import own_parameters, own_paths
 from meganeura_dsl.check.expressions import layer_text
 from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
 from meganeura_dsl.check.names import LinkedModule, configuration, nearest
+from meganeura_dsl.check.place import counted
 from meganeura_dsl.check.problems import (
     MissingLabel,
     NoResult,
     RecursiveBlock,
     UnknownName,
     WrongArguments,
-    counted,
 )
 from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.shape_problems import ResultMismatch

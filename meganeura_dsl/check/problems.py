@@ -3,46 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.place import Place, PlacedProblem, quoted
 from meganeura_dsl.diagnostics import Help, Problem, Remark, Report, Severity
-
-
-def quoted(names: tuple[str, ...], joiner: str = "or") -> str:
-    """Names as one reads them out: `a`, `b` or `c`."""
-    marked = [f"`{name}`" for name in names]
-    return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} {joiner} {marked[-1]}"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things: `1 tensor`, `2 tensors`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-@dataclass(frozen=True)
-class PlacedProblem(Problem):
-    """A problem at a place of the elaborated program; subclasses supply the words."""
-
-    place: Place
-
-    def words(
-        self,
-        headline: str,
-        label: str = "",
-        *,
-        remarks: tuple[Remark, ...] = (),
-        cure: Help | None = None,
-    ) -> Report:
-        """The report of these words at this place."""
-        return Report(
-            code=self.code,
-            severity=self.severity,
-            headline=headline,
-            topic=self.topic,
-            label=self.place.label(label),
-            remarks=(*self.place.remarks(), *remarks),
-            help=cure,
-            path=self.place.path,
-        )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from meganeura_dsl.check.problems import PlacedProblem
+from meganeura_dsl.check.place import PlacedProblem
 from meganeura_dsl.diagnostics import Help, Problem, Report
 
 
