@@ -19,6 +19,7 @@ from meganeura_runtime.kernels.affine import (
     Loaded,
     Quotient,
     Remainder,
+    variable,
 )
 
 
@@ -124,6 +125,11 @@ class Reading(Protocol):
     def at(self, value: Value, index: Index) -> Expression:
         """The element of `value` at `index`."""
         ...
+
+
+def integer(expression: Expression) -> Affine:
+    """An integer value as a position; a negative one counts as its value modulo 2^32."""
+    return expression.index if isinstance(expression, Number) else variable(Loaded(expression))
 
 
 def guarded(make: Expressions, guards: Sequence[Guard], inside: Expression) -> Expression:

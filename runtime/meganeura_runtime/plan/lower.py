@@ -33,6 +33,8 @@ from meganeura_runtime.plan.split import (
     split_scatter,
 )
 
+LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
+"""Ops that become several others, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
 MOST_ITERATIONS = 20_000

@@ -30,11 +30,23 @@ def split_reduction(build: Builder, op: Sum | ReduceMax, x: Value, most: int) ->
     inner = _within(shape, axes, most)
     terms = prod(shape[axis] for axis in inner)
     if terms < FEWEST_AT_ONCE:
-        return _cut(build, op, x, axes[-1 - len(inner)], most // terms, most)
+        axis = axes[-1 - len(inner)]
+        parts, length = _lengths(shape[axis], most // terms)
+        if parts * length != shape[axis] and isinstance(op, ReduceMax):
+            return _with_tail(build, ReduceMax(axes), x, axis, length, most)
+        x = _folded(build, x, axis, parts, length)
+        inner = (axis + 1, *(one + 1 for one in inner))
+        axes = (*(one for one in axes if one <= axis), *inner)
     reduced = build.add(type(op)(inner), x)
-    kept = others(inner, len(shape))
+    kept = others(inner, x.type.rank)
     outer = tuple(kept.index(axis) for axis in axes if axis not in inner)
     return split_reduction(build, type(op)(outer), reduced, most)
+
+
+def _lengths(size: int, most: int) -> tuple[int, int]:
+    """How many parts of what length, which is at most `most`, hold so many elements."""
+    parts = divisor_near(size, -(-size // most))
+    return parts, -(-size // parts)
 
 
 def _joined(build: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]]:
@@ -54,35 +66,23 @@ def _within(shape: tuple[int, ...], axes: tuple[int, ...], most: int) -> tuple[i
     return axes[first:]
 
 
-def _cut(build: Builder, op: Sum | ReduceMax, x: Value, axis: int, length: int, most: int) -> Value:
-    """One long axis as two, the second no longer than `length`.
-
-    Where no divisor is near, a sum gets zeros at the end, and a maximum is taken of the tail too.
-    """
+def _with_tail(
+    build: Builder, op: ReduceMax, x: Value, axis: int, length: int, most: int
+) -> Value:
+    """The maximum of whole parts and of what is left: there is no padding that never is one."""
     size = concrete_shape(x.type.shape)[axis]
-    parts = divisor_near(size, -(-size // length))
-    length = -(-size // parts)
     whole = (size // length) * length
-    if whole < size and isinstance(op, ReduceMax):
-        ends = ((0, whole), (whole, size))
-        both = (split_reduction(build, op, _part(build, x, axis, *at), most) for at in ends)
-        return build.add(Maximum(), *both)
-    if whole < size:
-        x = _padded(build, x, axis, parts * length - size)
-    return split_reduction(build, _shifted(op, axis), _folded(build, x, axis, parts), most)
+    ends = ((0, whole), (whole, size))
+    both = (split_reduction(build, op, _part(build, x, axis, *at), most) for at in ends)
+    return build.add(Maximum(), *both)
 
 
-def _folded(build: Builder, x: Value, axis: int, parts: int) -> Value:
+def _folded(build: Builder, x: Value, axis: int, parts: int, length: int) -> Value:
+    """One axis as two, after zeros at its end where it is too short."""
     shape = concrete_shape(x.type.shape)
-    folded = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
-    return build.add(Reshape(folded), x)
-
-
-def _shifted(op: Sum | ReduceMax, folded: int) -> Sum | ReduceMax:
-    """The reduction of an operand whose axis `folded` has become two."""
-    before = tuple(axis for axis in op.axes if axis <= folded)
-    after = tuple(axis + 1 for axis in op.axes if axis >= folded)
-    return type(op)((*before, *after))
+    if parts * length > shape[axis]:
+        x = _padded(build, x, axis, parts * length - shape[axis])
+    return build.add(Reshape((*shape[:axis], parts, length, *shape[axis + 1 :])), x)
 
 
 def _padded(build: Builder, x: Value, axis: int, by: int) -> Value:
@@ -107,7 +107,7 @@ def split_arg_max(build: Builder, axis: int, x: Value, most: int) -> Value:
     whole = (size // length) * length
     if whole < size:
         return _arg_max_with_tail(build, axis, x, whole, most)
-    folded = _folded(build, x, axis, size // length)
+    folded = _folded(build, x, axis, size // length, length)
     largest = split_reduction(build, ReduceMax((axis + 1,)), folded, most)
     within = build.add(ArgMax(axis + 1), folded)
     part = split_arg_max(build, axis, largest, most)

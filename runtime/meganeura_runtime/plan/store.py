@@ -1,7 +1,7 @@
 """Which values are written to memory; all others are computed wherever they are read."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf, prod
 
 from meganeura_dsl.graph.core import Graph, Leaf, Op, Value
@@ -49,7 +49,11 @@ def elements(value: Value) -> int:
 
 def stored_values(graph: Graph, target: Target) -> frozenset[int]:
     """Ids of the values in memory: leaves, results, reductions, and what is dear to repeat."""
-    return _within_limits(graph, _worthwhile(graph, target), target)
+    stored = _worthwhile(graph, target)
+    # A value that is stored for one of its readers is one more to read for the others.
+    while more := _beyond_limits(graph, stored, target):
+        stored |= more
+    return frozenset(stored)
 
 
 def _worthwhile(graph: Graph, target: Target) -> set[int]:
@@ -96,9 +100,10 @@ def _costs(graph: Graph) -> Mapping[int, float]:
     return costs
 
 
-def _within_limits(graph: Graph, stored: set[int], target: Target) -> frozenset[int]:
-    """From the leaves on, store what else would bind a kernel to too much, or nest too deep."""
+def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set[int]:
+    """What else to store, from the leaves on, where kernels would read or nest too much."""
     most = target.limits.storage_buffers - 1
+    more: set[int] = set()
     tensors: dict[int, frozenset[int]] = {}
     depths: dict[int, int] = {}
     for value in graph.values:
@@ -108,14 +113,12 @@ def _within_limits(graph: Graph, stored: set[int], target: Target) -> frozenset[
             if len(read) <= most and depth < DEEPEST:
                 break
             operand = max(value.operands, key=lambda v: (len(tensors[v.id]), depths[v.id]))
-            if operand.id in stored:
-                break
-            stored.add(operand.id)
+            more.add(operand.id)
             tensors[operand.id], depths[operand.id] = frozenset({operand.id}), 0
         here = value.id in stored
         tensors[value.id] = frozenset({value.id}) if here else read
         depths[value.id] = 0 if here else depth + 1
-    return frozenset(stored)
+    return more
 
 
 def _union(sets: Sequence[frozenset[int]]) -> frozenset[int]:

@@ -3,8 +3,8 @@
 from meganeura_dsl.graph.core import Op, Value
 from meganeura_dsl.ops import Gather, ScatterAdd
 from meganeura_dsl.ops.rules import concrete, concrete_shape
-from meganeura_runtime.kernels.affine import Expression, Guard, Index, Loaded, variable
-from meganeura_runtime.kernels.expression import Reading, guarded
+from meganeura_runtime.kernels.affine import Expression, Guard, Index
+from meganeura_runtime.kernels.expression import Reading, guarded, integer
 from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
 
 READS: tuple[type[Op], ...] = (Gather,)
@@ -17,7 +17,7 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
         case Gather(axis=axis):
             table, ids = value.operands
             after = axis + ids.type.rank
-            row = variable(Loaded(reading.at(ids, index[axis:after])))
+            row = integer(reading.at(ids, index[axis:after]))
             guard = Guard(row, 1, concrete(table.type.shape[axis]))
             place = (*index[:axis], guard.index, *index[after:])
             return guarded(reading.make, [guard], reading.at(table, place))
@@ -35,7 +35,7 @@ def reduction(value: Value) -> Reduction:
             ids, updates = value.operands
 
             def term(reading: Reading, kept: Index, at: Index) -> Term:
-                distance = variable(Loaded(reading.at(ids, at))) - kept[axis]
+                distance = integer(reading.at(ids, at)) - kept[axis]
                 place = (*kept[:axis], *at, *kept[axis + 1 :])
                 return Term(reading.at(updates, place), Guard(distance, 1, 1))
 

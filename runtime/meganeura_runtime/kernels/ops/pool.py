@@ -11,12 +11,10 @@ from meganeura_runtime.kernels.affine import (
     Expression,
     Guard,
     Index,
-    Loaded,
     ravel,
     unravel,
-    variable,
 )
-from meganeura_runtime.kernels.expression import Reading, guarded
+from meganeura_runtime.kernels.expression import Reading, guarded, integer
 from meganeura_runtime.kernels.ops.internal import WindowArgMax, WindowPick, WindowSpread
 from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
 
@@ -29,7 +27,7 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
     match value.op:
         case WindowPick() as op:
             g, chosen = value.operands
-            number = variable(Loaded(reading.at(chosen, index)))
+            number = integer(reading.at(chosen, index))
             guards = _taps(op, g, index, unravel(number, concrete_shape(op.window)))
             place = (*index[:2], *(guard.index for guard in guards))
             return guarded(reading.make, guards, reading.at(g, place))

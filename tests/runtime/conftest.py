@@ -1,0 +1,23 @@
+"""One open adapter for all tests; software Vulkan runs in the calling thread, where it is fastest.
+
+Its environment is read when wgpu is first imported, which is after this file.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault("LP_NUM_THREADS", "0")
+
+from meganeura_runtime.device import Device, open_device
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[Device]:
+    """The adapter that kernels run on; without one the tests that need it fail."""
+    opened = open_device("wgpu")
+    yield opened
+    opened.close()
