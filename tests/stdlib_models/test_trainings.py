@@ -1,0 +1,68 @@
+"""Every `train` block of the standard files makes a step that moves every weight it trains."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from meganeura_dsl.evaluate import Interpreter
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.pipeline import elaborate_train, load
+from meganeura_dsl.resources import standard_model_names
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.sessions import feeds
+
+TRAININGS = [
+    (file, train) for file in sorted(standard_model_names()) for train in load(file).trains
+]
+EXAMPLES = 2
+
+
+def job(file: str, train: str, folder: Path) -> Job:
+    """The training on a few random examples of what it asks for."""
+    sizes = {"batch": EXAMPLES}
+    inputs = elaborate_train(load(file), train, sizes=sizes, training=True).inputs
+    generator = np.random.default_rng(0)
+    data: dict[str, Array] = {}
+    for name, wanted in inputs.items():
+        if wanted.shape[:1] == (EXAMPLES,):
+            shape = concrete_shape(wanted.shape)
+            number = generator.integers(0, 9, shape).astype(np.int32)
+            data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
+    path = folder / "data.safetensors"
+    save_file(data, path)
+    overrides = [f"data={path}", f"batch={EXAMPLES}", "epochs=1", "schedule=constant"]
+    return prepare(load(file), train, folder, overrides)
+
+
+@pytest.mark.parametrize(("file", "train"), TRAININGS)
+def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> None:
+    made = job(file, train, tmp_path)
+    kept = made.initial_values()
+    data = made.dataset.train.take(slice(0, EXAMPLES))
+    results = Interpreter(made.step).run({**kept, **feeds(made.step, data, 0, 0, 0.01)})
+    assert np.isfinite(results.outputs["loss"])
+    trained = [info.name for info in made.parameters if info.kind == "param"]
+    still = [name for name in trained if np.array_equal(results.updates[name], kept[name])]
+    assert not still
+
+
+EMBEDDED = [
+    ("digits_cnn", "fit"),
+    ("digits_mlp", "fit"),
+    ("repvgg", "digits"),
+    ("resnet", "digits"),
+    ("unet", "denoise"),
+    ("vit", "digits"),
+]
+
+
+@pytest.mark.parametrize(("file", "train"), EMBEDDED)
+def test_the_embedded_digits_feed_it(file: str, train: str, tmp_path: Path) -> None:
+    made = prepare(load(file), train, tmp_path)
+    assert made.dataset.train.examples == 1437
+    assert made.dataset.test is not None
+    assert made.dataset.test.examples == 360
