@@ -1,9 +1,10 @@
-"""From a graph to a plan: lower, store, fuse, order, place in memory, write the kernels."""
+"""From a graph to a plan: expand, lower, store, fuse, order, place in memory, write the kernels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import Input
+from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.contract import contract_kernel
@@ -23,7 +24,7 @@ from meganeura_runtime.plan.store import elements, is_contraction, stored_values
 def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style)
-    lowered = lower(graph, target)
+    lowered = lower(expand_fused(graph), target)
     _require_half_floats(lowered.values, limits)
     stored = stored_values(lowered, target)
     _require_sizes([value for value in lowered.values if value.id in stored], limits)

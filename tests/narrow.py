@@ -1,0 +1,46 @@
+"""The standard models, so narrow that the reference runs them in a moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.check.models import Elaboration
+from meganeura_dsl.check.values import Static
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A model, what it is configured as, and sizes of its inputs."""
+
+    target: str
+    sizes: Mapping[str, int]
+    config: Mapping[str, Static] = field(default_factory=dict[str, Static])
+
+    def elaborate(self) -> Elaboration:
+        """Its graph for inference."""
+        program = pipeline.load(self.target)
+        return pipeline.elaborate_model(program, config=self.config, sizes=self.sizes)
+
+
+PICTURE = {"n": 2, "h": 32, "w": 32}
+SHALLOW: Mapping[str, Static] = {"depths": [1, 2, 2, 1], "classes": 3}
+
+
+def repvgg(variant: str) -> Narrow:
+    """A RepVGG of a variant's groups, with blocks of every kind."""
+    return Narrow(f"repvgg_{variant}", PICTURE, {**SHALLOW, "a": 0.125, "b": 0.03125})
+
+
+NARROW: Mapping[str, Narrow] = {
+    "digits_cnn": Narrow("digits_cnn", {"n": 2, "h": 8, "w": 8}),
+    "resnet18": Narrow("resnet18", PICTURE, {**SHALLOW, "width": 4}),
+    "resnet50": Narrow("resnet50", PICTURE, {**SHALLOW, "width": 4}),
+    "repvgg_a0": repvgg("a0"),
+    "repvgg_b1g4": repvgg("b1g4"),
+    "whisper_tiny": Narrow(
+        "whisper_tiny",
+        {"n": 2, "t": 20},
+        {"d": 12, "heads": 3, "layers": 2, "ffn": 8, "mels": 5, "positions": 10},
+    ),
+    "lm_tiny": Narrow("lm_tiny", {"n": 1, "s": 6}),
+}
