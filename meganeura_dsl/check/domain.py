@@ -93,7 +93,7 @@ def block_domain(
 def model_configuration(
     module: LinkedModule, model: ast.Model
 ) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
-    """The block a model stands for in the end, and what the model gives it. Raises `ProblemError`."""
+    """The block a model stands for in the end, and what it is given. Raises `ProblemError`."""
     root = Frame(Elaborating(Builder()), module, model.name.text, {})
     application = Elaborator().model_application(
         module, model, Arguments((), {}), "", model.call.span, root

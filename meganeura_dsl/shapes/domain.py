@@ -1,4 +1,4 @@
-"""Which sizes satisfy facts, told one variable at a time, so that whoever draws them hits at once."""
+"""Which sizes satisfy facts, told one variable at a time: whoever draws them hits at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +78,9 @@ class Domain:
         unknowns = (
             name
             for size in self._names
-            for name in (sorted(variables_of(self._solved[size])) if size in self._solved else [size])
+            for name in (
+                sorted(variables_of(self._solved[size])) if size in self._solved else [size]
+            )
         )
         return tuple(dict.fromkeys(unknowns))
 

@@ -1,0 +1,67 @@
+"""`meganeura gradcheck`: every gradient of a program against finite differences."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from meganeura_dsl.gradcheck.devices import RunGraph
+    from meganeura_dsl.graph.core import Array, Graph
+
+
+def gradcheck(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="FILE|MODEL...", help="Programs, or standard models.")
+    ],
+    *,
+    block: Annotated[str | None, typer.Option(help="Check only this block.")] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Cases to try of each.")] = 200,
+    device: Annotated[
+        str | None, typer.Option(help="Hold a device against the reference as well: cpu, wgpu.")
+    ] = None,
+    kinks: Annotated[
+        bool,
+        typer.Option("--kinks", help="Numbers on kinks: gradients must be finite there."),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Other cases.")] = 0,
+) -> None:
+    """Compare the gradients of blocks and models with finite differences."""
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.gradcheck.search import Effort, check_gradients
+    from meganeura_dsl.gradcheck.subjects import subjects
+    from meganeura_dsl.gradcheck.verdicts import Failed
+    from meganeura_dsl.gradcheck.words import tell
+
+    effort = Effort(examples, seed, kinks, None if device is None else _runner(device))
+    wrong = False
+    for target in targets:
+        program = pipeline.load(target)
+        known = (*program.module.blocks, *program.models)
+        if block is not None and block not in known:
+            text = f"{program.source.name} has {', '.join(known)}, not `{block}`"
+            raise typer.BadParameter(text, param_hint="--block")
+        for subject in subjects(program.module, block or program.chosen):
+            verdict = check_gradients(subject, effort)
+            wrong = wrong or isinstance(verdict, Failed)
+            typer.echo(tell(verdict))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _runner(device: str) -> "RunGraph":
+    """Runs a graph once on the device."""
+    from meganeura_runtime.session import choose_device
+    from meganeura_runtime.train.failures import explained_failures
+
+    with explained_failures():
+        chosen = choose_device(device)
+    typer.echo(f"device: {chosen.description}")
+
+    def run(graph: "Graph", feeds: "Mapping[str, Array]") -> "Mapping[str, Array]":
+        with chosen.open(graph) as session:
+            session.load({name: feeds[name] for name in session.names})
+            given = {name: each for name, each in feeds.items() if name not in session.names}
+            return dict(session.step(given))
+
+    return run

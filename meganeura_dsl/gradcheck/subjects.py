@@ -1,0 +1,152 @@
+"""What is checked: a block with any configuration, or a model with its own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from math import prod
+from typing import cast
+
+from hypothesis.vendor.pretty import RepresentationPrinter
+
+from meganeura_dsl.check.domain import model_configuration
+from meganeura_dsl.check.models import elaborate_model
+from meganeura_dsl.check.names import LinkedModule
+from meganeura_dsl.check.values import Static
+from meganeura_dsl.syntax import ast
+
+HEAVY = 500_000
+"""A model of more weights is checked by its block, which is drawn narrow."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A block, and what its configuration can be."""
+
+    name: str
+    module: LinkedModule
+    block: ast.Block
+    is_model: bool = False
+    given: Mapping[str, Static] = field(default_factory=dict[str, Static])
+    """Of a model, its configuration; of a block, nothing."""
+    truths: frozenset[str] = frozenset()
+    """Configuration that is true or false although no default says so."""
+    lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """Configuration that is a list, and the largest numbers in it that a model uses."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, _cycle: object) -> None:
+        """What Hypothesis shows of it, which would otherwise be the tree of its whole file."""
+        printer.text(repr(self))
+
+
+def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
+    """A block with all the configurations it can have."""
+    truths = frozenset(_truths(module, block, frozenset()))
+    return Subject(block.name.text, module, block, truths=truths, lists=_lists(module, block))
+
+
+def model_subject(module: LinkedModule, model: ast.Model) -> Subject:
+    """A model as it is declared, or its block if it has many weights. Raises `ProblemError`."""
+    home, block, given = model_configuration(module, model)
+    elaboration = elaborate_model(module, model, config={}, sizes=None, training=False)
+    weights = sum(
+        prod(size for size in each.type.shape if isinstance(size, int))
+        for each in elaboration.parameters
+    )
+    if weights <= HEAVY:
+        return Subject(model.name.text, home, block, is_model=True, given=given)
+    narrow = block_subject(home, block)
+    lists = {**narrow.lists, **_integer_lists(given)}
+    return Subject(f"{model.name.text}, narrowed", home, block, truths=narrow.truths, lists=lists)
+
+
+def subjects(module: LinkedModule, chosen: str | None = None) -> list[Subject]:
+    """Every block and model of a file, or the one that is chosen. Raises `ProblemError`.
+
+    A model of many weights is left to its block, where that is checked anyway.
+    """
+    blocks = [block for name, block in module.blocks.items() if chosen in (None, name)]
+    models = [
+        model_subject(module, model)
+        for name, model in module.models.items()
+        if chosen in (None, name)
+    ]
+    return [
+        *(block_subject(module, block) for block in blocks),
+        *(model for model in models if model.is_model or model.block not in blocks),
+    ]
+
+
+def _lists(module: LinkedModule, block: ast.Block) -> dict[str, tuple[int, ...]]:
+    """The lists of numbers that models of the same file give a block."""
+    found: dict[str, tuple[int, ...]] = {}
+    for model in module.models.values():
+        _, used, given = model_configuration(module, model)
+        if used is block:
+            found.update(_integer_lists(given))
+    return found
+
+
+def _integer_lists(given: Mapping[str, Static]) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(item for item in value if isinstance(item, int))
+        for name, value in given.items()
+        if isinstance(value, list) and all(isinstance(item, int) for item in value)
+    }
+
+
+def _truths(module: LinkedModule, block: ast.Block, above: frozenset[ast.Block]) -> Iterator[str]:
+    """The arguments that a block, or one that it applies, takes as true or false."""
+    if block in above:
+        return
+    nodes = list(_nodes(block))
+    for parameter in block.parameters:
+        is_boolean = isinstance(parameter.default, ast.Boolean)
+        if is_boolean or (
+            parameter.default is None
+            and any(_is_truth(module, node, parameter.name, above | {block}) for node in nodes)
+        ):
+            yield parameter.name
+
+
+def _is_truth(module: LinkedModule, node: ast.Node, name: str, above: frozenset[ast.Block]) -> bool:
+    match node:
+        case ast.If(condition=ast.Name(text=text)):
+            return text == name
+        case ast.Call():
+            return not _passed_to(module, node, name).isdisjoint(_taken(module, node, above))
+        case _:
+            return False
+
+
+def _taken(module: LinkedModule, call: ast.Call, above: frozenset[ast.Block]) -> Iterator[str]:
+    found = module.find(call.callee)
+    if found is not None and isinstance(found[1], ast.Block):
+        yield from _truths(found[0], found[1], above)
+
+
+def _passed_to(module: LinkedModule, call: ast.Call, name: str) -> set[str]:
+    """The parameters that a call gives the value of a name."""
+    found = module.find(call.callee)
+    known = found[1].parameters if found is not None and isinstance(found[1], ast.Block) else ()
+    names = [parameter.name for parameter in known]
+    passed = [
+        argument.name or names[position]
+        for position, argument in enumerate(call.arguments)
+        if isinstance(argument.value, ast.Name)
+        and argument.value.text == name
+        and (argument.name or position < len(names))
+    ]
+    return set(passed)
+
+
+def _nodes(node: ast.Node) -> Iterator[ast.Node]:
+    """A node and all below it."""
+    yield node
+    for each in fields(node):
+        value: object = getattr(node, each.name)
+        parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for part in parts:
+            if isinstance(part, ast.Node):
+                yield from _nodes(part)

@@ -1,0 +1,156 @@
+"""Planted mistakes are found, shrunk and located."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import autodiff
+from meganeura_dsl.check.names import Linker
+from meganeura_dsl.diagnostics import Sink
+from meganeura_dsl.evaluate import evaluate
+from meganeura_dsl.gradcheck.search import Effort, check_gradients
+from meganeura_dsl.gradcheck.subjects import Subject, subjects
+from meganeura_dsl.gradcheck.verdicts import (
+    Failed,
+    NotFinite,
+    Passed,
+    RefusedAfterProof,
+    Skipped,
+    WrongGradient,
+    WrongOnDevice,
+)
+from meganeura_dsl.gradcheck.words import tell
+from meganeura_dsl.graph.core import Array, Builder, Graph, Value
+from meganeura_dsl.ops import Erf, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ops.broadcast import full
+from meganeura_dsl.ops.rules import TensorType
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.source import Source
+from meganeura_dsl.testing import block
+
+Pullback = tuple[Value | None, ...]
+
+
+def subject(text: str) -> Subject:
+    sink = Sink()
+    module = Linker(lambda _: None, sink).link(Source("example.mgn", text))
+    assert not sink.has_errors
+    return subjects(module)[0]
+
+
+def test_a_wrong_pullback_is_located(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Erf.pullback
+
+    def slightly_wrong(op: Erf, build: Builder, out: Value, cotangent: Value) -> Pullback:
+        (gradient,) = right(op, build, out, cotangent)
+        assert gradient is not None
+        return (build.add(Mul(), gradient, full(build, out.type, 1.001)),)
+
+    monkeypatch.setattr(Erf, "pullback", slightly_wrong)
+    verdict = check_gradients(block("nn", "gelu"), Effort(examples=10))
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, WrongGradient)
+    assert verdict.fault.culprit is not None
+    assert isinstance(verdict.fault.culprit.value.op, Erf)
+    assert verdict.case.inputs == (("x", TensorType(verdict.case.inputs[0][1].dtype, (1,))),)
+    words = tell(verdict)
+    assert "first wrong: `Erf`, which gives f32[1] at nn.mgn:" in words
+    assert "model reproducer = gelu()" in words
+    assert "seed 0" in words
+
+
+def test_a_dropped_coefficient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ones(_op: Sum, build: Builder, out: Value, _cotangent: Value) -> Pullback:
+        return (full(build, out.operands[0].type, 1),)
+
+    monkeypatch.setattr(Sum, "pullback", ones)
+    verdict = check_gradients(block("loss", "mse"), Effort(examples=10))
+    assert isinstance(verdict, Failed)
+    assert "`Sum`" in tell(verdict)
+
+
+def test_gradients_that_are_not_added_up_are_nobody_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(autodiff, "Add", Maximum)
+    verdict = check_gradients(block("nn", "silu"), Effort(examples=10))
+    assert isinstance(verdict, Failed)
+    assert "added up wrongly" in tell(verdict)
+
+
+def test_a_gradient_that_is_nan_on_a_kink_is_found() -> None:
+    root = subject("block distance()(x: [n]) -> [n] = sqrt(x * x)\n")
+    verdict = check_gradients(root, Effort(examples=20, kinks=True))
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, NotFinite)
+    assert isinstance(check_gradients(root, Effort(examples=20)), Passed)
+
+
+def test_positive_numbers_are_tried_where_others_have_no_result() -> None:
+    verdict = check_gradients(subject("block f()(x: [n]) -> [n] = log(x)\n"), Effort(examples=10))
+    assert isinstance(verdict, Passed)
+
+
+def test_a_device_that_is_wrong_is_found() -> None:
+    def wrong(graph: Graph, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        outputs = dict(evaluate(graph, feeds).outputs)
+        return {name: value * np.float32(1.01) for name, value in outputs.items()}
+
+    verdict = check_gradients(block("nn", "silu"), Effort(10, run=wrong))
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, WrongOnDevice)
+    assert "on the device, `loss` is off by" in tell(verdict)
+
+
+def test_the_reference_is_a_device_that_is_right() -> None:
+    effort = Effort(10, run=lambda graph, feeds: evaluate(graph, feeds).outputs)
+    assert isinstance(check_gradients(block("nn", "softmax"), effort), Passed)
+
+
+def test_a_block_without_floats_is_skipped() -> None:
+    verdict = check_gradients(subject("block f()(x: i32[n]) -> i32[n] = x + x\n"), Effort(5))
+    assert isinstance(verdict, Skipped)
+    assert "none of its results is a float" in tell(verdict)
+
+
+def test_a_block_that_needs_a_list_no_model_gives_is_skipped() -> None:
+    text = "block F(widths)(x: [n]) -> [n]:\n  for i in 0..2:\n    x = x * widths[i]\n  return x\n"
+    verdict = check_gradients(subject(text), Effort(5))
+    assert isinstance(verdict, Skipped)
+
+
+def test_the_lists_of_a_model_are_used_for_its_block() -> None:
+    text = (
+        "block F(widths)(x: [n]) -> [n]:\n  for i in 0..2:\n    x = x * widths[i]\n  return x\n"
+        "model f = F(widths=[3, 4])\n"
+    )
+    assert isinstance(check_gradients(subject(text), Effort(5)), Passed)
+
+
+def test_what_is_refused_after_a_proof_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Sqrt.infer
+
+    def refuse_three(op: Sqrt, facts: Facts, operand: TensorType) -> TensorType:
+        facts.require(operand.shape[-1] != 3, "three is refused")
+        return right(op, facts, operand)
+
+    verdict_before = check_gradients(subject(TEXT), Effort(30))
+    assert isinstance(verdict_before, Passed)
+    monkeypatch.setattr(Sqrt, "infer", refuse_three)
+    verdict = check_gradients(subject(TEXT), Effort(30))
+    assert isinstance(verdict, Failed)
+    assert isinstance(verdict.fault, RefusedAfterProof)
+
+
+TEXT = "block f()(x: [n]) -> [n] = sqrt(x * x + 1)\n"
+
+
+def test_a_truth_without_a_default_is_recognised() -> None:
+    text = (
+        "block F(on)(x: [n]) -> [n]:\n  return G(on, x=x)\n"
+        "block G(flag)(x: [n]) -> [n]:\n  if flag:\n    x = 2 * x\n  return x\n"
+    )
+    found = subject(text)
+    assert found.truths == {"on"}
+    assert isinstance(check_gradients(found, Effort(5)), Passed)

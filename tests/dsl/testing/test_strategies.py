@@ -1,0 +1,114 @@
+"""The strategies that tests of users may rely on."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meganeura_dsl.autodiff import differentiate
+from meganeura_dsl.evaluate import Precision, evaluate
+from meganeura_dsl.graph.core import continued
+from meganeura_dsl.graph.text import format_graph, parse_graph
+from meganeura_dsl.graph.verify import verify
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.solve import Compare, Facts
+from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.testing import (
+    Case,
+    GraphExample,
+    Manner,
+    assert_gradients,
+    assert_gradients_of,
+    block,
+    cases,
+    graphs,
+    parameters,
+    sizes,
+    tensors,
+)
+
+D, HEADS = dim("d"), dim("heads")
+DIVISIBLE = Facts().assume(Compare("==", D % HEADS, 0))
+
+
+@given(sizes(DIVISIBLE, ("d", "heads")))
+def test_sizes_satisfy_the_facts(found: dict[str, int]) -> None:
+    assert found.keys() == {"d", "heads"}
+    assert found["d"] % found["heads"] == 0
+
+
+@given(tensors(TensorType(DType.F32, (2, 3))))
+def test_tensors_keep_away_from_kinks(numbers: np.ndarray) -> None:
+    assert numbers.shape == (2, 3)
+    assert np.all(np.abs(numbers) >= 0.5)
+
+
+@given(st.data())
+def test_tensors_of_other_kinds(data: st.DataObject) -> None:
+    shape = (9,)
+    assert np.all(data.draw(tensors(TensorType(DType.F32, shape), Manner.POSITIVE)) > 0)
+    assert data.draw(tensors(TensorType(DType.I32, shape))).dtype == np.int32
+    assert data.draw(tensors(TensorType(DType.BOOL, shape))).dtype == np.bool_
+
+
+@given(tensors(TensorType(DType.F32, (200,)), Manner.KINKS))
+@settings(max_examples=10)
+def test_kinks_are_hit(numbers: np.ndarray) -> None:
+    assert np.any(numbers == 0)
+    assert len(np.unique(numbers)) < 10
+
+
+@given(st.data(), cases(block("nn", "batch_norm")))
+@settings(max_examples=10)
+def test_parameters_are_all_that_is_kept(data: st.DataObject, case: Case) -> None:
+    elaboration = case.elaborate()
+    numbers = data.draw(parameters(elaboration))
+    assert numbers.keys() == {each.name for each in elaboration.parameters}
+    assert np.all(numbers["running_var"] > 0)
+
+
+@given(cases(block("nn", "linear")))
+@settings(max_examples=20)
+def test_a_case_is_a_graph(case: Case) -> None:
+    assert_gradients(case.elaborate().graph, seed=case.seed)
+
+
+def test_all_cases_of_a_block() -> None:
+    assert_gradients_of("loss", "mse", examples=10)
+    with pytest.raises(KeyError):
+        block("nn", "no_such_block")
+
+
+@given(graphs())
+@settings(max_examples=150)
+def test_random_graphs_are_well_typed_and_have_the_shapes_inferred(example: GraphExample) -> None:
+    verify(example.graph)
+    outputs = evaluate(example.graph, example.feeds, Precision.DOUBLE).outputs
+    for name, value in example.graph.outputs.items():
+        assert outputs[name].shape == concrete_shape(value.type.shape)
+
+
+@given(graphs())
+@settings(max_examples=100)
+def test_random_graphs_have_right_gradients(example: GraphExample) -> None:
+    assert_gradients(example.graph)
+
+
+@given(graphs(most_ops=6))
+@settings(max_examples=60)
+def test_random_graphs_have_right_second_gradients(example: GraphExample) -> None:
+    build, graph = continued(example.graph)
+    leaves = [value for value in graph.values if not value.operands and value.type.dtype.is_float]
+    leaves = [value for value in leaves if value.type.rank]
+    output = next(iter(graph.outputs.values()))
+    first = differentiate(build, output, leaves, seed=output)
+    assert_gradients(build.graph({f"g{index}": each for index, each in enumerate(first)}))
+
+
+@given(graphs())
+@settings(max_examples=100)
+def test_random_graphs_survive_their_text(example: GraphExample) -> None:
+    text = format_graph(example.graph)
+    assert format_graph(parse_graph(text, OPS)) == text
