@@ -17,6 +17,7 @@ from meganeura_dsl.cli.check import check
 from meganeura_dsl.cli.devices import devices
 from meganeura_dsl.cli.explain import explain
 from meganeura_dsl.cli.format import fmt
+from meganeura_dsl.cli.gradcheck import gradcheck
 from meganeura_dsl.cli.output import exit_code, show
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
@@ -38,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, shapes, abi, build, explain, fmt, devices):
+for verb in (check, train, shapes, abi, build, gradcheck, explain, fmt, devices):
     app.command()(verb)
 app.add_typer(weights, name="weights")
 
