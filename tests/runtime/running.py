@@ -34,9 +34,7 @@ def run(
     return run_plan(plan_graph(graph, limits or device.limits, style), graph, feeds, device)
 
 
-def run_plan(
-    plan: Plan, graph: Graph, feeds: Mapping[str, Array], device: Device
-) -> Results:
+def run_plan(plan: Plan, graph: Graph, feeds: Mapping[str, Array], device: Device) -> Results:
     """One step of a plan, its temporaries poisoned before it."""
     kept = {v.op.name for v in graph.values if isinstance(v.op, Leaf) and v.op.is_kept}
     with GpuSession(plan, device) as session:
@@ -83,5 +81,9 @@ def assert_close(actual: Array, expected: Array, name: str = "") -> None:
     finite = expected[np.isfinite(expected)].astype(np.float64)
     scale = max(float(np.abs(finite).max(initial=0)), 1e-30)
     np.testing.assert_allclose(
-        actual.astype(np.float64), expected.astype(np.float64), tolerance / 4, tolerance * scale, err_msg=name
+        actual.astype(np.float64),
+        expected.astype(np.float64),
+        tolerance / 4,
+        tolerance * scale,
+        err_msg=name,
     )

@@ -19,6 +19,8 @@ MOST_OPERATIONS = 400
 """Operations of an element in one kernel."""
 MOST_IN_EPILOGUE = 60
 """The same after a contraction, whose kernel repeats its epilogue for each element of a tile."""
+DEEPEST = 96
+"""Ops in one kernel that are each computed inside the next."""
 
 
 @dataclass(eq=False)
@@ -61,6 +63,7 @@ class Fusion:
         self._most = target.limits.storage_buffers
         self._groups: list[Group] = []
         self._maker: dict[int, Group] = {}
+        self._depths = self._inline_depths()
 
     def groups(self) -> tuple[Group, ...]:
         """All groups, each with everything that could join it."""
@@ -72,6 +75,19 @@ class Fusion:
                 )
                 self._join(group or self._new(value), value, reads)
         return tuple(self._groups)
+
+    def _inline_depths(self) -> dict[int, int]:
+        """How many ops deep each value is computed from what is stored."""
+        depths: dict[int, int] = {}
+        for value in self._graph.values:
+            inside = (depths[v.id] for v in value.operands if v.id not in self._stored)
+            depths[value.id] = 1 + max(inside, default=0)
+        return depths
+
+    def _depth(self, group: Group, value: Value, reads: Reads) -> int:
+        """How many ops deep a value would be computed in a group."""
+        inside = (self._depths[read] for read in reads.all & group.made)
+        return self._depths[value.id] + max(inside, default=0)
 
     def _candidates(self, value: Value, reads: Reads) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
@@ -109,6 +125,7 @@ class Fusion:
             and not made & reads.elsewhere
             and not (is_reduction(value) and made & reads.all)
             and group.size + reads.size <= group.most_operations
+            and self._depth(group, value, reads) <= DEEPEST
             and len(bound) + len(made) + 1 <= self._most
             and not any(
                 self._maker[read].above & group.bit
@@ -127,6 +144,7 @@ class Fusion:
             group.anchors.append(value)
         else:
             group.size += reads.size
+        self._depths[value.id] = self._depth(group, value, reads)
         group.values.append(value)
         group.aligned |= reads.aligned
         group.elsewhere |= reads.elsewhere

@@ -110,9 +110,14 @@ def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set
         while True:
             read = _union([tensors[operand.id] for operand in value.operands])
             depth = max((depths[operand.id] for operand in value.operands), default=0)
-            if len(read) <= most and depth < DEEPEST:
+            if len(read) > most:
+                operand = max(value.operands, key=lambda v: len(tensors[v.id]))
+            elif depth >= DEEPEST:
+                operand = max(value.operands, key=lambda v: depths[v.id])
+            else:
                 break
-            operand = max(value.operands, key=lambda v: (len(tensors[v.id]), depths[v.id]))
+            if tensors[operand.id] == frozenset({operand.id}):
+                break
             more.add(operand.id)
             tensors[operand.id], depths[operand.id] = frozenset({operand.id}), 0
         here = value.id in stored

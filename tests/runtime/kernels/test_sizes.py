@@ -24,7 +24,7 @@ from meganeura_dsl.ops import (
 )
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import Style
-from tests.runtime.running import assert_as_reference, graph_of
+from tests.runtime.running import assert_as_reference, graph_of, run
 
 pytestmark = [pytest.mark.adapter, pytest.mark.parametrize("style", Style)]
 
@@ -53,7 +53,7 @@ def test_matrices(rows: int, terms: int, columns: int, style: Style, device: Dev
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 def test_batches_of_transposed_matrices(
-    left: bool, right: bool, style: Style, device: Device
+    *, left: bool, right: bool, style: Style, device: Device
 ) -> None:
     a = numbers(3, 41, 12) if left else numbers(3, 12, 41)
     b = numbers(3, 9, 41) if right else numbers(3, 41, 9)
@@ -92,9 +92,7 @@ def test_convolutions(
 
 @pytest.mark.parametrize("op", [Sum((0,)), ReduceMax((0,)), ArgMax(0)], ids=str)
 @pytest.mark.parametrize("size", [65_537, 70_000, 131_072])
-def test_more_terms_than_a_loop_may_have(
-    op: Op, size: int, style: Style, device: Device
-) -> None:
+def test_more_terms_than_a_loop_may_have(op: Op, size: int, style: Style, device: Device) -> None:
     assert_as_reference(*graph_of(op, numbers(size)), device, style)
 
 
@@ -146,8 +144,6 @@ def test_more_ids_than_a_loop_may_have(style: Style, device: Device) -> None:
 
 
 def test_ids_outside_the_table_read_zero_and_add_nothing(style: Style, device: Device) -> None:
-    from tests.runtime.running import run
-
     ids = np.array([-1, 0, 3, 2_000_000_000], np.int32)
     graph, feeds = graph_of(Gather(0), np.ones((3, 2), np.float32), ids)
     rows = run(graph, feeds, device, style).outputs["y"]

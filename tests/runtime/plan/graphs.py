@@ -53,8 +53,10 @@ class Example:
 
 
 class _Drawing:
-    """A graph being drawn. Floats are small whole numbers, so that ties and comparisons are exact,
-    except for what `Tanh` gives, which is in `rough` and is not compared.
+    """A graph being drawn.
+
+    Floats are small whole numbers, so that ties and comparisons are exact, except for what `Tanh`
+    gives, which is in `rough` and is not compared.
     """
 
     def __init__(self, draw: st.DrawFn) -> None:
@@ -128,14 +130,14 @@ def _choice(d: _Drawing, x: Value) -> None:
     if {x.id, y.id} & d.rough:
         return
     relation = d.build.add(Compare(d.draw(st.sampled_from(("lt", "eq", "ge")))), x, y)
-    d.keep(d.build.add(Where(), relation, y, full(d.build, x.type, 2)), d.bound[y.id] + 2, rough=False)
+    d.keep(
+        d.build.add(Where(), relation, y, full(d.build, x.type, 2)), d.bound[y.id] + 2, rough=False
+    )
     d.keep(d.build.add(Cast(DType.F32), relation), 1, rough=False)
 
 
 def _reduction(d: _Drawing, x: Value) -> None:
-    axes = tuple(
-        axis for axis in range(x.type.rank) if d.draw(st.booleans())
-    ) or (x.type.rank - 1,)
+    axes = tuple(axis for axis in range(x.type.rank) if d.draw(st.booleans())) or (x.type.rank - 1,)
     if x.type.rank == 0:
         return
     if d.draw(st.booleans()):
