@@ -32,7 +32,6 @@ from meganeura_dsl.gradcheck.verdicts import (
 )
 from meganeura_dsl.graph.core import Array, Graph, NotDifferentiableError
 
-
 UNNEEDED = (
     HealthCheck.data_too_large,
     HealthCheck.filter_too_much,
