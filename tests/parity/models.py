@@ -172,17 +172,21 @@ def step(
     return Computed(float(gradients.pop("loss")), gradients, results.updates)
 
 
-def their_loss(module: nn.Module, data: Mapping[str, Array]) -> torch.Tensor:
+def their_loss(
+    module: nn.Module, data: Mapping[str, Array], dtype: torch.dtype = torch.float64
+) -> torch.Tensor:
     """The mean squared error."""
-    fed = tensors(data, torch.float64)
+    fed = tensors(data, dtype)
     target = fed.pop("target")
     return ((module(*fed.values()) - target) ** 2).mean()
 
 
-def their_step(module: nn.Module, data: Mapping[str, Array]) -> Computed:
-    """PyTorch's loss, gradients and new states, in double precision."""
-    module = module.double().train()
-    loss = their_loss(module, data)
+def their_step(
+    module: nn.Module, data: Mapping[str, Array], dtype: torch.dtype = torch.float64
+) -> Computed:
+    """PyTorch's loss, gradients and new states."""
+    module = module.to(dtype).train()
+    loss = their_loss(module, data, dtype)
     loss.backward()
     gradients = {
         name: parameter.grad.numpy()

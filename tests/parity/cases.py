@@ -1,0 +1,115 @@
+"""One small model of each family, for odd sizes, and its reference."""
+
+from tests.parity.models import Case
+from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
+from tests.parity.references.sequences import Gpt2, Llama, Whisper
+
+SMALL = [
+    Case(
+        "digits_cnn",
+        """\
+        from digits_cnn import DigitsNet
+        model net = DigitsNet(width=4, classes=10)
+        train fit(image: [n, 1, h, w], target: [n, 10]):
+          minimize mse(image |> net, target)
+        """,
+        lambda: DigitsNet(4),
+        {"n": 3, "h": 9, "w": 6},
+    ),
+    Case(
+        "resnet",
+        """\
+        from resnet import ResNet
+        model net = ResNet([2, 2, 1, 1], width=4, classes=5)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: ResNet([2, 2, 1, 1], 4, 5),
+        {"n": 2, "h": 41, "w": 35},
+    ),
+    Case(
+        "bottleneck",
+        """\
+        from resnet import ResNet
+        model net = ResNet([1, 2, 1, 1], expansion=4, width=3, classes=5, conv_bias=true)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: ResNet([1, 2, 1, 1], 3, 5, bottleneck=True, conv_bias=True),
+        {"n": 2, "h": 36, "w": 49},
+    ),
+    Case(
+        "repvgg",
+        """\
+        from repvgg import RepVGG
+        model net = RepVGG([1, 2, 2, 1], a=0.125, b=0.0625, groups=4, classes=5)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: RepVgg([1, 2, 2, 1], 0.125, 0.0625, 4, 5),
+        {"n": 2, "h": 41, "w": 35},
+    ),
+    Case(
+        "vit",
+        """\
+        from vit import ViT
+        model net = ViT(d=12, layers=2, heads=3, image=12, patch=4, classes=5)
+        train fit(x: [n, 3, 12, 12], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: ViT(12, 2, 3, 12, 4, 5),
+        {"n": 2},
+    ),
+    Case(
+        "unet",
+        """\
+        from unet import UNet
+        model net = UNet(base=8, groups=4)
+        train fit(x: [n, 4, h, w], level: [n], target: [n, 4, h, w]):
+          minimize mse(x |> net(level), target)
+        """,
+        lambda: UNet(8, 4),
+        {"n": 2, "h": 8, "w": 12},
+    ),
+    *(
+        Case(
+            f"whisper-{frames}",
+            """\
+            from whisper import WhisperEncoder
+            model net = model.encoder: WhisperEncoder(
+                d=12, heads=3, layers=2, ffn=20, mels=7, positions=9)
+            train fit(mel: [n, 7, t], target: [n, (t + 1) // 2, 12]):
+              minimize mse(mel |> net, target)
+            """,
+            lambda: Whisper(d=12, heads=3, layers=2, ffn=20, mels=7, positions=9),
+            {"n": 2, "t": frames},
+        )
+        for frames in (18, 17, 5)
+    ),
+    Case(
+        "lm",
+        """\
+        from lm import Decoder
+        model net = Decoder(vocabulary=11, d=12, layers=2, heads=6, kv_heads=2, ffn=20, head_dim=4,
+                            theta=100.0)
+        train fit(ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Llama(11, 12, 2, (6, 2, 4), 20, 100.0),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "gpt2",
+        """\
+        from gpt2 import Gpt2
+        model net = Gpt2(vocabulary=11, positions=9, d=12, layers=2, heads=3)
+        train fit(ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Gpt2(11, 9, 12, 2, 3),
+        {"n": 2, "s": 7},
+    ),
+]
+
+FAMILIES = [case for case in SMALL if case.name not in ("whisper-18", "whisper-5")]
+"""Each family once."""
