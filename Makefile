@@ -69,7 +69,7 @@ $(PACKAGE): pyproject.toml | $(PYTHON)
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,images,smt]'
+	@$(PIP_INSTALL) --editable '.[test,images,audio,smt]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

@@ -4,6 +4,8 @@ from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime import weights
 from meganeura_runtime.data import problems as data_problems
+from meganeura_runtime.inference import problems as input_problems
+from meganeura_runtime.preprocess import problems as preprocess_problems
 from meganeura_runtime.tensors import problems as file_problems
 from meganeura_runtime.train import problems as train_problems
 
@@ -15,5 +17,7 @@ def problems() -> tuple[type[Problem], ...]:
         *data_problems.PROBLEMS,
         *file_problems.PROBLEMS,
         *weights.PROBLEMS,
+        *input_problems.PROBLEMS,
+        *preprocess_problems.PROBLEMS,
         *train_problems.PROBLEMS,
     )

@@ -5,8 +5,10 @@ from pathlib import Path
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.source import Span
+from meganeura_runtime.data.idx_files import is_idx, read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.data.problems import NoData, UnknownFormat
+from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import StoredTensor
 
@@ -30,8 +32,12 @@ def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
 
 def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
     """All tensors of a data file, by name; raises `ProblemError` where it cannot be read."""
+    if not path.exists():
+        raise ProblemError(NoSuchFile(path))
     if path.is_dir():
-        return _by_name([read_npy(each) for each in sorted(path.glob("*.npy"))])
+        return _folder(path)
+    if is_idx(path):
+        return _by_name([read_idx(path)])
     match path.suffix:
         case ".safetensors":
             return read_tensors(path)
@@ -41,6 +47,20 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
             return _by_name([read_npy(path)])
         case _:
             raise ProblemError(UnknownFormat(place, path))
+
+
+def _folder(path: Path) -> dict[str, StoredTensor]:
+    """All .npy and IDX files of a folder; raises `ProblemError` where two hold the same name."""
+    tensors: dict[str, StoredTensor] = {}
+    for each in sorted(path.iterdir()):
+        if each.suffix != ".npy" and not is_idx(each):
+            continue
+        tensor = read_npy(each) if each.suffix == ".npy" else read_idx(each)
+        if tensor.name in tensors:
+            reason = f"`{tensors[tensor.name].file.name}` holds `{tensor.name}` too"
+            raise ProblemError(UnreadableFile(each, reason))
+        tensors[tensor.name] = tensor
+    return tensors
 
 
 def _by_name(tensors: list[StoredTensor]) -> dict[str, StoredTensor]:

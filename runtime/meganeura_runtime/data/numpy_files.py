@@ -35,7 +35,7 @@ def read_npy(path: Path) -> StoredTensor:
             values: Array = np.memmap(path, dtype, "r", offset, shape, order)
         else:
             values = np.empty(shape, dtype)
-        return _stored(path, path.stem, values)
+        return stored_array(path, path.stem, values)
     except (ValueError, EOFError, OSError) as error:
         raise ProblemError(UnreadableFile(path, _reason(error))) from None
 
@@ -64,7 +64,7 @@ def _member(path: Path, archive: ZipFile, member: ZipInfo) -> StoredTensor:
     content = file.read()
     _check_size(shape, dtype, len(content))
     values = np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C")
-    return _stored(path, member.filename.removesuffix(".npy"), values)
+    return stored_array(path, member.filename.removesuffix(".npy"), values)
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
@@ -82,7 +82,8 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: 
         raise ValueError(f"its header claims {claimed:,} bytes, and {available:,} follow")
 
 
-def _stored(path: Path, name: str, values: Array) -> StoredTensor:
+def stored_array(path: Path, name: str, values: Array) -> StoredTensor:
+    """An array as a tensor of a file; raises `ValueError` for a type that no graph has."""
     kind = f"{values.dtype.kind}{values.dtype.itemsize}"
     if kind not in KINDS:
         raise ValueError(f"`{name}` has the type {values.dtype}, which is not read here")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics import Help, Label, Problem, Remark, Report
 from meganeura_dsl.source import Span
+from meganeura_runtime.tensors.problems import show_index
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ class NoData(DataProblem):
 class UnknownFormat(DataProblem):
     """The file has a suffix that no reader here knows.
 
-    Data is read from .safetensors (in place, whatever its size), .npz, .npy, and a folder of .npy
-    files, each named like the input it feeds.
+    Data is read from .safetensors (in place, whatever its size), .npz, .npy, IDX such as
+    `train-images-idx3-ubyte.gz`, and a folder of .npy or IDX files. A .npy file is named like the
+    input it feeds; the four files of MNIST hold `train.image`, `train.label`, `test.image` and
+    `test.label`.
     """
 
     code = "E0521"
@@ -59,7 +62,7 @@ class UnknownFormat(DataProblem):
     def report(self) -> Report:
         return self.words(
             f"cannot tell the format of `{self.file}`",
-            advice=Help("use .safetensors, .npz, .npy or a folder of .npy files"),
+            advice=Help("use .safetensors, .npz, .npy, IDX or a folder of .npy or IDX files"),
         )
 
 
@@ -180,6 +183,30 @@ class ExamplesNotFirst(DataProblem):
         )
 
 
+@dataclass(frozen=True)
+class PicksNothing(DataProblem):
+    """A class, a word or a position is none of those there are.
+
+    Where a program compares an integer input with the numbers of its classes, or looks it up in a
+    table, each value must be one of 0 ... count - 1. Any other would pick nothing, and its example
+    would be counted as if it were right. Classes are counted from 0: those of a file that counts
+    from 1 need one less.
+    """
+
+    code = "E0528"
+
+    name: str
+    index: tuple[int, ...]
+    value: int
+    count: int
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` holds {self.value}, which is none of 0 ... {self.count - 1}",
+            (Remark("at index", show_index(self.index)), Remark("in", str(self.file))),
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     NoData,
     UnknownFormat,
@@ -189,5 +216,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     UnequalExamples,
     TooFewExamples,
     ExamplesNotFirst,
+    PicksNothing,
 )
 """Every kind of problem data can have."""

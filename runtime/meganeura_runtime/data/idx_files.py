@@ -1,0 +1,94 @@
+"""IDX, the format of MNIST and its kin, as it is or packed by gzip.
+
+Two zero bytes, a byte for the type, one for the rank, then each size and all values, the first byte
+of each the most significant. Format: http://yann.lecun.com/exdb/mnist/ ("the IDX file format")
+"""
+
+import gzip
+import re
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+from zlib import error as ZlibError  # noqa: N812 - zlib names its exception like a function
+
+import numpy as np
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.data.numpy_files import LARGEST_UNPACKED, stored_array
+from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.tensors.stored import Array, StoredTensor
+
+TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+"""The type byte, and NumPy's word for the type."""
+
+IDX_NAME = re.compile(r"(?P<stem>.+?)[-.]idx\d*(-[a-z]+)?(\.gz)?")
+
+MNIST_NAME = re.compile(r"(?:.*-)?(?P<split>train|t10k|test)-(?P<kind>images|labels)")
+SPLITS = {"train": "train", "t10k": "test", "test": "test"}
+KINDS = {"images": "image", "labels": "label"}
+
+
+def is_idx(path: Path) -> bool:
+    """Whether a name is one that IDX files have, such as `train-images-idx3-ubyte.gz`."""
+    return IDX_NAME.fullmatch(path.name) is not None
+
+
+def read_idx(path: Path) -> StoredTensor:
+    """The tensor of a file; MNIST's four are called `train.image`, `train.label` and so on.
+
+    Raises `ProblemError`.
+    """
+    try:
+        values = _unpack(path) if path.suffix == ".gz" else _map(path)
+        return stored_array(path, tensor_name(path), values)
+    except FileNotFoundError:
+        raise ProblemError(NoSuchFile(path)) from None
+    except (OSError, EOFError, ZlibError, ValueError) as error:
+        raise ProblemError(UnreadableFile(path, str(error))) from None
+
+
+def tensor_name(path: Path) -> str:
+    """What the tensor of a file is called."""
+    named = IDX_NAME.fullmatch(path.name)
+    stem = path.stem if named is None else named["stem"]
+    known = MNIST_NAME.fullmatch(stem)
+    return stem if known is None else f"{SPLITS[known['split']]}.{KINDS[known['kind']]}"
+
+
+def _map(path: Path) -> Array:
+    with path.open("rb") as file:
+        dtype, shape = _header(file)
+        offset = file.tell()
+    _check_length(shape, dtype, path.stat().st_size - offset)
+    return np.memmap(path, dtype, "r", offset, shape) if prod(shape) else np.empty(shape, dtype)
+
+
+def _unpack(path: Path) -> Array:
+    with gzip.open(path) as file:
+        dtype, shape = _header(file)
+        claimed = prod(shape) * dtype.itemsize
+        if claimed > LARGEST_UNPACKED:
+            raise ValueError(f"it claims to unpack to {claimed:,} bytes")
+        content = file.read(claimed + 1)
+    _check_length(shape, dtype, len(content))
+    return np.frombuffer(content, dtype).reshape(shape)
+
+
+def _header(file: BinaryIO | gzip.GzipFile) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+    """The type and the shape; the file is left at its first value."""
+    magic = file.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or not magic[3]:
+        raise ValueError(f"it starts with {magic.hex(' ') or 'nothing'}; this is no IDX file")
+    sizes = file.read(4 * magic[3])
+    if len(sizes) < 4 * magic[3]:
+        raise ValueError("it ends inside its header: it was cut short")
+    shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
+    return np.dtype(TYPES[magic[2]]), shape
+
+
+def _check_length(shape: Sequence[int], dtype: np.dtype[np.generic], available: int) -> None:
+    claimed = prod(shape) * dtype.itemsize
+    if claimed != available:
+        more = "more" if available > claimed else f"{available:,}"
+        raise ValueError(f"its header claims {claimed:,} bytes, and {more} follow")

@@ -1,0 +1,1 @@
+"""A model run on inputs from files: which feeds what, in which sizes."""

@@ -1,0 +1,33 @@
+"""Tensors of any stored type made into what a graph takes, each value looked at first."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Array, Graph
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.data.ids import check_ids, id_bounds
+from meganeura_runtime.data.numpy_files import stored_array
+from meganeura_runtime.data.problems import DataType
+from meganeura_runtime.tensors.stored import StoredTensor, read_verified
+
+
+def feeds(
+    graph: Graph, declared: Mapping[str, TensorType], tensors: Mapping[str, StoredTensor]
+) -> dict[str, Array]:
+    """The values of all inputs in their declared types; raises `ProblemError`."""
+    bounds = id_bounds(graph)
+    fed: dict[str, Array] = {}
+    for name, type_ in declared.items():
+        tensor = tensors[name]
+        if tensor.is_float and not type_.dtype.is_float:
+            raise ProblemError(DataType(None, tensor.file, name, tensor.stored, type_.dtype.value))
+        if name in bounds:
+            check_ids(tensor, bounds[name])
+        fed[name] = read_verified(tensor, type_.dtype)
+    return fed
+
+
+def as_tensors(arrays: Mapping[str, Array]) -> dict[str, StoredTensor]:
+    """Arrays of Python as if they came from files; raises `ValueError` for a type nobody has."""
+    return {name: stored_array(Path(name), name, array) for name, array in arrays.items()}

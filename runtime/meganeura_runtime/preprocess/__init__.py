@@ -1,0 +1,1 @@
+"""Images and sounds made into the tensors that networks are trained on."""

@@ -1,0 +1,216 @@
+"""Pictures as networks are fed them: resized, cropped to the middle, scaled and normalised.
+
+The order and the roundings are those of torchvision's presets, which Pillow carries out.
+"""
+
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol, assert_never, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.preprocess.extras import load
+from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+"""Pillow's kinds of pictures whose colours are bytes; the others would be cut off at 255."""
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class Filter(Enum):
+    """How a picture is resampled, with the number Pillow gives it."""
+
+    NEAREST = 0
+    LANCZOS = 1
+    BILINEAR = 2
+    BICUBIC = 3
+    BOX = 4
+    HAMMING = 5
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Keep the proportions, and be as small as covers a rectangle."""
+
+    height: int
+    width: int
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """The new size; the longer side is rounded down."""
+        if self.height * width >= self.width * height:  # the height decides
+            return self.height, max(self.width, self.height * width // height)
+        return max(self.height, self.width * height // width), self.width
+
+    def __str__(self) -> str:
+        return f"resized to cover {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Fill a rectangle, whatever that does to the proportions."""
+
+    height: int
+    width: int
+
+    def size(self, _height: int, _width: int) -> tuple[int, int]:
+        """The new size."""
+        return self.height, self.width
+
+    def __str__(self) -> str:
+        return f"stretched to {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class Middle:
+    """Keep a rectangle in the middle; what lies outside of the picture is black."""
+
+    height: int
+    width: int
+    rounds_down: bool = False
+    """Where half a pixel goes: down, as in transformers, or to the even side as in torchvision."""
+
+    def corner(self, height: int, width: int) -> tuple[int, int]:
+        """Its top and left."""
+        spare = (height - self.height, width - self.width)
+        if self.rounds_down:
+            return spare[0] // 2, spare[1] // 2
+        return round(spare[0] / 2), round(spare[1] / 2)
+
+    def __str__(self) -> str:
+        return f"cropped to {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class ImageSteps:
+    """What is done with a picture, in this order."""
+
+    resize: Cover | Stretch | None
+    crop: Middle | None
+    filter: Filter
+    scale: float
+    """What the bytes 0 to 255 are multiplied by."""
+    mean: tuple[float, ...]
+    """Taken away from each colour after that, or from all of them if it is one number."""
+    std: tuple[float, ...]
+    """What each colour is divided by at last."""
+
+    def __str__(self) -> str:
+        parts = [] if self.resize is None else [f"{self.resize} ({self.filter.name.lower()})"]
+        parts += [] if self.crop is None else [str(self.crop)]
+        parts += ["/ 255" if self.scale == 1 / 255 else f"* {self.scale:g}"]
+        if any(self.mean) or any(each != 1 for each in self.std):
+            parts.append(f"mean {_listed(self.mean)}, std {_listed(self.std)}")
+        return ", ".join(parts)
+
+
+def _listed(numbers: tuple[float, ...]) -> str:
+    return " ".join(f"{each:g}" for each in numbers)
+
+
+class Picture(Protocol):
+    """The part of `PIL.Image.Image` that is used here."""
+
+    mode: str
+    size: tuple[int, int]
+
+    def convert(self, mode: str) -> "Picture":
+        """In other colours."""
+        ...
+
+    def resize(self, size: tuple[int, int], resample: int) -> "Picture":
+        """Of another width and height."""
+        ...
+
+    def crop(self, box: tuple[int, int, int, int]) -> "Picture":
+        """The part between left, top, right and bottom; black outside of the picture."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ReadImage:
+    """A picture as floats [colors, height, width], and the size it had."""
+
+    values: NDArray[np.float32]
+    height: int
+    width: int
+
+
+def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
+    """Read a picture and prepare it; raises `ProblemError`."""
+    picture = _open(path, "L" if colors == 1 else "RGB")
+    width, height = picture.size
+    pixels = np.asarray(_cut(_resized(picture, steps), steps.crop), np.float32)
+    planes = pixels.reshape(*pixels.shape[:2], colors).transpose(2, 0, 1)
+    scaled = planes * np.float32(steps.scale)
+    mean = np.array(steps.mean, np.float32)[:, None, None]
+    std = np.array(steps.std, np.float32)[:, None, None]
+    return ReadImage(np.ascontiguousarray((scaled - mean) / std), height, width)
+
+
+def _open(path: Path, mode: str) -> Picture:
+    """The picture, decoded, upright as its camera says, and in the colours asked for."""
+    image = load("PIL.Image", "images", "read pictures")
+    turned = load("PIL.ImageOps", "images", "read pictures").exif_transpose
+    decode = cast("Callable[[Path], Picture]", image.open)
+    upright = cast("Callable[[Picture], Picture]", turned)
+    if not path.exists():
+        raise ProblemError(NoSuchFile(path))
+    with _refusing_bombs(), _explained(path):
+        picture = decode(path)
+        if picture.mode not in MODES:
+            reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"
+            raise ProblemError(UnreadableFile(path, reason))
+        return upright(picture).convert(mode)
+
+
+@contextmanager
+def _refusing_bombs() -> Generator[None]:
+    """Pillow's warning that a picture unpacks to far too much counts as an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Image size")
+        yield
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    """Whatever a decoder says of a damaged file becomes `ProblemError`."""
+    try:
+        yield
+    except (OSError, ValueError, SyntaxError, EOFError, Warning) as error:
+        reason = "Pillow knows no such format" if "cannot identify" in str(error) else str(error)
+        raise ProblemError(UnreadableFile(path, reason)) from None
+    except Exception as error:
+        if type(error).__name__ != "DecompressionBombError":
+            raise
+        raise ProblemError(UnreadableFile(path, str(error))) from None
+
+
+def _resized(picture: Picture, steps: ImageSteps) -> Picture:
+    resize = steps.resize
+    match resize:
+        case None:
+            return picture
+        case Cover() | Stretch():
+            width, height = picture.size
+            new_height, new_width = resize.size(height, width)
+            return picture.resize((new_width, new_height), steps.filter.value)
+        case _:
+            assert_never(resize)
+
+
+def _cut(picture: Picture, crop: Middle | None) -> Picture:
+    if crop is None:
+        return picture
+    width, height = picture.size
+    top, left = crop.corner(height, width)
+    return picture.crop((left, top, left + crop.width, top + crop.height))
