@@ -11,8 +11,9 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.initialize import sample
+from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.session import Session, choose_device
+from meganeura_runtime.session import Session, choose_device, open_inference
 from meganeura_runtime.tensors.stored import NUMPY
 from meganeura_runtime.train.events import Evaluated, Event, Logged
 from meganeura_runtime.train.folder import named_folder, new_folder
@@ -22,6 +23,9 @@ from meganeura_runtime.weights import read_weights, write_weights
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
+
+OPTIMIZED = Rewriting()
+"""All rules of the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +111,18 @@ class Model:
         )
         """The value of every parameter and state, by name."""
 
-    def session(self, *, device: str = "auto", **sizes: int) -> Session:
+    def session(
+        self, *, device: str = "auto", rewriting: Rewriting = OPTIMIZED, **sizes: int
+    ) -> Session:
         """The model on a device, for inputs of these sizes."""
         elaboration = pipeline.elaborate_model(self._program, self._name, sizes=sizes)
-        session = choose_device(device).open(elaboration.graph)
+        session = open_inference(elaboration.graph, choose_device(device).open, rewriting)
         session.load(self.values)
         return session
 
     def run(self, device: str = "cpu", **inputs: Array) -> dict[str, Array]:
         """The outputs for some inputs. To run many, keep a `session`."""
-        with self.session(device=device, **self._sizes(inputs)) as session:
+        with self.session(device=device, rewriting=OPTIMIZED, **self._sizes(inputs)) as session:
             return {name: np.asarray(value) for name, value in session.step(inputs).items()}
 
     def save(self, path: Path | str) -> None:

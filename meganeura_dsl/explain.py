@@ -12,6 +12,7 @@ from meganeura_dsl import targets
 from meganeura_dsl.check import problems as check_problems
 from meganeura_dsl.check import shape_problems, train_problems
 from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.optimize import problems as optimizer_problems
 from meganeura_dsl.settings import problems as settings_problems
 from meganeura_dsl.syntax import problems as syntax_problems
 
@@ -22,6 +23,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     *train_problems.PROBLEMS,
     *targets.PROBLEMS,
     *settings_problems.PROBLEMS,
+    *optimizer_problems.PROBLEMS,
 )
 """Every kind of problem the front end can report; the command line adds those of the runtime."""
 

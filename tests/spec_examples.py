@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
     MalformedOverride,
@@ -108,6 +109,12 @@ EXAMPLES: Mapping[str, Problem] = {
             types=(),
         ),
         NothingToAllow("cf.*", "missing", ("fc.weight", "fc.bias")),
+        UnknownRule("conv-residul", ("conv-bias", "conv-residual", "conv-activation")),
+        GaveUp(
+            "the e-graph of 430 values has 20114 entries after 7 rounds, which is more than 20000;"
+            " in the last round rule `move-apart` matched most often, 8,211 times:"
+            " optimize without it"
+        ),
         LossNotFinite(1200, "nan"),
         DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
         BeyondLimits(

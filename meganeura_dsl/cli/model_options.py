@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
     from meganeura_dsl.check.values import Static
+    from meganeura_dsl.optimize.rewriting import Rewriting
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.shapes.tensor import TensorType
     from meganeura_runtime.weights import Allowed, Comparison
@@ -32,6 +33,20 @@ Changes = Annotated[
         "--set", metavar="NAME=VALUE", help="An argument of the model, or a size left open."
     ),
 ]
+NoOptimizer = Annotated[
+    bool, typer.Option("--no-opt", help="Run the program as it is written, not optimized.")
+]
+DisabledRules = Annotated[
+    list[str] | None,
+    typer.Option("--disable-rule", metavar="NAME", help="A rewrite rule to go without."),
+]
+
+
+def rewriting(*, no_opt: bool, disabled: Sequence[str] | None) -> "Rewriting":
+    """What `--no-opt` and `--disable-rule` ask for."""
+    from meganeura_dsl.optimize.rewriting import Rewriting
+
+    return Rewriting(not no_opt, tuple(disabled or ()))
 
 
 def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> "Allowed":

@@ -1,5 +1,6 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
+import json
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura_dsl.cli.interruption import Interruption
+from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer
 
 if TYPE_CHECKING:
     from meganeura_runtime.train.events import Finished
@@ -33,6 +35,9 @@ def train(
         typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as batch=32."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same as --set seed=N.")] = None,
+    *,
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
@@ -46,6 +51,8 @@ def train(
     overrides = list(changes or ())
     overrides += [] if device is None else [f"device={device}"]
     overrides += [] if seed is None else [f"seed={seed}"]
+    overrides += ["optimize=false"] if no_opt else []
+    overrides += [f"disabled_rules={json.dumps(disabled)}"] if disabled else []
     program = pipeline.load(target)
     name = program.train()
     job = prepare(program, name, pipeline.find(target).path.parent, overrides)

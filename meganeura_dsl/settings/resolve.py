@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import Problem, ProblemsError
+from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
     MissingSetting,
@@ -124,6 +125,13 @@ class RunSettings(Strict):
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
     device: str = Field(default="auto", pattern=r"^(auto|cpu|wgpu(:\d+)?)$")
+    optimize: bool = True
+    disabled_rules: list[str] = Field(default_factory=list[str])
+
+    @property
+    def rewriting(self) -> Rewriting:
+        """What the optimizer may do."""
+        return Rewriting(self.optimize, tuple(self.disabled_rules))
 
 
 MEANINGS = {
@@ -138,6 +146,8 @@ MEANINGS = {
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
     "device": "auto, cpu, wgpu or wgpu:N",
+    "optimize": "whether the graph of a step is rewritten to run faster",
+    "disabled_rules": "rewrite rules that are not applied",
 }
 """What each setting is, in a line. `sizes` is not among them: every size goes by its own name."""
 
@@ -215,6 +225,7 @@ EXPECTED = {
     "float_type": "a number",
     "string_type": "a text",
     "bool_type": "true or false",
+    "list_type": "a list",
     "model_attributes_type": "a choice",
     "model_type": "a choice",
 }

@@ -4,13 +4,17 @@ from meganeura_runtime.session.base import Outputs, Session, SessionError
 from meganeura_runtime.session.choice import Choice, choose_device
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
+from meganeura_runtime.session.inference import InferenceSession, OpenSession, open_inference
 
 __all__ = [
     "Choice",
     "CpuSession",
     "GpuSession",
+    "InferenceSession",
+    "OpenSession",
     "Outputs",
     "Session",
     "SessionError",
     "choose_device",
+    "open_inference",
 ]

@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from meganeura_dsl.evaluate import FeedError, storage_type
-from meganeura_dsl.graph.core import Array
+from meganeura_dsl.graph.core import Array, Graph, Leaf
+from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.tensor import TensorType
 
 Outputs = Mapping[str, Array]
@@ -97,6 +98,17 @@ class Session(ABC):
 
     @abstractmethod
     def _run(self, feeds: Mapping[str, Array]) -> Outputs: ...
+
+
+def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorType]]:
+    """The types of what a graph keeps, and of what it is fed, by name."""
+    kept: dict[str, TensorType] = {}
+    inputs: dict[str, TensorType] = {}
+    for value in graph.values:
+        if isinstance(value.op, Leaf):
+            leaves = inputs if isinstance(value.op, Input) else kept
+            leaves[value.op.name] = value.type
+    return kept, inputs
 
 
 def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:

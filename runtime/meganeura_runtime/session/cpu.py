@@ -8,16 +8,15 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from meganeura_dsl.evaluate import Interpreter
-from meganeura_dsl.graph.core import Array, Graph, Leaf, Value
+from meganeura_dsl.graph.core import Array, Graph, Value
 from meganeura_dsl.ops import (
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
-    Input,
     MatMul,
 )
-from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.session.base import Outputs, Session
+from meganeura_dsl.ops.fused.core import Fused
+from meganeura_runtime.session.base import Outputs, Session, leaf_types
 
 CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
@@ -32,13 +31,7 @@ class CpuSession(Session):
     """A graph run by the reference interpreter, one op after another."""
 
     def __init__(self, graph: Graph) -> None:
-        inputs: dict[str, TensorType] = {}
-        kept: dict[str, TensorType] = {}
-        for value in graph.values:
-            if isinstance(value.op, Leaf):
-                leaves = inputs if isinstance(value.op, Input) else kept
-                leaves[value.op.name] = value.type
-        super().__init__(kept, inputs)
+        super().__init__(*leaf_types(graph))
         self._interpreter = Interpreter(graph)
         self._values: dict[str, Array] = {}
         largest = max(map(_multiply_adds, graph.values), default=0)
@@ -64,6 +57,8 @@ class CpuSession(Session):
 
 def _multiply_adds(value: Value) -> float:
     """The work of a contraction, from the sizes of its operands and result: sqrt(mk * kn * mn)."""
+    if isinstance(value.op, Fused):
+        return value.op.flops([operand.type for operand in value.operands], value.type) / 2
     if not isinstance(value.op, CONTRACTIONS):
         return 0
     sizes = (prod(tensor.type.shape) for tensor in (value, *value.operands))

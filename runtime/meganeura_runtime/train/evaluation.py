@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.data.batches import even_batch, runs
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import Session
+from meganeura_runtime.session import OpenSession, Session, open_inference
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.sessions import OpenSession, feeds
+from meganeura_runtime.train.sessions import feeds
 
 
 class Evaluator:
@@ -44,5 +44,6 @@ class Evaluator:
     def _session(self, examples: int) -> tuple[Graph, Session]:
         if examples not in self.opened:
             graph = self.job.evaluation(examples)
-            self.opened[examples] = graph, self.open_session(graph)
+            rewriting = self.job.settings.rewriting
+            self.opened[examples] = graph, open_inference(graph, self.open_session, rewriting)
         return self.opened[examples]

@@ -43,6 +43,13 @@ class Job:
     step: Graph
     evaluation: Callable[[int], Graph]
     """The graph that measures the loss and the metrics of a number of held-out examples."""
+    optimized: Graph | None = None
+    """The same step, rewritten to run faster; `None` runs `step` as it is."""
+
+    @property
+    def compiled(self) -> Graph:
+        """The graph that runs. `step` is what it means, whatever the optimizer does."""
+        return self.step if self.optimized is None else self.optimized
 
     @property
     def batch(self) -> int:
@@ -61,7 +68,7 @@ class Job:
 
     @cached_property
     def program_hash(self) -> str:
-        """A hash of the whole training step: ops, attributes, shapes and names, not places."""
+        """A hash of what a step means: ops, attributes, shapes and names, not places."""
         lines = (line.partition("  # ")[0] for line in format_graph(self.step).splitlines())
         return sha256("\n".join(lines).encode()).hexdigest()
 
@@ -100,7 +107,16 @@ def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str]
         return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
 
     step = step_of(program, train, settings)
-    return Job(train, settings, dataset, demand, step.parameters, step.graph, evaluation)
+    return Job(
+        name=train,
+        settings=settings,
+        dataset=dataset,
+        demand=demand,
+        parameters=step.parameters,
+        step=step.graph,
+        evaluation=evaluation,
+        optimized=step.optimized.graph,
+    )
 
 
 def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
@@ -115,13 +131,16 @@ class Step:
 
     graph: Graph
     parameters: tuple[ParameterInfo, ...]
+    optimized: training.OptimizedStep
 
 
 def step_of(program: Program, train: str, settings: RunSettings) -> Step:
-    """One training step of a `train` block."""
+    """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
-    graph = training.training_step(forward.graph, training_settings(settings))
-    return Step(graph, forward.parameters)
+    wanted = training_settings(settings)
+    graph = training.training_step(forward.graph, wanted)
+    optimized = training.optimized_training_step(forward.graph, wanted, settings.rewriting)
+    return Step(graph, forward.parameters, optimized)
 
 
 def training_settings(settings: RunSettings) -> training.TrainingSettings:

@@ -13,7 +13,7 @@ from meganeura_dsl.training import LEARNING_RATE, LOSS
 from meganeura_runtime.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.data.batches import order_of_epoch
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import Outputs, Session
+from meganeura_runtime.session import OpenSession, Outputs, Session
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
@@ -29,7 +29,7 @@ from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, concrete
 from meganeura_runtime.train.problems import LossNotFinite
 from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.train.sessions import OpenSession, feeds
+from meganeura_runtime.train.sessions import feeds
 from meganeura_runtime.weights import write_weights
 
 
@@ -45,7 +45,7 @@ def train(
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
     folder.write_settings(job.settings)
-    with open_session(job.step) as session, closing(Evaluator(job, open_session)) as evaluator:
+    with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
         session.load(job.initial_values())
         return Trainer(job, folder, session, evaluator, watch, stop).run()
 

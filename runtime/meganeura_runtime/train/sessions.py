@@ -1,12 +1,11 @@
-"""What the loop needs of a device: a graph opened as a session, and the feeds of one run."""
+"""What the loop feeds a session in one run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.training import LEARNING_RATE
-from meganeura_runtime.session import Session
 from meganeura_runtime.tensors.stored import Array
 
 COUNTER = "counter"
@@ -14,10 +13,6 @@ COUNTER = "counter"
 
 NOT_DATA = (COUNTER, LEARNING_RATE)
 """Inputs that the loop itself feeds."""
-
-
-OpenSession = Callable[[Graph], Session]
-"""Plans a graph and places it on a device."""
 
 
 def leaves(graph: Graph) -> tuple[Leaf, ...]:

@@ -1,0 +1,57 @@
+"""`--no-opt` and `--disable-rule`: a run is the same run, by other graphs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from meganeura_runtime.checkpoint import read_checkpoint
+from tests.cli.command import Command
+
+SHORT = ("--device", "cpu", "--set", "epochs=1", "--set", "batch=256", "--set", "log_every=1")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(meganeura: Command, out: Path, *options: str) -> Path:
+    shown = meganeura("train", "digits_cnn", *SHORT, "--out", str(out), *options)
+    assert (shown.code, shown.err) == (0, "")
+    return out
+
+
+def test_a_run_is_the_same_with_and_without(meganeura: Command, tmp_path: Path) -> None:
+    fast = run(meganeura, tmp_path / "fast")
+    plain = run(meganeura, tmp_path / "plain", "--no-opt")
+    assert json.loads((plain / "settings.json").read_text())["optimize"] is False
+    for name, array in load_file(plain / "weights.safetensors").items():
+        found = load_file(fast / "weights.safetensors")[name]
+        np.testing.assert_allclose(found, array, rtol=1e-3, atol=1e-4)
+    programs = [
+        read_checkpoint(each / "checkpoint.safetensors")[1].program for each in (fast, plain)
+    ]
+    assert programs[0] == programs[1]
+
+
+def test_a_rule_is_left_out(meganeura: Command, tmp_path: Path) -> None:
+    out = run(meganeura, tmp_path / "out", "--disable-rule", "norm", "--disable-rule", "relu")
+    assert json.loads((out / "settings.json").read_text())["disabled_rules"] == ["norm", "relu"]
+
+
+def test_a_rule_that_does_not_exist_is_refused(meganeura: Command, tmp_path: Path) -> None:
+    shown = meganeura("train", "digits_cnn", *SHORT, "--disable-rule", "nrom")
+    assert shown.code == 2
+    assert "there is no rule `nrom` to disable" in shown.err
+    assert "did you mean `norm`?" in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_rules_are_a_list_of_texts(meganeura: Command) -> None:
+    shown = meganeura("train", "digits_cnn", *SHORT, "--set", "disabled_rules=norm")
+    assert shown.code == 2
+    assert "`disabled_rules`" in shown.err
+    assert "a list" in shown.err

@@ -1,0 +1,44 @@
+"""What a user may say about the optimizer, and what it says when it cannot."""
+
+import pytest
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.optimize import rewriting
+from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
+from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.optimize.saturate import OptimizerError
+from meganeura_dsl.render import render
+from tests.dsl.optimize.compare import ops_of
+from tests.narrow import NARROW
+
+
+def model() -> Graph:
+    return NARROW["digits_cnn"].elaborate().graph
+
+
+def test_a_disabled_rule_is_not_applied() -> None:
+    assert "FusedConvAdd" in ops_of(Rewriting().optimize(model(), "infer").graph)
+    without = Rewriting(disabled=("conv-residual",)).optimize(model(), "infer")
+    assert "FusedConvAdd" not in ops_of(without.graph)
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ProblemError) as caught:
+        Rewriting(disabled=("conv-bias", "conv-residul")).optimize(model(), "train")
+    problem = caught.value.problem
+    assert isinstance(problem, UnknownRule)
+    assert problem.name == "conv-residul"
+    assert "did you mean `conv-residual`?" in render(problem.report())
+
+
+def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(graph: Graph, **_: object) -> None:
+        raise OptimizerError(f"{len(graph.values)} values are too many for `conv-bias`")
+
+    monkeypatch.setattr(rewriting, "optimize", give_up)
+    with pytest.raises(ProblemError) as caught:
+        Rewriting().optimize(model(), "infer")
+    problem = caught.value.problem
+    assert isinstance(problem, GaveUp)
+    assert "too many for `conv-bias`" in render(problem.report())
