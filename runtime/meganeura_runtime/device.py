@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
@@ -81,7 +82,10 @@ class _Pass(Protocol):
 
 
 class _Encoder(Protocol):
-    def begin_compute_pass(self) -> _Pass: ...
+    def begin_compute_pass(self, *, timestamp_writes: Mapping[str, object] = ...) -> _Pass: ...
+    def resolve_query_set(
+        self, queries: object, first: int, count: int, target: Buffer, offset: int
+    ) -> None: ...
     def copy_buffer_to_buffer(
         self, source: Buffer, at: int, target: Buffer, to: int, size: int
     ) -> None: ...
@@ -104,6 +108,7 @@ class _Device(Protocol):
     ) -> _Pipeline: ...
     def create_bind_group(self, *, layout: object, entries: Sequence[object]) -> object: ...
     def create_command_encoder(self) -> _Encoder: ...
+    def create_query_set(self, *, type: str, count: int) -> object: ...  # noqa: A002 its name there
     def destroy(self) -> None: ...
 
 
@@ -142,8 +147,12 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     return tuple(_info(number, adapter) for number, adapter in enumerate(_adapters()))
 
 
-def open_device(selector: str = "auto") -> Device:
-    """The adapter of that name; `auto` and `wgpu` prefer a real GPU to software."""
+def open_device(selector: str = "auto", *, checked: bool | None = None) -> Device:
+    """The adapter of that name; `auto` and `wgpu` prefer a real GPU to software.
+
+    Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed.
+    Unless asked for, only software adapters check, where it costs nothing.
+    """
     adapters = _adapters()
     if not adapters:
         raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
@@ -153,7 +162,10 @@ def open_device(selector: str = "auto") -> Device:
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
     else:
         number, reason = _numbered(selector, infos), "as asked"
-    return Device(adapters[number], infos[number], reason)
+    info = infos[number]
+    return Device(
+        adapters[number], info, reason, checked=info.is_software if checked is None else checked
+    )
 
 
 def _preference(info: DeviceInfo) -> tuple[int, int]:
@@ -196,6 +208,25 @@ def _info(number: int, adapter: _Adapter) -> DeviceInfo:
     )
 
 
+def _unchecked_module(device: _Device, text: str) -> object:
+    """A shader module that is trusted to stay in bounds; only wgpu's native interface offers it."""
+    native = import_module("wgpu.backends.wgpu_native._api")
+    code = text.encode()
+    words = native.ffi.new("char[]", code)
+    source = native.ffi.new("WGPUShaderSourceWGSL *")
+    source.chain.sType = native.lib.WGPUSType_ShaderSourceWGSL
+    source.code.data, source.code.length = words, len(code)
+    descriptor = native.ffi.new("WGPUShaderModuleDescriptor *")
+    descriptor.nextInChain = native.ffi.cast("WGPUChainedStruct *", source)
+    create = native.libf.wgpuDeviceCreateShaderModuleTrusted
+    made = create(
+        getattr(device, "_internal"),  # noqa: B009 it has no public name
+        descriptor,
+        native.lib.WGPUShaderRuntimeChecks_None,
+    )
+    return native.GPUShaderModule("", made, device)
+
+
 @contextmanager
 def explained(doing: str) -> Generator[None]:
     """Turns what wgpu raises into an error that says what was being done, and what may help."""
@@ -215,8 +246,9 @@ def explained(doing: str) -> Generator[None]:
 class Device:
     """An open adapter: memory, kernels, and steps of many kernels in one submission."""
 
-    def __init__(self, adapter: _Adapter, info: DeviceInfo, reason: str) -> None:
+    def __init__(self, adapter: _Adapter, info: DeviceInfo, reason: str, *, checked: bool) -> None:
         self.info = info
+        self.checked = checked
         self.reason = reason
         self.submissions = 0
         self.read_backs = 0
@@ -234,6 +266,7 @@ class Device:
             offset_alignment=limits["min-storage-buffer-offset-alignment"],
             workgroups=limits["max-compute-workgroups-per-dimension"],
             invocations=limits["max-compute-invocations-per-workgroup"],
+            workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
         self._pipelines: dict[str, _Pipeline] = {}
@@ -286,7 +319,11 @@ class Device:
         pipeline = self._pipelines.get(text)
         if pipeline is None:
             with explained("compiling a kernel"):
-                module = self._device.create_shader_module(code=text)
+                module = (
+                    self._device.create_shader_module(code=text)
+                    if self.checked
+                    else _unchecked_module(self._device, text)
+                )
                 pipeline = self._device.create_compute_pipeline(
                     layout="auto", compute={"module": module, "entry_point": "main"}
                 )
@@ -314,6 +351,33 @@ class Device:
                 )
             self._device.queue.submit([encoder.finish()])
         self.submissions += 1
+
+    def timed(self, launches: Sequence[Launch]) -> list[float]:
+        """Run kernels in order, each in a pass of its own; how many seconds each took."""
+        usage, count = _wgpu().BufferUsage, 2 * len(launches)
+        with explained("timing kernels"):
+            times = self._device.create_query_set(type="timestamp", count=count)
+            encoder = self._device.create_command_encoder()
+            for number, launch in enumerate(launches):
+                between = {
+                    "query_set": times,
+                    "beginning_of_pass_write_index": 2 * number,
+                    "end_of_pass_write_index": 2 * number + 1,
+                }
+                compute = encoder.begin_compute_pass(timestamp_writes=between)
+                compute.set_pipeline(launch.pipeline)
+                compute.set_bind_group(0, launch.bindings)
+                compute.dispatch_workgroups(*launch.workgroups)
+                compute.end()
+            results = self._device.create_buffer(
+                size=8 * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC
+            )
+            encoder.resolve_query_set(times, 0, count, results, 0)
+            self._device.queue.submit([encoder.finish()])
+            ticks = np.frombuffer(
+                self._device.queue.read_buffer(results, 0, 8 * count), np.uint64
+            ).reshape(-1, 2)
+        return [(end - start) * 1e-9 for start, end in ticks.tolist()]
 
     def close(self) -> None:
         """Give the adapter back."""

@@ -10,13 +10,16 @@ both ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd, prod
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from meganeura_dsl.shapes.tensor import DType
 
 WORD = 1 << 32
+KEPT = 1 << 16
+"""Results of index arithmetic that are remembered."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -105,10 +108,20 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """constant + sum of coefficient * atom; no coefficient is 0, and atoms stand in one order."""
+    """constant + sum of coefficient * atom; no coefficient is 0, and atoms stand in one order.
+
+    Its hash is kept, as those of what it is made of would be found again and again.
+    """
 
     constant: int
     terms: tuple[tuple[Atom, int], ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.constant, self.terms)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
@@ -140,7 +153,10 @@ def variable(atom: Atom) -> Affine:
 
 
 def affine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
-    """The sum, with equal atoms collected and `d * (x / d) + x % d` joined to `x`."""
+    """The sum, with equal atoms collected.
+
+    d * (x / d) + x % d is joined to x, and d * ((x / d) % m) + x % d to x % (d * m).
+    """
     collected: dict[Atom, int] = {}
     for atom, coefficient in terms:
         collected[atom] = collected.get(atom, 0) + coefficient
@@ -151,8 +167,13 @@ def affine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
                 rest = [(other, count) for other, count in collected.items() if other != atom]
                 joined = atom.numerator * coefficient - whole * (coefficient * atom.divisor)
                 return affine(constant + joined.constant, (*rest, *joined.terms))
-    kept = ((atom, coefficient) for atom, coefficient in collected.items() if coefficient)
-    return Affine(constant, tuple(sorted(kept, key=_order)))
+            upper = _remainder_of(collected, whole, coefficient * atom.divisor)
+            if upper is not None:
+                rest = [(a, count) for a, count in collected.items() if a not in (atom, upper)]
+                lower = divide(atom.numerator, atom.divisor * upper.divisor)[1] * coefficient
+                return affine(constant + lower.constant, (*rest, *lower.terms))
+    kept = [(atom, coefficient) for atom, coefficient in collected.items() if coefficient]
+    return Affine(constant, tuple(sorted(kept, key=_order) if len(kept) > 1 else kept))
 
 
 def _holds(collected: Mapping[Atom, int], whole: Affine, factor: int) -> bool:
@@ -164,7 +185,42 @@ def _holds(collected: Mapping[Atom, int], whole: Affine, factor: int) -> bool:
 
 def _order(term: tuple[Atom, int]) -> tuple[int, str]:
     atom, coefficient = term
-    return -abs(coefficient), str(atom) if isinstance(atom, Axis) else repr(atom)
+    return -abs(coefficient), _atom_text(atom)
+
+
+def _remainder_of(collected: Mapping[Atom, int], whole: Affine, factor: int) -> Remainder | None:
+    """An atom `whole % m` that is part of a sum `factor` times."""
+    return next(
+        (
+            atom
+            for atom, coefficient in collected.items()
+            if coefficient == factor and isinstance(atom, Remainder) and atom.numerator == whole
+        ),
+        None,
+    )
+
+
+@lru_cache(KEPT)
+def _atom_text(atom: Atom) -> str:
+    match atom:
+        case Axis(name, _):
+            return name
+        case Quotient(numerator, divisor):
+            return f"({_text(numerator)})/{divisor}"
+        case Remainder(numerator, divisor):
+            return f"({_text(numerator)})%{divisor}"
+        case Inside(Guard(position, step, size)):
+            return f"[({_text(position)})/{step}<{size}]"
+        case Loaded(expression):
+            return f"{expression}"
+        case _:
+            assert_never(atom)
+
+
+def _text(index: Affine) -> str:
+    return "".join(
+        [str(index.constant), *(f"{count:+}*{_atom_text(atom)}" for atom, count in index.terms)]
+    )
 
 
 def bounds(index: Affine) -> tuple[int, int]:
@@ -192,6 +248,7 @@ def _atom_bounds(atom: Atom) -> tuple[int, int]:
             return 0, WORD - 1
 
 
+@lru_cache(KEPT)
 def divide(index: Affine, divisor: int) -> tuple[Affine, Affine]:
     """Quotient and remainder of an index that is never negative.
 

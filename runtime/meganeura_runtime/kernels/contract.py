@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -27,12 +27,15 @@ from meganeura_runtime.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    write_element,
+    result_of,
+    write_result,
 )
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops import conv, matmul
 from meganeura_runtime.kernels.ops.internal import Partial
 from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.tile import tile_of
+from meganeura_runtime.kernels.tiled import tiled_kernel
 from meganeura_runtime.kernels.writer import Writer
 
 CONTRACTIONS: Mapping[type[Op], Callable[[Op, Value, Value], Contraction]] = {
@@ -73,7 +76,9 @@ def _split(whole: Contraction, parts: int) -> Contraction:
         return Place((at[0], *inner.index), inner.guards)
 
     terms = (*whole.terms[:axis], length, *whole.terms[axis + 1 :])
-    return Contraction((parts, *whole.batch), whole.rows, whole.columns, terms, left, right, place)
+    return replace(
+        whole, batch=(parts, *whole.batch), terms=terms, left=left, right=right, place=place
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,9 @@ def contract_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Sum the products of a tile in registers, then compute what is stored of each element."""
     anchor = work.anchors[0]
     contraction = contraction_of(anchor)
+    tile = tile_of(contraction, target)
+    if tile is not None:
+        return tiled_kernel(work, memory, target, contraction, tile)
     tiling = tiling_of(contraction, target)
     tiles = (
         prod(contraction.batch),
@@ -143,11 +151,9 @@ def contract_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     for i, j in product(range(tiling.rows), range(tiling.columns)):
         place = contraction.place(batch, rows.indices[i], columns.indices[j])
         guards = (*place.guards, rows.guards[i], columns.guards[j])
-        needed = [writer.guard(guard) for guard in guards if not guard.always_holds]
-        element = Element(
-            ravel(place.index, shape), {anchor.id: f"c{i}_{j}"}, all_of(exists, *needed)
-        )
-        write_element(writer, make, work, memory, element)
+        position = ravel(place.index, shape)
+        element = Element(position, {anchor.id: f"c{i}_{j}"}, all_of(exists), guards)
+        write_result(writer, work, memory, result_of(make, work, memory, [element]))
     return launch.kernel(writer, memory)
 
 

@@ -34,6 +34,8 @@ class Contraction:
     left: Factor
     right: Factor
     place: Callable[[Index, Index, Index], Place]
+    together: tuple[int, ...] | None = None
+    """The axes of the terms that it is cheapest to step along; all, where None."""
 
     @property
     def count(self) -> int:

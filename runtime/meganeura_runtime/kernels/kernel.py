@@ -1,13 +1,13 @@
 """A kernel as data, and the frame that all kernels share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.kernels.affine import Affine, Axis, unravel
-from meganeura_runtime.kernels.expression import Expressions
+from meganeura_runtime.kernels.affine import Affine, Axis, Expression, Guard, unravel
+from meganeura_runtime.kernels.expression import Expressions, Load, walk
 from meganeura_runtime.kernels.library import functions
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.reader import Reader
@@ -41,6 +41,7 @@ class Memory:
 
     tensors: Mapping[int, int]
     access: Callable[[int], str]
+    bytes: Callable[[int], int]
 
     def before(self, work: Work) -> dict[int, int]:
         """The tensors a kernel may read: those it does not make itself."""
@@ -50,34 +51,96 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a kernel's results: its position, and the condition under which it exists."""
+    """One element of a kernel's results: its position, and the conditions it exists under."""
 
     position: Affine
     registers: Mapping[int, str]
     exists: Sequence[str] = ()
+    guards: Sequence[Guard] = ()
 
 
-def write_element(
-    writer: Writer, make: Expressions, work: Work, memory: Memory, element: Element
-) -> None:
-    """Compute and store an element of every result; all are computed before any is stored."""
-    reader = Reader(make, memory.before(work), element.registers)
-    texts: list[str] = []
-    for value in work.stores:
-        at = unravel(element.position, concrete_shape(value.type.shape))
-        texts.append(writer.value(reader.at(value, at)))
-    if not element.exists:
-        _store(writer, work, memory, element.position, texts)
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is stored of some elements: of each of `work.stores`, an expression for each element."""
+
+    elements: tuple[Element, ...]
+    expressions: tuple[tuple[Expression, ...], ...]
+
+
+def result_of(make: Expressions, work: Work, memory: Memory, elements: Sequence[Element]) -> Result:
+    """Elements that exist under one condition, computed from memory and registers."""
+    before = memory.before(work)
+    readers = [Reader(make, before, element.registers) for element in elements]
+    expressions = tuple(
+        tuple(
+            reader.at(value, unravel(element.position, concrete_shape(value.type.shape)))
+            for reader, element in zip(readers, elements, strict=True)
+        )
+        for value in work.stores
+    )
+    return Result(tuple(elements), expressions)
+
+
+def write_result(writer: Writer, work: Work, memory: Memory, result: Result) -> None:
+    """Compute and store; everything is computed before anything is stored."""
+    texts = [[writer.value(one) for one in expressions] for expressions in result.expressions]
+    first = result.elements[0]
+    guards = [writer.guard(guard) for guard in first.guards if not guard.always_holds]
+    if not first.exists and not guards:
+        _store(writer, work, memory, result, texts)
         return
-    with writer.condition(" && ".join(element.exists)):
-        _store(writer, work, memory, element.position, texts)
+    with writer.condition(" && ".join([*first.exists, *guards])):
+        _store(writer, work, memory, result, texts)
 
 
 def _store(
-    writer: Writer, work: Work, memory: Memory, position: Affine, texts: Sequence[str]
+    writer: Writer, work: Work, memory: Memory, result: Result, texts: Sequence[Sequence[str]]
 ) -> None:
-    for value, text in zip(work.stores, texts, strict=True):
-        writer.store(memory.tensors[value.id], value.type.dtype, position, text)
+    positions = [element.position for element in result.elements]
+    for value, each in zip(work.stores, texts, strict=True):
+        tensor, dtype = memory.tensors[value.id], value.type.dtype
+        if tensor in writer.quads:
+            writer.store_quad(tensor, dtype, positions[0], each)
+        else:
+            for position, text in zip(positions, each, strict=True):
+                writer.store(tensor, dtype, position, text)
+
+
+def quads_of(
+    reads: Iterable[Expression], work: Work, memory: Memory, results: Sequence[Result]
+) -> frozenset[int]:
+    """The tensors that a kernel reads and writes four neighbours at a time, or could do so."""
+    used: dict[int, bool] = {}
+    for load in walk([*reads, *(one for r in results for row in r.expressions for one in row)]):
+        if isinstance(load, Load):
+            fits = _holds_quads(memory, load.tensor, load.dtype) and is_aligned(load.index)
+            used[load.tensor] = used.get(load.tensor, True) and fits
+    whole = all(is_quad([element.position for element in r.elements]) for r in results)
+    for value in work.stores:
+        tensor = memory.tensors[value.id]
+        fits = whole and _holds_quads(memory, tensor, value.type.dtype)
+        used[tensor] = used.get(tensor, True) and fits
+    return frozenset(tensor for tensor, fits in used.items() if fits)
+
+
+def _holds_quads(memory: Memory, tensor: int, dtype: DType) -> bool:
+    return dtype.bytes == 4 and memory.bytes(tensor) % 16 == 0
+
+
+def is_aligned(index: Affine) -> bool:
+    """Whether an element always has the same place among four neighbours."""
+    return all(count % 4 == 0 for _, count in index.terms)
+
+
+def is_quad(positions: Sequence[Affine]) -> bool:
+    """Whether these are four neighbours that can be read or written at once."""
+    first = positions[0]
+    return (
+        len(positions) == 4
+        and first.constant % 4 == 0
+        and is_aligned(first)
+        and all(at == first + place for place, at in enumerate(positions))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +180,20 @@ class Launch:
         writer.axis(axis, f"min(number, {self.invocations - 1}u)")
         return axis, f"number < {self.invocations}u"
 
-    def kernel(self, writer: Writer, memory: Memory) -> Kernel:
-        """The finished kernel around a body."""
+    def declare_group(self, writer: Writer, name: str) -> tuple[Axis, str | None]:
+        """The same for workgroups, each of which works together."""
+        across, rows, _ = self.workgroups
+        number = f"group.x + group.y * {across}u" if rows > 1 else "group.x"
+        axis = Axis(name, self.invocations // self.size)
+        if across * rows == axis.size:
+            writer.axis(axis, number)
+            return axis, None
+        writer.line(f"let number = {number};")
+        writer.axis(axis, f"min(number, {axis.size - 1}u)")
+        return axis, f"number < {axis.size}u"
+
+    def kernel(self, writer: Writer, memory: Memory, shared: Sequence[str] = ()) -> Kernel:
+        """The finished kernel around a body; `shared` declares memory of a workgroup."""
         body = "\n".join(f"    {line}" for line in writer.lines)
         entry = (
             f"@compute @workgroup_size({self.size})\n"
@@ -127,7 +202,7 @@ class Launch:
             f"{body}\n}}\n"
         )
         enable = ["enable f16;\n"] if DType.F16 in writer.dtypes.values() or "f16(" in body else []
-        bindings = "\n".join(writer.declarations(memory.access))
+        bindings = "\n".join([*writer.declarations(memory.access), *shared])
         text = "\n".join([*enable, f"{bindings}\n", *functions(body), entry])
         return Kernel(text, tuple(writer.tensors), self.workgroups)
 

@@ -14,7 +14,7 @@ fn from_bits(word: u32) -> f32 {
 // Saturates, and takes NaN to 0.
 fn to_i32(x: f32) -> i32 {
     let low = select(i32(x), i32(-2147483648), x < -2147483648.0f);
-    return select(select(low, 2147483647i, x >= 2147483648.0f), 0i, x != x);
+    return select(0i, select(low, 2147483647i, x >= 2147483648.0f), x == x);
 }""",
     "to_u32": """\
 // Saturates, and takes NaN to 0.

@@ -24,6 +24,7 @@ class DeviceLimits:
     offset_alignment: int = 256
     workgroups: int = 65_535
     invocations: int = 256
+    workgroup_bytes: int = 16 << 10
     half_floats: bool = False
     """Whether the adapter has `shader-f16`."""
 

@@ -1,4 +1,4 @@
-"""The kernel of a pointwise group: one invocation for each element."""
+"""The kernel of a pointwise group: one invocation for each element, or for four neighbours."""
 
 from math import prod
 
@@ -12,20 +12,30 @@ from meganeura_runtime.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    write_element,
+    quads_of,
+    result_of,
+    write_result,
 )
-from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.writer import Writer
 
 WORKGROUP = 64
+FEWEST_QUADS = 1 << 15
+"""Quads that keep a GPU busy; with fewer of them, invocations count for more than wide loads."""
 
 
 def map_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Compute and store each element of the results."""
     count = prod(concrete_shape(work.stores[0].type.shape))
-    launch = Launch(count, WORKGROUP, target)
+    wide = target.style is Style.GPU and count % 4 == 0 and count >= 4 * FEWEST_QUADS
+    each = 4 if wide else 1
+    make = Expressions()
+    launch = Launch(count // each, WORKGROUP, target)
     writer = Writer()
     axis, exists = launch.declare(writer, "i")
-    element = Element(variable(axis), {}, all_of(exists))
-    write_element(writer, Expressions(), work, memory, element)
+    elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
+    result = result_of(make, work, memory, elements)
+    if wide:
+        writer.quads = quads_of([], work, memory, [result])
+    write_result(writer, work, memory, result)
     return launch.kernel(writer, memory)

@@ -18,7 +18,8 @@ from meganeura_runtime.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    write_element,
+    result_of,
+    write_result,
 )
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.literal import literal
@@ -123,7 +124,7 @@ def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         for anchor, accumulator in zip(work.anchors, accumulators, strict=True)
     }
     element = Element(variable(axis), registers, all_of(exists))
-    write_element(writer, make, work, memory, element)
+    write_result(writer, work, memory, result_of(make, work, memory, [element]))
     return launch.kernel(writer, memory)
 
 

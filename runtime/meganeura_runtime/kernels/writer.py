@@ -24,7 +24,17 @@ from meganeura_runtime.kernels.affine import (
 from meganeura_runtime.kernels.expression import Call, Choice, Literal, Load, Number, Register
 from meganeura_runtime.kernels.literal import literal, memory_type
 
-Node = Expression | Atom | Guard | Affine
+
+@dataclass(frozen=True, slots=True)
+class _Quad:
+    """Four neighbours in memory, by the number of the four."""
+
+    tensor: int
+    dtype: DType
+    index: Affine
+
+
+Node = Expression | Atom | Guard | Affine | _Quad
 
 
 @dataclass
@@ -39,6 +49,8 @@ class Writer:
     """The body of one kernel, from the outside in."""
 
     def __init__(self) -> None:
+        self.quads: frozenset[int] = frozenset()
+        """Tensors bound as arrays of four elements each."""
         self.tensors: list[int] = []
         self.dtypes: dict[int, DType] = {}
         self._scopes = [_Scope()]
@@ -65,7 +77,7 @@ class Writer:
     def loop(self, axis: Axis) -> Generator[None]:
         """A block run for every value of an axis."""
         name = axis.name
-        with self._block(f"for (var {name} = 0u; {name} < {axis.size}u; {name}++)"):
+        with self.block(f"for (var {name} = 0u; {name} < {axis.size}u; {name}++)"):
             self._axes[name] = len(self._scopes) - 1
             yield
 
@@ -73,13 +85,14 @@ class Writer:
     def condition(self, text: str) -> Generator[None]:
         """A block run only where a condition holds; nothing made in it is moved out of it."""
         before = self._floor
-        with self._block(f"if ({text})"):
+        with self.block(f"if ({text})"):
             self._floor = len(self._scopes) - 1
             yield
         self._floor = before
 
     @contextmanager
-    def _block(self, header: str) -> Generator[None]:
+    def block(self, header: str) -> Generator[None]:
+        """A block that what does not depend on it is moved out of."""
         self._scopes.append(_Scope())
         yield
         inner = self._scopes.pop()
@@ -97,14 +110,13 @@ class Writer:
     def store(self, tensor: int, dtype: DType, index: Affine, value: str) -> None:
         """Write an element to memory."""
         target = f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
-        match dtype:
-            case DType.BOOL:
-                value = f"select(0u, 1u, {value})"
-            case DType.F16:
-                value = f"f16({value})"
-            case DType.F32 | DType.I32 | DType.U32:
-                pass
-        self.line(f"{target} = {value};")
+        self.line(f"{target} = {_stored(dtype, value)};")
+
+    def store_quad(self, tensor: int, dtype: DType, index: Affine, values: Sequence[str]) -> None:
+        """Write four neighbours at once, from the element at `index` on."""
+        target = f"{self.buffer(tensor, dtype)}[{self.index(quarter(index))}]"
+        parts = ", ".join(_stored(dtype, value) for value in values)
+        self.line(f"{target} = vec4<{memory_type(dtype)}>({parts});")
 
     def value(self, expression: Expression) -> str:
         """The name of a computed element, or the constant it is."""
@@ -121,7 +133,7 @@ class Writer:
     def _compute(self, expression: Expression) -> str:
         match expression:
             case Load(dtype=dtype, tensor=tensor, index=index):
-                element = f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
+                element = self._element(tensor, dtype, index)
                 if dtype is DType.BOOL:
                     return f"{element} != 0u"
                 return f"f32({element})" if dtype is DType.F16 else element
@@ -132,6 +144,15 @@ class Writer:
                 return f"select({other}, {chosen}, {self.guard(guard)})"
             case _:
                 raise TypeError(f"{expression} has no text")
+
+    def _element(self, tensor: int, dtype: DType, index: Affine) -> str:
+        if tensor not in self.quads:
+            return f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
+        quad = _Quad(tensor, dtype, quarter(index))
+        name = self._named(
+            quad, "q", lambda: f"{self.buffer(tensor, dtype)}[{self.index(quad.index)}]"
+        )
+        return f"{name}.{'xyzw'[index.constant % 4]}"
 
     def guard(self, guard: Guard) -> str:
         """The condition under which a guarded position counts."""
@@ -168,14 +189,14 @@ class Writer:
             return _sum(index.constant, [])
         if index.constant == 0 and len(index.terms) == 1 and index.terms[0][1] == 1:
             return self._atom(index.terms[0][0])
-        return self._named(index, "i", lambda: self.index(index))
+        return self._named(index, "n", lambda: self.index(index))
 
     def _atom(self, atom: Atom) -> str:
         match atom:
             case Axis(name, _):
                 return name
             case Quotient() | Remainder() | Inside() | Loaded():
-                return self._named(atom, "i", lambda: self._position(atom))
+                return self._named(atom, "n", lambda: self._position(atom))
 
     def _position(self, atom: Quotient | Remainder | Inside | Loaded) -> str:
         match atom:
@@ -221,7 +242,9 @@ class Writer:
                 return self._deepest([atom for atom, _ in terms])
             case Quotient(part, _) | Remainder(part, _) | Guard(position=part):
                 return self._depth(part)
-            case Inside(part) | Loaded(part) | Load(index=part) | Number(index=part):
+            case Inside(part) | Loaded(part):
+                return self._depth(part)
+            case Load(index=part) | Number(index=part) | _Quad(index=part):
                 return self._depth(part)
             case Call(operands=operands):
                 return self._deepest(operands)
@@ -237,9 +260,28 @@ class Writer:
         """The bindings of the tensors used, in the order of their first use."""
         return [
             f"@group(0) @binding({place}) var<storage, {access(tensor)}> b{place}: "
-            f"array<{memory_type(self.dtypes[tensor])}>;"
+            f"array<{self._bound_type(tensor)}>;"
             for place, tensor in enumerate(self.tensors)
         ]
+
+    def _bound_type(self, tensor: int) -> str:
+        element = memory_type(self.dtypes[tensor])
+        return f"vec4<{element}>" if tensor in self.quads else element
+
+
+def quarter(index: Affine) -> Affine:
+    """The number of the four neighbours that an element is among; all factors are fourfold."""
+    return Affine(index.constant // 4, tuple((atom, count // 4) for atom, count in index.terms))
+
+
+def _stored(dtype: DType, value: str) -> str:
+    match dtype:
+        case DType.BOOL:
+            return f"select(0u, 1u, {value})"
+        case DType.F16:
+            return f"f16({value})"
+        case DType.F32 | DType.I32 | DType.U32:
+            return value
 
 
 def _sum(constant: int, terms: Sequence[tuple[str, int]]) -> str:

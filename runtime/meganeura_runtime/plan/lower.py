@@ -18,7 +18,7 @@ from meganeura_dsl.ops import (
 )
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.contract import CONTRACTIONS, tiling_of
+from meganeura_runtime.kernels.contract import CONTRACTIONS
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops.internal import (
     Partial,
@@ -26,8 +26,8 @@ from meganeura_runtime.kernels.ops.internal import (
     WindowPick,
     WindowSpread,
 )
+from meganeura_runtime.plan.parts import parts_of
 from meganeura_runtime.plan.split import (
-    divisor_near,
     split_arg_max,
     split_reduction,
     split_scatter,
@@ -39,8 +39,6 @@ MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
 MOST_ITERATIONS = 20_000
 """Terms of a loop that cannot be cut into sums of sums for free."""
-MOST_PRODUCTS = 60_000
-"""Iterations of all loops of a contraction together, just below the cap of old Mesa drivers."""
 
 
 def lower(graph: Graph, target: Target) -> Graph:
@@ -114,21 +112,8 @@ class _Lowering:
 
     def _contracted(self, op: Op, a: Value, b: Value) -> Value:
         """A contraction, in parts where its result is small or its terms are too many."""
-        whole = CONTRACTIONS[type(op)](op, a, b)
-        tiling = tiling_of(whole, self._target)
-        rows = -(-prod(whole.rows) // tiling.rows)
-        columns = -(-prod(whole.columns) // tiling.columns)
-        invocations = prod(whole.batch) * rows * columns
-        longest = max(whole.terms)
-        wanted = min(self._invocations // invocations, whole.count // self._fewest_terms, longest)
-        parts = max(wanted, -(-_iterations(whole.terms, tiling.terms) // MOST_PRODUCTS), 1)
+        parts = parts_of(CONTRACTIONS[type(op)](op, a, b), self._target)
         if parts == 1:
             return self._build.add(op, a, b)
-        partial = self._build.add(Partial(op, divisor_near(longest, parts)), a, b)
+        partial = self._build.add(Partial(op, parts), a, b)
         return split_reduction(self._build, Sum((0,)), partial, MOST_TERMS)
-
-
-def _iterations(terms: tuple[int, ...], at_once: int) -> int:
-    """How often the loops over the terms run, all together."""
-    runs = (prod(terms[: depth + 1]) for depth in range(len(terms) - 1))
-    return sum(runs) + prod(terms) // at_once

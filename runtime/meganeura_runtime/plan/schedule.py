@@ -153,7 +153,7 @@ class _Assembly:
         def access(tensor: int) -> str:
             return "read_write" if self._slots[tensor].buffer in written else "read"
 
-        memory = Memory(tensors, access)
+        memory = Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
         if not work.anchors:
             return map_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):

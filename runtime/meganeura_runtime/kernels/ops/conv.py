@@ -67,9 +67,8 @@ def _forward(geometry: _Geometry, x: Value, w: Value) -> Contraction:
     def place(group: Index, row: Index, column: Index) -> Place:
         return Place((column[0], group[0] * each + row[0], *column[1:]))
 
-    return Contraction(
-        (geometry.groups,), (each,), (samples, *pixels), (depth, *kernel), left, right, place
-    )
+    columns, terms = (samples, *pixels), (depth, *kernel)
+    return Contraction((geometry.groups,), (each,), columns, terms, left, right, place, (0,))
 
 
 def _weight_gradient(
@@ -164,7 +163,7 @@ def _input_gradient(
     batch = (geometry.groups, *(axis.count for axis in phases))
     columns = (samples, *(axis.pixels for axis in phases))
     terms = (each, *(axis.taps for axis in phases))
-    return Contraction(batch, (depth,), columns, terms, left, right, place)
+    return Contraction(batch, (depth,), columns, terms, left, right, place, (0,))
 
 
 def _pixels(spatial: Sequence[int], kernel: Sequence[int], geometry: _Geometry) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ TEMPLATES: Mapping[type[Op], str] = {
 
 RELATIONS: Mapping[str, str] = {
     "eq": "{0} == {1}",
-    "ne": "{0} != {1}",
+    "ne": "!({0} == {1})",  # not `!=`, which adapters take to be false for NaN
     "lt": "{0} < {1}",
     "le": "{0} <= {1}",
     "gt": "{0} > {1}",
@@ -115,6 +115,6 @@ def conversion(source: DType, target: DType) -> str:
         case DType.BOOL, DType.BOOL:
             return ""
         case DType.F16 | DType.F32, _:
-            return "{0} != 0.0f"
+            return "!({0} == 0.0f)"
         case _:
             return f"{{0}} != {'0i' if source is DType.I32 else '0u'}"

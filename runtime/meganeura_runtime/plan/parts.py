@@ -1,0 +1,54 @@
+"""In how many parts a contraction is summed, so that even a small result keeps a device busy."""
+
+from math import prod
+
+from meganeura_runtime.kernels.contract import tiling_of
+from meganeura_runtime.kernels.contraction import Contraction
+from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.tile import Tile, tile_of
+from meganeura_runtime.plan.split import divisor_near
+
+MOST_PRODUCTS = 60_000
+"""Iterations of all loops of a contraction together, just below the cap of old Mesa drivers."""
+BUSY_WORKGROUPS = 288
+"""Workgroups of a tiled kernel that keep a large GPU busy."""
+BUSY_INVOCATIONS = {Style.GPU: 8192, Style.CPU_ADAPTER: 32}
+FEWEST_TERMS = {Style.GPU: 64, Style.CPU_ADAPTER: 512}
+"""Terms for which a part is worth its place in memory."""
+
+
+def parts_of(whole: Contraction, target: Target) -> int:
+    """How many parts the longest axis of the terms is cut into; 1 where none are needed."""
+    tile = tile_of(whole, target)
+    if tile is not None:
+        return _parts_of_tiles(whole, tile, target)
+    longest = max(whole.terms)
+    tiling = tiling_of(whole, target)
+    rows = -(-prod(whole.rows) // tiling.rows)
+    columns = -(-prod(whole.columns) // tiling.columns)
+    invocations = prod(whole.batch) * rows * columns
+    wanted = min(
+        BUSY_INVOCATIONS[target.style] // invocations,
+        whole.count // FEWEST_TERMS[target.style],
+        longest,
+    )
+    parts = max(wanted, -(-_iterations(whole.terms, tiling.terms) // MOST_PRODUCTS), 1)
+    return divisor_near(longest, parts)
+
+
+def _parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
+    """As many as keep all workgroups busy, of whole steps of the tile if there can be such."""
+    longest = max(whole.terms)
+    most = min(whole.count // FEWEST_TERMS[target.style], longest)
+    wanted = min(BUSY_WORKGROUPS // tile.count(whole), most)
+    if wanted < 2:
+        return 1
+    units = longest if longest % tile.terms else longest // tile.terms
+    even = max(parts for parts in range(1, wanted + 1) if units % parts == 0)
+    return even if 2 * even >= wanted or even == units else wanted
+
+
+def _iterations(terms: tuple[int, ...], at_once: int) -> int:
+    """How often the loops over the terms run, all together."""
+    runs = (prod(terms[: depth + 1]) for depth in range(len(terms) - 1))
+    return sum(runs) + prod(terms) // at_once
