@@ -120,12 +120,14 @@ class _Search:
     def _price(self, number: int, known: _Prices, above: set[int], limit: float) -> float:
         """About what it costs to compute a class now, or infinity from `limit` on.
 
-        `known` notes the price and the node of each class on the way.
+        `known` notes the price and the node of each class on the way; a node of -1 says that the
+        price is no less.
         """
         if self.references[number]:
             return 0.0
-        if number in known:
-            return known[number][0]
+        price, node = known.get(number, (0.0, -1))
+        if node >= 0 or price >= limit:
+            return price if price < limit else inf
         if number in above or number in self.banned or len(above) > DEPTH:
             return inf
         above.add(number)
@@ -135,10 +137,8 @@ class _Search:
             if price < best:
                 best, chosen = price, node
         above.discard(number)
-        if chosen < 0:
-            return inf
         known[number] = (best, chosen)
-        return best
+        return inf if chosen < 0 else best
 
     def _price_of_node(self, node: int, known: _Prices, above: set[int], limit: float) -> float:
         price = self.problem.costs[node]
@@ -158,9 +158,10 @@ class _Search:
             if number in seen or self.references[number]:
                 continue
             seen.add(number)
-            if number in known and self.choice[number] != known[number][1]:
+            _, node = known.get(number, (0.0, -1))
+            if node >= 0 and node != self.choice[number]:
                 before.append((number, self.choice[number]))
-                self.choice[number] = known[number][1]
+                self.choice[number] = node
             stack += self.problem.needs[self.choice[number]]
         return before
 

@@ -1,12 +1,12 @@
-"""Optimize a graph: encode, saturate, choose, decode; then say what was done.
+"""Optimize a graph: explore what is equal to it, choose, decode; then say what was done.
 
 In `forward` mode the result may still be differentiated, so every rewrite keeps the gradient too.
 In `train` mode it is a whole step, which may not be. In `infer` mode parameters never change:
 whatever depends on them alone is moved into a second graph that is run once, when they are loaded.
 """
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -15,14 +15,10 @@ from meganeura_dsl.ops import Parameter
 from meganeura_dsl.optimize.choose import Plan, choose
 from meganeura_dsl.optimize.cost import DeviceModel, graph_cost
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
-from meganeura_dsl.optimize.encode import encode
-from meganeura_dsl.optimize.engine import Engine
+from meganeura_dsl.optimize.explore import Explored, explore
 from meganeura_dsl.optimize.report import Chosen, Report
-from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rewrites, rule_sets
-from meganeura_dsl.optimize.rules.geometry import geometry
-from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
-from meganeura_dsl.optimize.schema import declarations
-from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
+from meganeura_dsl.optimize.rules.all import Mode, rewrites
+from meganeura_dsl.optimize.snapshot import Snapshot
 
 DEFAULT_DEVICE = DeviceModel()
 
@@ -31,7 +27,8 @@ DEFAULT_DEVICE = DeviceModel()
 class Optimized:
     """The optimized graph, how the parameters it adds are derived, and what was done.
 
-    The outputs of `load` are named after the parameters of `graph` whose values they are.
+    The outputs of `load` are named after the parameters of `graph` whose values they are. It is
+    empty but in `infer` mode, and is best run in double precision.
     """
 
     graph: Graph
@@ -47,129 +44,91 @@ def optimize(
     disabled: Collection[str] = (),
 ) -> Optimized:
     """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
-    unknown = sorted(set(disabled) - rewrites().keys())
-    if unknown:
-        raise OptimizerError(f"there is no rule `{unknown[0]}` to disable")
-    return _Optimization(graph, mode, device, disabled).run()
+    return select(graph, explore(graph, mode, disabled), mode, device)
 
 
-class _Optimization:
-    """One call of `optimize`, phase by phase."""
+def select(graph: Graph, explored: Explored, mode: Mode, device: DeviceModel) -> Optimized:
+    """The cheapest of all that was found equal to a graph."""
+    return _Selection(graph, explored, mode).run(device)
 
-    def __init__(
-        self, graph: Graph, mode: Mode, device: DeviceModel, disabled: Collection[str]
-    ) -> None:
+
+class _Selection:
+    """One choice among what was explored, and the graphs it gives."""
+
+    def __init__(self, graph: Graph, explored: Explored, mode: Mode) -> None:
         self.graph = graph
+        self.explored = explored
+        self.found = explored.found
         self.mode: Mode = mode
-        self.device = device
-        self.disabled = disabled
-        self.seconds: dict[str, float] = {}
+        ids = (value.id for value in graph.values)
+        self.numbers = dict(zip(ids, self.found.values, strict=True))
+        self.origins = first_origins(graph, self.found.values)
 
-    def run(self) -> Optimized:
-        with self._timed("encode"):
-            encoding = encode(self.graph.values)
-            engine = Engine(self._program())
-            facts = (*geometry(self.graph.values), *self._constants())
-            engine.execute((*encoding.commands, *facts))
-        with self._timed("saturate"):
-            saturation = saturate(engine, len(self.graph.values))
-        with self._timed("read"):
-            found = snapshot(engine, encoding.opaque)
-        with self._timed("extract"):
-            plan = choose(found, self._roots(found).all, self.device)
-        with self._timed("decode"):
-            graph, load = self._decode(found, plan)
+    def run(self, device: DeviceModel) -> Optimized:
+        start = perf_counter()
+        plan = choose(self.found, self._roots().all, device)
+        chosen = perf_counter()
+        graph, load = self._decode(plan)
+        seconds = {"extract": chosen - start, "decode": perf_counter() - chosen}
         report = Report(
             mode=self.mode,
             nodes_before=len(self.graph.values),
             nodes_after=len(graph.values),
-            enodes=len(found.nodes),
-            eclasses=len(found.classes),
-            iterations=saturation.iterations,
-            seconds=self.seconds,
-            matches={name: saturation.matches[name] for name in rewrites()},
-            chosen=tuple(self._chosen(found, plan)),
+            enodes=len(self.found.nodes),
+            eclasses=len(self.found.classes),
+            iterations=self.explored.iterations,
+            seconds={**self.explored.seconds, **seconds},
+            matches=self.explored.matches,
+            chosen=tuple(self._chosen(plan)),
             cost_before=graph_cost(self.graph),
             cost_after=graph_cost(graph),
         )
         return Optimized(graph, load, report)
 
-    @contextmanager
-    def _timed(self, phase: str) -> Generator[None]:
-        start = perf_counter()
-        yield
-        self.seconds[phase] = perf_counter() - start
-
-    def _program(self) -> list[str]:
-        sets = rule_sets(self.mode)
-        rules = [rule for each in sets for rule in each.rules if rule.name not in self.disabled]
-        present = {type(value.op).__name__ for value in self.graph.values}
-        return [*declarations(), *rule_program(sets, reachable_rules(rules, present))]
-
-    def _constants(self) -> list[str]:
-        """In inference, what is known before the first run: all but what a run itself updates."""
-        if self.mode != "infer":
-            return []
-        return [
-            f"(constant (node {number}))"
-            for number, value in enumerate(self.graph.values)
-            if isinstance(value.op, Parameter) and value.op.name not in self.graph.updates
-        ]
-
-    def _roots(self, found: Snapshot) -> Roots:
-        numbers = dict(zip((value.id for value in self.graph.values), found.values, strict=True))
+    def _roots(self) -> Roots:
         return Roots(
-            {name: numbers[value.id] for name, value in self.graph.outputs.items()},
-            {name: numbers[value.id] for name, value in self.graph.updates.items()},
+            {name: self.numbers[value.id] for name, value in self.graph.outputs.items()},
+            {name: self.numbers[value.id] for name, value in self.graph.updates.items()},
         )
 
-    def _decode(self, found: Snapshot, plan: Plan) -> tuple[Graph, Graph]:
-        origins = first_origins(self.graph, found.values)
-        stored = _parameters(found, plan, origins)
-        run = Decoder(found, plan.run, origins, stored)
+    def _decode(self, plan: Plan) -> tuple[Graph, Graph]:
+        stored = _parameters(self.found, plan, self.origins)
+        run = Decoder(self.found, plan.run, self.origins, stored)
         run.declare(inputs_of(self.graph) if self.mode == "infer" else leaves_of(self.graph))
-        graph = run.graph(self._roots(found))
-        load = Decoder(found, plan.load, origins)
+        load = Decoder(self.found, plan.load, self.origins)
         outputs = {parameter.name: number for number, parameter in stored.items()}
-        return graph, load.graph(Roots(outputs, {}))
+        return run.graph(self._roots()), load.graph(Roots(outputs, {}))
 
-    def _chosen(self, found: Snapshot, plan: Plan) -> Iterator[Chosen]:
-        """The rewrites whose result is in one of the two graphs, in their order."""
+    def _chosen(self, plan: Plan) -> Iterator[Chosen]:
+        """The rewrites whose result is in the graph, in its order."""
         known = rewrites()
-        given = _given(self.graph, found)
-        origins = first_origins(self.graph, found.values)
+        given = {
+            (value.op, tuple(self.numbers[operand.id] for operand in value.operands))
+            for value in self.graph.values
+        }
         for number in plan.order:
             choice = plan.load if number in plan.stored else plan.run
-            node = found.nodes[choice[number]]
+            node = self.found.nodes[choice[number]]
             name = type(node.op).__name__
             made = None if (node.op, node.operands) in given else name
-            for rule in found.why.get(number, ()):
+            origin = self.origins.get(number, Origin())
+            for rule in self.found.why.get(number, ()):
                 if known[rule].made == made:
-                    origin = origins.get(number, Origin())
                     yield Chosen(rule, name, origin.path, _place(origin))
-
-
-def _given(graph: Graph, found: Snapshot) -> set[tuple[object, tuple[int, ...]]]:
-    """The nodes that the graph itself had."""
-    numbers = dict(zip((value.id for value in graph.values), found.values, strict=True))
-    return {
-        (value.op, tuple(numbers[operand.id] for operand in value.operands))
-        for value in graph.values
-    }
 
 
 def _parameters(found: Snapshot, plan: Plan, origins: Mapping[int, Origin]) -> dict[int, Parameter]:
     """A frozen parameter for each stored class, named after the layer it is for."""
-    parameters: dict[int, Parameter] = {}
     users = {need: user for user in plan.order for need in _operands(found, plan, user)}
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    parameters: dict[int, Parameter] = {}
     for number in plan.stored:
         user = users.get(number, number)
         path = origins.get(user, origins.get(number, Origin())).path
         prefix = f"{path}." if path else ""
-        counts[prefix] = counts.get(prefix, 0) + 1
         of = found.types[number]
-        name = f"{prefix}derived.{counts[prefix] - 1}"
+        name = f"{prefix}derived.{counts[prefix]}"
+        counts[prefix] += 1
         parameters[number] = Parameter(name, of.dtype, of.shape, "frozen")
     return parameters
 

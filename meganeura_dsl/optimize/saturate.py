@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from meganeura_dsl.optimize.engine import Engine
+from meganeura_dsl.optimize.engine import Engine, Progress
 from meganeura_dsl.optimize.rules.rule import Rule, RuleSet
 
-STEP = "(run-schedule (seq (saturate (run reading)) (run rewriting)))"
-LATE_STEP = "(run-schedule (run late))"
+STAGES = tuple(f"(run-schedule (run {stage}))" for stage in ("reading", "rewriting", "late"))
 GROWTH = 40
 LEAST_LIMIT = 20_000
 
@@ -39,20 +38,21 @@ def saturate(engine: Engine, size: int, limit: int | None = None) -> Saturation:
     """
     limit = max(LEAST_LIMIT, GROWTH * size) if limit is None else limit
     done = Saturation()
-    while True:
-        progress = engine.run(STEP)
-        if not progress.updated:
-            progress = engine.run(LATE_STEP)
-        done.iterations += 1
+    stage = 0
+    while stage < len(STAGES):
+        progress = engine.run(STAGES[stage])
+        done.iterations += stage > 0
         done.matches.update(progress.matches)
-        if not progress.updated:
-            return done
-        entries = engine.entries()
-        if entries > limit:
-            name, times = Counter(progress.matches).most_common(1)[0]
-            raise OptimizerError(
-                f"the e-graph of {size} values has {entries} entries after"
-                f" {done.iterations} rounds, which is more than {limit};"
-                f" in the last round rule `{name}` matched most often, {times} times:"
-                f" optimize without it"
-            )
+        # Facts first, then rewrites, then what waits for both; anything new starts over.
+        stage = 0 if progress.updated else stage + 1
+        if progress.updated and engine.entries() > limit:
+            raise _growth(size, limit, engine.entries(), progress)
+    return done
+
+
+def _growth(size: int, limit: int, entries: int, progress: Progress) -> OptimizerError:
+    name, times = Counter(progress.matches).most_common(1)[0]
+    return OptimizerError(
+        f"the e-graph of {size} values has {entries} entries, which is more than {limit};"
+        f" in its last round rule `{name}` matched most often, {times} times: optimize without it"
+    )

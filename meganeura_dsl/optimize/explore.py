@@ -1,0 +1,66 @@
+"""Everything that the rules find equal to a graph."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.ops import Parameter
+from meganeura_dsl.optimize.encode import encode
+from meganeura_dsl.optimize.engine import Engine
+from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rewrites, rule_sets
+from meganeura_dsl.optimize.rules.geometry import geometry
+from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
+from meganeura_dsl.optimize.schema import declarations
+from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A saturated e-graph, and what it took: rounds, matches of each rewrite, time per phase."""
+
+    found: Snapshot
+    iterations: int
+    matches: Mapping[str, int]
+    seconds: Mapping[str, float]
+
+
+def explore(graph: Graph, mode: Mode, disabled: Collection[str] = ()) -> Explored:
+    """Saturate a graph with the rules of a mode, but for those that are disabled."""
+    known = rewrites()
+    unknown = sorted(set(disabled) - known.keys())
+    if unknown:
+        raise OptimizerError(f"there is no rule `{unknown[0]}` to disable")
+    times = [perf_counter()]
+    engine = Engine(_program(graph, mode, disabled))
+    encoding = encode(graph.values)
+    facts = (*geometry(graph.values), *(_constants(graph) if mode == "infer" else ()))
+    engine.execute((*encoding.commands, *facts))
+    times.append(perf_counter())
+    saturation = saturate(engine, len(graph.values))
+    times.append(perf_counter())
+    found = snapshot(engine, encoding.opaque)
+    times.append(perf_counter())
+    phases = zip(("encode", "saturate", "read"), times, times[1:], strict=False)
+    return Explored(
+        found,
+        saturation.iterations,
+        {name: saturation.matches[name] for name in known},
+        {phase: end - start for phase, start, end in phases},
+    )
+
+
+def _program(graph: Graph, mode: Mode, disabled: Collection[str]) -> list[str]:
+    sets = rule_sets(mode)
+    rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
+    present = {type(value.op).__name__ for value in graph.values}
+    return [*declarations(), *rule_program(sets, reachable_rules(rules, present))]
+
+
+def _constants(graph: Graph) -> list[str]:
+    """What is known before the first run: the parameters, but for those that a run updates."""
+    return [
+        f"(constant (node {number}))"
+        for number, value in enumerate(graph.values)
+        if isinstance(value.op, Parameter) and value.op.name not in graph.updates
+    ]

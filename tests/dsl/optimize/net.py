@@ -1,0 +1,179 @@
+"""A terse way to write graphs in tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from meganeura_dsl.graph.core import Builder, Graph, Op, Value
+from meganeura_dsl.ops import (
+    Add,
+    Broadcast,
+    Compare,
+    Conv,
+    Div,
+    Exp,
+    Input,
+    Iota,
+    Log,
+    MatMul,
+    Mul,
+    Neg,
+    Parameter,
+    ReduceMax,
+    Sqrt,
+    StopGradient,
+    Sub,
+    Sum,
+    Tanh,
+    Where,
+)
+from meganeura_dsl.ops.broadcast import full, others
+from meganeura_dsl.ops.leaf import Kind
+from meganeura_dsl.shapes.tensor import DType
+
+
+@dataclass
+class Net:
+    """A builder whose leaves are named as they come: x0, x1, ... and w0, w1, ..."""
+
+    build: Builder = field(default_factory=Builder)
+    leaves: int = 0
+
+    def do(self, op: Op, *operands: Value) -> Value:
+        """One op."""
+        return self.build.add(op, *operands)
+
+    def x(self, *shape: int, dtype: DType = DType.F32, name: str = "x") -> Value:
+        """Data."""
+        self.leaves += 1
+        return self.do(Input(f"{name}{self.leaves}", dtype, shape))
+
+    def w(self, *shape: int, kind: Kind = "param", name: str = "w") -> Value:
+        """A parameter."""
+        self.leaves += 1
+        return self.do(Parameter(f"{name}{self.leaves}", DType.F32, shape, kind))
+
+    def full(self, value: float, like: Value) -> Value:
+        """One number everywhere."""
+        return full(self.build, like.type, value)
+
+    def spread(self, x: Value, like: Value, *axes: int) -> Value:
+        """Copies of x, whose axes become these."""
+        return self.do(Broadcast(like.type.shape, axes), x)
+
+    def over(self, x: Value, like: Value, axis: int) -> Value:
+        """Copies of x along one new axis."""
+        return self.spread(x, like, *others((axis,), like.type.rank))
+
+    def graph(self, *outputs: Value, updates: dict[str, Value] | None = None) -> Graph:
+        """The graph of these outputs."""
+        return self.build.graph({f"y{place}": y for place, y in enumerate(outputs)}, updates)
+
+    # --- what the standard library writes ---------------------------------------------------------
+
+    def relu(self, x: Value) -> Value:
+        """where(x <= 0, 0, x)."""
+        zero = self.full(0, x)
+        return self.do(Where(), self.do(Compare("le"), x, zero), zero, x)
+
+    def sigmoid(self, x: Value, half: float = 0.5) -> Value:
+        """0.5 (1 + tanh(0.5 x))."""
+        curve = self.do(Tanh(), self.do(Mul(), self.full(half, x), x))
+        return self.do(Mul(), self.full(0.5, x), self.do(Add(), self.full(1, x), curve))
+
+    def halved(self, x: Value, curve: Value) -> Value:
+        """0.5 x (1 + curve)."""
+        half = self.do(Mul(), self.full(0.5, x), x)
+        return self.do(Mul(), half, self.do(Add(), self.full(1, x), curve))
+
+    def mean(self, x: Value, *axes: int, count: int | None = None) -> Value:
+        """The sum over axes by the count."""
+        total = self.do(Sum(axes), x)
+        sizes = [size for axis, size in enumerate(x.type.shape) if axis in axes]
+        found = 1
+        for size in sizes:
+            assert isinstance(size, int)
+            found *= size
+        return self.do(Div(), total, self.full(count or found, total))
+
+    def centred(self, x: Value, *axes: int) -> Value:
+        """The difference to the mean."""
+        mean = self.mean(x, *axes)
+        return self.do(Sub(), x, self.spread(mean, x, *others(axes, x.type.rank)))
+
+    def root(self, x: Value, *axes: int, eps: float = 1e-5) -> Value:
+        """sqrt(mean(x**2) + eps), spread back."""
+        square = self.mean(self.do(Mul(), x, x), *axes)
+        root = self.do(Sqrt(), self.do(Add(), square, self.full(eps, square)))
+        return self.spread(root, x, *others(axes, x.type.rank))
+
+    def standardized(self, x: Value, *axes: int) -> Value:
+        """Centred, and divided by the deviation."""
+        centred = self.centred(x, *axes)
+        return self.do(Div(), centred, self.root(centred, *axes))
+
+    def affine(self, x: Value, scale: Value, shift: Value, *axes: int) -> Value:
+        """X scale + shift, which lie along axes."""
+        scaled = self.do(Mul(), x, self.spread(scale, x, *axes))
+        return self.do(Add(), scaled, self.spread(shift, x, *axes))
+
+    def shifted(self, x: Value, axis: int, largest_over: int | None = None) -> Value:
+        """X - max(x)."""
+        over = axis if largest_over is None else largest_over
+        largest = self.do(StopGradient(), self.do(ReduceMax((over,)), x))
+        return self.do(Sub(), x, self.over(largest, x, over))
+
+    def softmax(self, x: Value, axis: int) -> Value:
+        """exp(x - max(x)) / sum."""
+        powers = self.do(Exp(), self.shifted(x, axis))
+        return self.do(Div(), powers, self.over(self.do(Sum((axis,)), powers), x, axis))
+
+    def log_softmax(self, x: Value, axis: int) -> Value:
+        """X - max(x) - log(sum)."""
+        shifted = self.shifted(x, axis)
+        total = self.do(Log(), self.do(Sum((axis,)), self.do(Exp(), shifted)))
+        return self.do(Sub(), shifted, self.over(total, x, axis))
+
+    def scores(self, q: Value, k: Value, scale: float) -> Value:
+        """Scale q k^T."""
+        product = self.do(MatMul(transpose_right=True), q, k)
+        return self.do(Mul(), product, self.full(scale, product))
+
+    def causal(self, scores: Value, kind: str = "gt", fill: float = -1e30) -> Value:
+        """where(column > row, -1e30, scores)."""
+        rank = scores.type.rank
+        size = scores.type.shape[-1]
+        square = (size, size)
+        index = self.do(Iota(size))
+        down, along = (self.do(Broadcast(square, (axis,)), index) for axis in (0, 1))
+        ahead = self.do(Compare("gt" if kind == "gt" else "ge"), along, down)
+        return self.do(
+            Where(), self.spread(ahead, scores, rank - 2, rank - 1), self.full(fill, scores), scores
+        )
+
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        padding: int | Sequence[int] = 0,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
+    ) -> Value:
+        """A convolution with equal stride and dilation along all axes."""
+        rank = x.type.rank - 2
+        around = (padding,) * rank if isinstance(padding, int) else tuple(padding)
+        return self.do(Conv((stride,) * rank, around, (dilation,) * rank, groups), x, w)
+
+    def batch_norm(self, x: Value) -> Value:
+        """(x - mean) (weight / sqrt(var + eps)) + bias, of running statistics."""
+        size = x.type.shape[1]
+        assert isinstance(size, int)
+        weight, bias = self.w(size), self.w(size)
+        mean, var = self.w(size, kind="state"), self.w(size, kind="state", name="var")
+        root = self.do(Sqrt(), self.do(Add(), var, self.full(1e-5, var)))
+        centred = self.do(Sub(), x, self.spread(mean, x, 1))
+        return self.affine(centred, self.do(Div(), weight, root), bias, 1)
+
+    def negative(self, x: Value) -> Value:
+        """The negative of x."""
+        return self.do(Neg(), x)

@@ -1,0 +1,335 @@
+"""Near misses: a rule whose condition fails does not fire."""
+
+from collections.abc import Callable
+
+import pytest
+
+from meganeura_dsl.graph.core import Graph, Value
+from meganeura_dsl.ops import (
+    Add,
+    Broadcast,
+    Compare,
+    Div,
+    Erf,
+    Exp,
+    Iota,
+    MatMul,
+    Mul,
+    Neg,
+    RandomBits,
+    StopGradient,
+    Sub,
+    Sum,
+    Tanh,
+    Transpose,
+    Where,
+)
+from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.optimize.saturate import OptimizerError
+from meganeura_dsl.shapes.tensor import DType
+from tests.dsl.optimize.classes import examine
+from tests.dsl.optimize.compare import check, names, ops_of
+from tests.dsl.optimize.net import Net
+
+Make = Callable[[Net], Value]
+
+
+def _add_one(net: Net) -> Value:
+    x = net.x(2)
+    return net.do(Add(), x, net.full(1, x))
+
+
+def _times_zero(net: Net) -> Value:
+    x = net.x(2)
+    return net.do(Mul(), x, net.full(0, x))
+
+
+def _zero_sub_of_wholes(net: Net) -> Value:
+    x = net.x(2, dtype=DType.U32)
+    return net.do(Sub(), net.full(0, x), x)
+
+
+def _relu(kind: str, level: float, other: str = "same") -> Make:
+    def make(net: Net) -> Value:
+        x, y = net.x(3), net.x(3)
+        at, zero = net.full(level, x), net.full(0, x)
+        condition = net.do(Compare("le" if kind == "le" else "lt"), x, at)
+        return net.do(Where(), condition, zero, x if other == "same" else y)
+
+    return make
+
+
+def _sigmoid_of_another_slope(net: Net) -> Value:
+    return net.sigmoid(net.x(2), half=0.4)
+
+
+def _silu_of_two(net: Net) -> Value:
+    return net.do(Mul(), net.x(2), net.sigmoid(net.x(2)))
+
+
+def _gelu_of_another_scale(net: Net) -> Value:
+    x = net.x(2)
+    return net.halved(x, net.do(Erf(), net.do(Mul(), x, net.full(0.7, x))))
+
+
+def _gelu_tanh_without_its_cube(net: Net) -> Value:
+    x = net.x(2)
+    bent = net.do(Add(), x, net.do(Mul(), net.full(0.044715, x), net.do(Mul(), x, x)))
+    return net.halved(x, net.do(Tanh(), net.do(Mul(), net.full(0.7978845608028654, x), bent)))
+
+
+def _softmax_summed_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1))
+    return net.do(Div(), powers, net.over(net.do(Sum((0,)), powers), powers, 0))
+
+
+def _softmax_shifted_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1, largest_over=0))
+    return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 1))
+
+
+def _softmax_spread_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1))
+    return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 0))
+
+
+def _cross_entropy_of_columns(net: Net) -> Value:
+    logits = net.x(3, 3)
+    labels = net.over(net.x(3, dtype=DType.I32), logits, 0)
+    picked = net.do(Compare("eq"), labels, net.spread(net.do(Iota(3)), logits, 0))
+    logs = net.log_softmax(logits, 1)
+    return net.do(Sum((1,)), net.do(Where(), picked, logs, net.full(0, logs)))
+
+
+def _mean_of_another_count(net: Net) -> Value:
+    x = net.x(2, 3)
+    centred = net.do(Sub(), x, net.over(net.mean(x, 1, count=2), x, 1))
+    return net.do(Div(), centred, net.root(centred, 1))
+
+
+def _deviation_of_another(net: Net) -> Value:
+    x, y = net.x(2, 3), net.x(2, 3)
+    return net.do(Div(), net.centred(x, 1), net.root(net.centred(y, 1), 1))
+
+
+def _bias_along_rows(net: Net) -> Value:
+    y = net.do(MatMul(), net.x(3, 3), net.x(3, 3))
+    return net.do(Add(), y, net.spread(net.x(3), y, 0))
+
+
+def _bias_along_space(net: Net) -> Value:
+    y = net.conv(net.x(1, 3, 5), net.x(3, 3, 3))
+    return net.do(Add(), y, net.spread(net.x(3), y, 2))
+
+
+def _transposed_by_another(net: Net) -> Value:
+    b = net.do(Transpose((1, 0, 2)), net.x(2, 2, 2))
+    return net.do(MatMul(), net.x(2, 2, 2), b)
+
+
+def _shared_right_operand(net: Net) -> Value:
+    a = net.do(Transpose((0, 2, 1)), net.x(2, 3, 3))
+    return net.do(MatMul(), a, net.x(3, 3))
+
+
+def _summed_over_kept_axes(net: Net) -> Value:
+    return net.do(Sum((0,)), net.do(Broadcast((3, 2), (0,)), net.x(3)))
+
+
+def _attention(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        q, k, v = (net.x(2, 3, 3) for _ in range(3))
+        scores = net.scores(q, k, 0.5)
+        if fault == "fill":
+            scores = net.causal(scores, fill=-1e9)
+        if fault == "diagonal":
+            scores = net.causal(scores, kind="ge")
+        weights = net.softmax(scores, 1 if fault == "axis" else 2)
+        return net.do(MatMul(transpose_right=fault == "values"), weights, v)
+
+    return make
+
+
+NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
+    ("add-zero", "train", _add_one),
+    ("mul-one", "train", _times_zero),
+    ("zero-sub", "train", _zero_sub_of_wholes),
+    ("relu", "train", _relu("lt", 0)),
+    ("relu", "train", _relu("le", 1)),
+    ("relu", "train", _relu("le", 0, "other")),
+    ("sigmoid", "train", _sigmoid_of_another_slope),
+    ("silu", "train", _silu_of_two),
+    ("gelu", "train", _gelu_of_another_scale),
+    ("gelu-tanh", "train", _gelu_tanh_without_its_cube),
+    ("softmax", "train", _softmax_summed_elsewhere),
+    ("softmax", "train", _softmax_shifted_elsewhere),
+    ("softmax", "train", _softmax_spread_elsewhere),
+    ("cross-entropy", "train", _cross_entropy_of_columns),
+    ("standardize", "train", _mean_of_another_count),
+    ("standardize", "train", _deviation_of_another),
+    ("matmul-bias", "train", _bias_along_rows),
+    ("conv-bias", "train", _bias_along_space),
+    ("matmul-right-3-false-false", "train", _transposed_by_another),
+    ("matmul-left-3-false-false", "train", _shared_right_operand),
+    ("sum-of-copies", "train", _summed_over_kept_axes),
+    *(
+        ("attention", "train", _attention(fault))
+        for fault in ("fill", "diagonal", "axis", "values")
+    ),
+    ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
+    ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
+)
+
+
+@pytest.mark.parametrize(("rule", "mode", "make"), NEAR_MISSES)
+def test_a_near_miss_is_left_alone(rule: str, mode: Mode, make: Make) -> None:
+    net = Net()
+    explored, _ = examine(net.graph(make(net)), mode)
+    assert explored.matches[rule] == 0
+
+
+# --- inference -----------------------------------------------------------------------------------
+
+
+def convolutions(graph: Graph) -> int:
+    return sum(name in ("Conv", "FusedConv", "FusedConvAdd") for name in ops_of(graph))
+
+
+def merged(make: Make, mode: Mode = "infer") -> int:
+    """How many convolutions remain."""
+    net = Net()
+    _, optimized = examine(net.graph(make(net)), mode)
+    return convolutions(optimized.graph)
+
+
+def _pair(**other: int) -> Make:
+    def make(net: Net) -> Value:
+        x = net.x(1, 4, 6)
+        one = net.conv(x, net.w(4, 4, 3), 1)
+        groups = other.get("groups", 1)
+        kernel = other.get("kernel", 3)
+        w = net.w(4, 4 // groups, kernel)
+        dilation = other.get("dilation", 1)
+        padding = other.get("padding", dilation * (kernel - 1) // 2)
+        two = net.conv(x, w, padding, dilation=dilation, groups=groups)
+        return net.do(Add(), one, two)
+
+    return make
+
+
+def test_equal_geometry_is_merged() -> None:
+    assert merged(_pair()) == 1
+    assert merged(_pair(kernel=1)) == 1
+    assert merged(_pair(kernel=5)) == 1
+
+
+def test_other_geometry_is_not() -> None:
+    assert merged(_pair(groups=2)) == 2
+    assert merged(_pair(dilation=2)) == 2
+
+
+def test_parameters_in_training_are_not_constant() -> None:
+    assert merged(_pair(), "train") == 2
+
+
+def test_kernels_that_do_not_stand_in_one_middle_are_not_merged() -> None:
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, 5, 5)
+        one = net.conv(x, net.w(2, 2, 3, 3), (1, 1))
+        two = net.conv(x, net.w(2, 2, 3, 1), (1, 0))
+        three = net.conv(x, net.w(2, 2, 2, 2), (1, 1))
+        four = net.conv(three, net.w(2, 2, 2, 2), (0, 0))
+        return net.do(Add(), net.do(Add(), one, two), four)
+
+    assert merged(make) == 3
+
+
+def test_other_inputs_are_not_merged() -> None:
+    def make(net: Net) -> Value:
+        return net.do(Add(), *(net.conv(net.x(1, 2, 5), net.w(2, 2, 3), 1) for _ in range(2)))
+
+    assert merged(make) == 2
+
+
+def test_what_a_run_updates_is_no_constant() -> None:
+    net = Net()
+    x, w, mean = net.x(1, 2, 5), net.w(2, 2, 1), net.w(2, kind="state")
+    y = net.do(Sub(), net.conv(x, w), net.spread(mean, x, 1))
+    graph = net.graph(y, updates={"w3": net.do(Add(), mean, mean)})
+    optimized = check(graph, "infer")
+    assert "w3" in names(optimized.graph)
+    assert list(optimized.graph.updates) == ["w3"]
+
+
+def test_a_strided_branch_has_no_identity() -> None:
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, 1)
+        return net.do(Add(), net.batch_norm(net.conv(x, net.w(2, 2, 3), 1, stride=2)), x)
+
+    net = Net()
+    explored, _ = examine(net.graph(make(net)), "infer")
+    assert all(node.op != Iota(2) for node in explored.found.nodes)
+
+
+# --- what must never happen ----------------------------------------------------------------------
+
+
+def test_two_dropouts_of_one_tensor_stay_two() -> None:
+    net = Net()
+    x, counter = net.x(4), net.x(2, dtype=DType.U32)
+    bits = [net.do(RandomBits(stream, (4,)), counter) for stream in (3, 4)]
+    limit = net.do(Broadcast((4,), ()), net.x(dtype=DType.U32))
+    dropped = [
+        net.do(Where(), net.do(Compare("lt"), each, limit), x, net.full(0, x)) for each in bits
+    ]
+    graph = net.graph(*dropped, net.do(Add(), *dropped))
+    for mode in ("forward", "train", "infer"):
+        optimized = check(graph, mode)
+        assert ops_of(optimized.graph).count("RandomBits") == 2
+        assert optimized.graph.outputs["y0"] is not optimized.graph.outputs["y1"]
+
+
+def test_every_output_stays_even_if_it_is_an_input_or_another() -> None:
+    net = Net()
+    x = net.x(3)
+    back = net.do(Neg(), net.do(Neg(), x))
+    optimized = check(net.graph(x, back, back), "train")
+    assert list(optimized.graph.outputs) == ["y0", "y1", "y2"]
+    assert len(set(map(id, optimized.graph.outputs.values()))) == 1
+
+
+def test_a_shared_product_is_computed_once() -> None:
+    net = Net()
+    product = net.do(MatMul(), net.x(1024, 1024), net.x(1024, 1024))
+    outputs = [net.do(Add(), product, net.spread(net.x(1024), product, 1)) for _ in range(4)]
+    ops = ops_of(optimize(net.graph(*outputs), mode="train").graph)
+    assert [name for name in ops if "MatMul" in name] == ["MatMul"]
+
+
+def test_residual_depth_costs_no_more_than_its_length() -> None:
+    net = Net()
+    x = net.x(2)
+    for _ in range(100):
+        x = net.do(Add(), x, net.relu(x))
+    optimized = optimize(net.graph(x), mode="train")
+    assert ops_of(optimized.graph).count("Activation") == 100
+    assert optimized.report.enodes < 1000
+
+
+def test_a_rule_that_is_disabled_stays_out() -> None:
+    net = Net()
+    x = net.x(3)
+    graph = net.graph(net.relu(x))
+    assert ops_of(check(graph, "train").graph) == ["Activation"]
+    assert ops_of(check(graph, "train", disabled=["relu"]).graph) == [
+        "Broadcast",
+        "Compare",
+        "Where",
+    ]
+
+
+def test_a_rule_that_does_not_exist_cannot_be_disabled() -> None:
+    net = Net()
+    with pytest.raises(OptimizerError, match="`rleu`"):
+        optimize(net.graph(net.x(1)), mode="train", disabled=["rleu"])

@@ -1,0 +1,100 @@
+"""Whole models: optimized, unoptimized and differentiated graphs give the same numbers."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.verify import verify
+from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.cost import graph_cost
+from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
+from tests.dsl.optimize.compare import assert_equal_results, check, feeds, names, ops_of, run
+
+
+def model(name: str, **sizes: int) -> Graph:
+    return pipeline.elaborate_model(pipeline.load(name), sizes=sizes).graph
+
+
+def forward(name: str, **sizes: int) -> Graph:
+    return pipeline.elaborate_train(pipeline.load(name), sizes=sizes, training=True).graph
+
+
+def test_a_residual_network_for_inference_is_products_and_little_else() -> None:
+    optimized = check(model("digits_cnn", n=2, h=8, w=8), "infer")
+    assert ops_of(optimized.graph) == [
+        "FusedConv",
+        "FusedConv",
+        "FusedConvAdd",
+        "MaxPool",
+        "FusedConv",
+        "FusedConv",
+        "FusedConvAdd",
+        "Sum",
+        "FusedMatMul",
+    ]
+    assert not any(name in names(optimized.graph) for name in ("bn.running_mean", "bn.weight"))
+
+
+def test_resnet_18_for_inference_is_23_ops() -> None:
+    optimized = optimize(model("resnet18", n=1, h=32, w=32), mode="infer")
+    assert Counter(ops_of(optimized.graph)) == {
+        "FusedConv": 12,
+        "FusedConvAdd": 8,
+        "MaxPool": 1,
+        "Sum": 1,
+        "FusedMatMul": 1,
+    }
+
+
+@pytest.mark.parametrize("variant", ["repvgg_a0", "repvgg_b1g4"])
+def test_repvgg_for_inference_is_plain(variant: str) -> None:
+    optimized = optimize(model(variant, n=1, h=32, w=32), mode="infer")
+    layers = {"repvgg_a0": 22, "repvgg_b1g4": 28}[variant]
+    assert Counter(ops_of(optimized.graph)) == {"FusedConv": layers, "Sum": 1, "FusedMatMul": 1}
+    assert len(names(optimized.graph)) == 2 * layers + 3
+
+
+def test_whisper_for_inference_has_every_norm_and_attention_in_one_op() -> None:
+    optimized = optimize(model("whisper_tiny", n=1, t=3000), mode="infer")
+    ops = Counter(ops_of(optimized.graph))
+    assert (ops["Attention"], ops["Norm"], ops["FusedConv"]) == (4, 9, 2)
+    assert not {"ReduceMax", "Exp", "Sum", "Sqrt", "Erf", "Div"} & ops.keys()
+
+
+STEPS: Mapping[str, tuple[Optimizer, float | None]] = {
+    "sgd": (Sgd(0.1, 0.9, nesterov=True, weight_decay=5e-4), None),
+    "adam": (Adam(weight_decay=0.1), 1.0),
+    "adamw": (AdamW(), None),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_training_step_is_the_same_before_and_after(name: str) -> None:
+    optimizer, clip = STEPS[name]
+    settings = TrainingSettings(optimizer, clip_norm=clip)
+    graph = forward("digits_cnn", batch=3)
+    plain = training_step(graph, settings)
+    fused = optimize(graph, mode="forward").graph
+    step = training_step(fused, settings)
+    verify(step)
+    fed = feeds(plain)
+    expected = run(plain, fed)
+    optimized = optimize(step, mode="train").graph
+    for each in (step, optimized, optimize(plain, mode="train").graph):
+        verify(each)
+        assert sorted(names(each)) == sorted(names(plain))
+        assert_equal_results(run(each, fed), expected)
+    # The update of every parameter is elementwise, and stays.
+    after, before = graph_cost(optimized), graph_cost(plain)
+    assert after.launches < before.launches - 100
+
+
+def test_every_norm_of_a_training_step_is_one_op_and_so_is_its_gradient() -> None:
+    fused = optimize(forward("digits_cnn", batch=3), mode="forward").graph
+    step = training_step(fused, TrainingSettings(Sgd()))
+    ops = Counter(ops_of(optimize(step, mode="train").graph))
+    assert (ops["Norm"], ops["CrossEntropy"], ops["CrossEntropyGradient"]) == (6, 1, 1)
+    assert not {"Exp", "Log", "ReduceMax"} & ops.keys()
