@@ -22,6 +22,16 @@ fn to_u32(x: f32) -> u32 {
     let high = select(u32(x), 4294967295u, x >= 4294967296.0f);
     return select(high, 0u, !(x > 0.0f));
 }""",
+    "larger": """\
+// The maximum, or NaN if either is one, which `max` leaves open.
+fn larger(a: f32, b: f32) -> f32 {
+    return select(a + b, max(a, b), a == a && b == b);
+}""",
+    "smaller": """\
+// The minimum, or NaN if either is one.
+fn smaller(a: f32, b: f32) -> f32 {
+    return select(a + b, min(a, b), a == a && b == b);
+}""",
     "hyperbolic_tangent": """\
 // Near 0 an odd polynomial; elsewhere 1 - 2 / (e^2x + 1), which cannot overflow where it matters.
 fn hyperbolic_tangent(x: f32) -> f32 {

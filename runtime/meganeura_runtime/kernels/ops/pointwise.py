@@ -47,10 +47,14 @@ TEMPLATES: Mapping[type[Op], str] = {
     Sub: "{0} - {1}",
     Mul: "{0} * {1}",
     Div: "{0} / {1}",
-    Maximum: "max({0}, {1})",
-    Minimum: "min({0}, {1})",
     Where: "select({2}, {1}, {0})",
 }
+
+EXTREMES: Mapping[type[Op], tuple[str, str]] = {
+    Maximum: ("larger({0}, {1})", "max({0}, {1})"),
+    Minimum: ("smaller({0}, {1})", "min({0}, {1})"),
+}
+"""For floats, which may be NaN, and for integers."""
 
 RELATIONS: Mapping[str, str] = {
     "eq": "{0} == {1}",
@@ -61,7 +65,7 @@ RELATIONS: Mapping[str, str] = {
     "ge": "{0} >= {1}",
 }
 
-OPS: tuple[type[Op], ...] = (*TEMPLATES, Compare, Cast, StopGradient)
+OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, Compare, Cast, StopGradient)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:
@@ -79,6 +83,9 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
         case Cast():
             template = conversion(operands[0].dtype, dtype)
             return reading.make.call(template, dtype, *operands) if template else operands[0]
+        case Maximum() | Minimum() as op:
+            floats, integers = EXTREMES[type(op)]
+            return reading.make.call(floats if dtype.is_float else integers, dtype, *operands)
         case op:
             return reading.make.call(TEMPLATES[type(op)], dtype, *operands)
 
