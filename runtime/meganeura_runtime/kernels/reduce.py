@@ -87,7 +87,8 @@ class _Accumulator:
             case Kind.SUM:
                 writer.line(f"{self.name} += {element};")
             case Kind.MAX:
-                writer.line(f"{self.name} = max({self.name}, {element});")
+                larger = "larger" if self.dtype.is_float else "max"
+                writer.line(f"{self.name} = {larger}({self.name}, {element});")
             case Kind.ARG_MAX:
                 place = writer.index(ravel(at, self.reduction.shape))
                 writer.line(
