@@ -17,7 +17,7 @@ def test_abi_lists_the_checkpoint_in_order(meganeura: Command) -> None:
     lines = shown.out.splitlines()
     assert lines[0].split() == ["name", "shape", "type", "kind"]
     assert lines[1].split() == ["stem.weight", "[16,", "1,", "3,", "3]", "f32", "param"]
-    assert lines[-1] == "20 params, 18 states, 24,314 weights, 98,456 bytes"
+    assert lines[-1] == "20 params, 18 states, 28,410 weights, 114,840 bytes"
 
 
 def test_abi_as_json_counts_what_it_lists(meganeura: Command) -> None:
