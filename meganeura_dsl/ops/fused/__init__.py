@@ -16,13 +16,13 @@ from meganeura_dsl.ops.fused.contraction import (
     FusedMatMulAdd,
 )
 from meganeura_dsl.ops.fused.core import Fused
-from meganeura_dsl.ops.fused.normalize import (
+from meganeura_dsl.ops.fused.norm import (
     Norm,
+    NormInputGradient,
+    NormWeightGradient,
     ScaledNorm,
-    Standardize,
-    StandardizeGradient,
-    Variance,
 )
+from meganeura_dsl.ops.fused.normalize import Standardize, StandardizeGradient, Variance
 from meganeura_dsl.ops.fused.softmax import (
     CrossEntropy,
     CrossEntropyGradient,
@@ -44,6 +44,8 @@ FUSED_OPS: tuple[type[Op], ...] = (
     StandardizeGradient,
     Norm,
     ScaledNorm,
+    NormInputGradient,
+    NormWeightGradient,
     Softmax,
     SoftmaxGradient,
     LogSoftmax,
@@ -74,6 +76,8 @@ __all__ = [
     "FusedMatMulAdd",
     "LogSoftmax",
     "Norm",
+    "NormInputGradient",
+    "NormWeightGradient",
     "ScaledNorm",
     "Softmax",
     "SoftmaxGradient",

@@ -17,6 +17,7 @@ from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
 
 ActivationKind = Literal["relu", "sigmoid", "silu", "gelu", "gelu_tanh"]
+SmoothKind = Literal["sigmoid", "silu", "gelu", "gelu_tanh"]
 Epilogue = Literal["none", "relu", "sigmoid", "silu", "gelu", "gelu_tanh"]
 
 INVERSE_ROOT_OF_TWO = 2**-0.5
@@ -54,11 +55,7 @@ class Activation(Fused):
                 assert_never(self.kind)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
-        (x,) = out.operands
-        if self.kind == "relu":
-            zero = full(build, x.type, 0)
-            return (build.add(Where(), build.add(Compare("le"), x, zero), zero, cotangent),)
-        return (build.add(ActivationGradient(self.kind), x, cotangent),)
+        return (build.add(ActivationGradient(self.kind), out.operands[0], cotangent),)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (x,) = operands
@@ -86,10 +83,10 @@ class Activation(Fused):
 class ActivationGradient(Fused):
     """An activation's slope at x times the cotangent.
 
-    sigmoid' = s (1 - s); silu' = s (1 + x (1 - s)); gelu' = Phi(x) + x phi(x).
+    relu' = 1 above 0; sigmoid' = s (1 - s); silu' = s (1 + x (1 - s)); gelu' = Phi(x) + x phi(x).
     """
 
-    kind: Literal["sigmoid", "silu", "gelu", "gelu_tanh"]
+    kind: ActivationKind
 
     def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:
         require_dtype(self, x, FLOATS)
@@ -98,6 +95,8 @@ class ActivationGradient(Fused):
 
     def evaluate(self, x: Array, cotangent: Array) -> Array:
         match self.kind:
+            case "relu":
+                return np.where(x <= 0, 0, cotangent)
             case "sigmoid":
                 value = _sigmoid(x)
                 return cotangent * value * (1 - value)
@@ -116,9 +115,12 @@ class ActivationGradient(Fused):
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         x, cotangent = operands
-        return build.add(Mul(), cotangent, self._slope(build, x))
+        if self.kind == "relu":
+            zero = full(build, x.type, 0)
+            return build.add(Where(), build.add(Compare("le"), x, zero), zero, cotangent)
+        return build.add(Mul(), cotangent, self._slope(build, self.kind, x))
 
-    def _slope(self, build: Builder, x: Value) -> Value:
+    def _slope(self, build: Builder, kind: SmoothKind, x: Value) -> Value:
         def number(value: float) -> Value:
             return full(build, x.type, value)
 
@@ -131,7 +133,7 @@ class ActivationGradient(Fused):
         def plus(a: Value, b: Value) -> Value:
             return build.add(Add(), a, b)
 
-        match self.kind:
+        match kind:
             case "sigmoid":
                 value = _sigmoid_value(build, x)
                 return times(value, build.add(Sub(), number(1), value))
@@ -150,7 +152,7 @@ class ActivationGradient(Fused):
                 wing = times(x, bent, number(ROOT_OF_TWO_OVER_PI), slope)
                 return times(number(0.5), plus(plus(number(1), value), wing))
             case _:
-                assert_never(self.kind)
+                assert_never(kind)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         return 8 * elements(result)

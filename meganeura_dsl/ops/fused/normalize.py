@@ -1,7 +1,6 @@
-"""Normalisations as one op: standardise along axes, then scale and shift.
+"""Numbers brought to mean 0 and variance 1 along axes; what all normalisations have in common.
 
-Layer norm is over the last axis, batch norm over all but the channels, root-mean-square norm has
-no centre. Statistics are those of the numbers at hand, never running ones.
+Statistics are those of the numbers at hand, never running ones.
 """
 
 from collections.abc import Sequence
@@ -122,91 +121,6 @@ class StandardizeGradient(Fused):
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         return 12 * elements(result)
-
-
-@dataclass(frozen=True)
-class Norm(Fused):
-    """x standardised along `axes`, times a weight, plus a bias, which lie along `kept` axes."""
-
-    axes: tuple[int, ...]
-    eps: float
-    kept: tuple[int, ...]
-
-    @property
-    def standardize(self) -> Standardize:
-        """The norm without scale and shift."""
-        return Standardize(self.axes, self.eps, centred=True)
-
-    def infer(
-        self, facts: Facts, x: TensorType, weight: TensorType, bias: TensorType
-    ) -> TensorType:
-        require_axes(self, self.kept, x.rank)
-        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))
-        require_same_type(self, facts, weight, along)
-        require_same_type(self, facts, bias, along)
-        return self.standardize.infer(facts, x)
-
-    def evaluate(self, x: Array, weight: Array, bias: Array) -> Array:
-        shape = tuple(size if axis in self.kept else 1 for axis, size in enumerate(x.shape))
-        return self.standardize.evaluate(x) * weight.reshape(shape) + bias.reshape(shape)
-
-    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
-        x, weight, _ = out.operands
-        rest = others(self.kept, x.type.rank)
-        standard = build.add(self.standardize, x)
-        spread = build.add(Broadcast(x.type.shape, self.kept), weight)
-        (to_x,) = self.standardize.pullback(build, standard, build.add(Mul(), cotangent, spread))
-        to_weight = build.add(Sum(rest), build.add(Mul(), cotangent, standard))
-        return to_x, to_weight, build.add(Sum(rest), cotangent)
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        x, weight, bias = operands
-        scaled = ScaledNorm(self.axes, self.eps, self.kept, centred=True).expand(build, (x, weight))
-        return build.add(Add(), scaled, build.add(Broadcast(x.type.shape, self.kept), bias))
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * elements(result)
-
-
-@dataclass(frozen=True)
-class ScaledNorm(Fused):
-    """x standardised along `axes`, times a weight that lies along `kept` axes."""
-
-    axes: tuple[int, ...]
-    eps: float
-    kept: tuple[int, ...]
-    centred: bool
-
-    @property
-    def standardize(self) -> Standardize:
-        """The norm without scale."""
-        return Standardize(self.axes, self.eps, self.centred)
-
-    def infer(self, facts: Facts, x: TensorType, weight: TensorType) -> TensorType:
-        require_axes(self, self.kept, x.rank)
-        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))
-        require_same_type(self, facts, weight, along)
-        return self.standardize.infer(facts, x)
-
-    def evaluate(self, x: Array, weight: Array) -> Array:
-        shape = tuple(size if axis in self.kept else 1 for axis, size in enumerate(x.shape))
-        return self.standardize.evaluate(x) * weight.reshape(shape)
-
-    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
-        x, weight = out.operands
-        standard = build.add(self.standardize, x)
-        spread = build.add(Broadcast(x.type.shape, self.kept), weight)
-        (to_x,) = self.standardize.pullback(build, standard, build.add(Mul(), cotangent, spread))
-        product = build.add(Mul(), cotangent, standard)
-        return to_x, build.add(Sum(others(self.kept, x.type.rank)), product)
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        x, weight = operands
-        standard = self.standardize.expand(build, (x,))
-        return build.add(Mul(), standard, build.add(Broadcast(x.type.shape, self.kept), weight))
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * elements(result)
 
 
 def _standard(x: Array, by: Standardize) -> tuple[Array, Array]:
