@@ -87,8 +87,8 @@ MISTAKES = [
     Mistake(
         "a label used twice",
         "resnet",
-        "|> conv2: conv2d(c, 3, pad=1, bias=bias)         |> bn2",
-        "|> conv1: conv2d(c, 3, pad=1, bias=bias)         |> bn2",
+        "|> conv2: conv2d(c, 3, pad=1, bias=bias) |> bn2",
+        "|> conv1: conv2d(c, 3, pad=1, bias=bias) |> bn2",
         "E0205",
         "|> bn2",
         example=False,
