@@ -39,7 +39,8 @@ def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
         info("CPU", "Vulkan"),
         info("CPU", "OpenGL"),
     ]
-    assert sorted(ranked[::-1], key=devices._preference) == ranked
+    backwards = ranked[::-1]
+    assert sorted(backwards, key=devices._preference) == ranked
 
 
 def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
