@@ -61,9 +61,13 @@ def test_standard_files_are_fine(name: str) -> None:
 @pytest.mark.parametrize(
     ("file", "blocks"),
     [
-        ("resnet", {"BasicBlock", "Stage"}),
+        ("resnet", {"BasicBlock", "Bottleneck", "Residual", "Stage"}),
         ("repvgg", {"ConvBN", "RepLayer"}),
         ("whisper", {"SelfAttention", "EncoderLayer", "WhisperEncoder"}),
+        ("lm", {"SelfAttention", "Mlp", "DecoderLayer", "Decoder"}),
+        ("gpt2", {"Conv1D", "SelfAttention", "Mlp", "Layer", "Gpt2"}),
+        ("vit", {"Attention", "Mlp", "Layer", "ViT"}),
+        ("unet", {"LevelEmbedding", "ResBlock", "UNet", "normal_noise", "noisy"}),
         ("digits_cnn", {"Residual", "DigitsNet"}),
     ],
 )
