@@ -16,6 +16,7 @@ from meganeura_dsl.cli.build import build
 from meganeura_dsl.cli.check import check
 from meganeura_dsl.cli.devices import devices
 from meganeura_dsl.cli.explain import explain
+from meganeura_dsl.cli.explain_opt import explain_opt
 from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.gradcheck import gradcheck
 from meganeura_dsl.cli.output import exit_code, show
@@ -39,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, shapes, abi, build, gradcheck, explain, fmt, devices):
+for verb in (check, train, shapes, abi, build, gradcheck, explain, explain_opt, fmt, devices):
     app.command()(verb)
 app.add_typer(weights, name="weights")
 

@@ -1,5 +1,6 @@
 """Options that several commands share: which weights a model gets, and what it is configured as."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,14 @@ def rewriting(*, no_opt: bool, disabled: Sequence[str] | None) -> "Rewriting":
     from meganeura_dsl.optimize.rewriting import Rewriting
 
     return Rewriting(not no_opt, tuple(disabled or ()))
+
+
+def rewriting_settings(rules: "Rewriting") -> list[str]:
+    """The same as settings of a run, which stay as they are where nothing is asked for."""
+    return [
+        *([] if rules.enabled else ["optimize=false"]),
+        *([f"disabled_rules={json.dumps(rules.disabled)}"] if rules.disabled else []),
+    ]
 
 
 def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> "Allowed":
@@ -100,6 +109,20 @@ def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
             raise typer.BadParameter(f"the size `{key}` is a number from 1", param_hint="--set")
         sizes[key] = number
     return ConfiguredModel(program, name, given, sizes)
+
+
+EXAMPLES = 1
+"""How many examples stand for any number of them."""
+
+LENGTH = 32
+"""What stands for any height, width or length."""
+
+
+def example_sizes(types: Iterable["TensorType"]) -> dict[str, int]:
+    """A number for each size that types leave open: the first axis counts examples."""
+    listed = list(types)
+    examples = {str(each.shape[0]) for each in listed if each.shape}
+    return {name: EXAMPLES if name in examples else LENGTH for name in free_sizes(listed)}
 
 
 def free_sizes(types: Iterable["TensorType"]) -> list[str]:

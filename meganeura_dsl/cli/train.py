@@ -1,6 +1,5 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
-import json
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura_dsl.cli.interruption import Interruption
-from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer
+from meganeura_dsl.cli.model_options import (
+    DisabledRules,
+    NoOptimizer,
+    rewriting,
+    rewriting_settings,
+)
 
 if TYPE_CHECKING:
     from meganeura_runtime.train.events import Finished
@@ -51,8 +55,7 @@ def train(
     overrides = list(changes or ())
     overrides += [] if device is None else [f"device={device}"]
     overrides += [] if seed is None else [f"seed={seed}"]
-    overrides += ["optimize=false"] if no_opt else []
-    overrides += [f"disabled_rules={json.dumps(disabled)}"] if disabled else []
+    overrides += rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     program = pipeline.load(target)
     name = program.train()
     job = prepare(program, name, pipeline.find(target).path.parent, overrides)

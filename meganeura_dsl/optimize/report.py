@@ -1,9 +1,7 @@
-"""What the optimizer did, for people and for machines."""
+"""What the optimizer did, as data."""
 
-import json
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from meganeura_dsl.optimize.cost import Cost
 
@@ -37,34 +35,3 @@ class Report:
     chosen: tuple[Chosen, ...]
     cost_before: Cost
     cost_after: Cost
-
-    def to_json(self) -> str:
-        """All of it, as one JSON object."""
-        return json.dumps(asdict(self))
-
-
-def explain_text(report: Report) -> str:
-    """The report as people read it."""
-    before, after = report.cost_before, report.cost_after
-    total = sum(report.seconds.values())
-    phases = ", ".join(f"{name} {1e3 * time:.0f}" for name, time in report.seconds.items())
-    lines = [
-        (
-            f"{report.mode}: {report.nodes_before} nodes -> {report.nodes_after}"
-            f" ({report.enodes} e-nodes in {report.eclasses} classes,"
-            f" {report.iterations} rounds, {1e3 * total:.0f} ms: {phases})"
-        ),
-        f"  launches  {before.launches:>14,} -> {after.launches:,}",
-        f"  bytes     {before.bytes:>14,} -> {after.bytes:,}",
-        f"  flops     {before.flops:>14,} -> {after.flops:,}",
-    ]
-    counts = Counter(chosen.rule for chosen in report.chosen)
-    for rule, count in counts.most_common():
-        lines.append(f"{rule}: chosen {count} times of {report.matches.get(rule, 0)} matches")
-        lines += [f"    {_line(chosen)}" for chosen in report.chosen if chosen.rule == rule]
-    return "\n".join(lines) + "\n"
-
-
-def _line(chosen: Chosen) -> str:
-    words = (chosen.op, chosen.path, f"({chosen.place})" if chosen.place else "")
-    return " ".join(word for word in words if word)

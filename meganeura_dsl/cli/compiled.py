@@ -1,0 +1,140 @@
+"""A program at every stage: as it is written, as it runs, and what the optimizer did in between."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, assert_never
+
+import typer
+
+from meganeura_dsl.cli.model_options import free_sizes, rewriting_settings
+
+if TYPE_CHECKING:
+    from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.report import Report
+    from meganeura_dsl.optimize.rewriting import Rewriting
+    from meganeura_dsl.pipeline import Program
+    from meganeura_dsl.shapes.tensor import TensorType
+    from meganeura_runtime.plan.plan import Plan
+
+
+class Mode(StrEnum):
+    """What a program is built for."""
+
+    TRAIN = "train"
+    INFER = "infer"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The graph of a program, the graph that runs, and the reports of how one became the other.
+
+    `load` gives the parameters that only `optimized` has; it is empty where there are none.
+    """
+
+    graph: "Graph"
+    optimized: "Graph"
+    load: "Graph"
+    reports: tuple["Report", ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A program, what it is built for, and each stage once it is asked for."""
+
+    program: "Program"
+    mode: Mode
+    sizes: Mapping[str, int]
+    rules: "Rewriting"
+
+    @cached_property
+    def graph(self) -> "Graph":
+        """A training step or a model, as it is written; sizes may be open."""
+        from meganeura_dsl import pipeline
+
+        match self.mode:
+            case Mode.INFER:
+                check_names(self.sizes, pipeline.elaborate_model(self.program).inputs.values())
+                return pipeline.elaborate_model(self.program, sizes=self.sizes).graph
+            case Mode.TRAIN:
+                return compiled_step(self.program, [*self._settings, "optimize=false"]).graph
+            case _:
+                assert_never(self.mode)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The graph as it runs; all sizes have to be known."""
+        match self.mode:
+            case Mode.INFER:
+                require_numbers(self.graph)
+                return compiled_model(self.graph, self.rules)
+            case Mode.TRAIN:
+                return compiled_step(
+                    self.program, [*self._settings, *rewriting_settings(self.rules)]
+                )
+            case _:
+                assert_never(self.mode)
+
+    @property
+    def _settings(self) -> list[str]:
+        return [f"{name}={number}" for name, number in self.sizes.items()]
+
+
+def compiled_model(graph: "Graph", rewriting: "Rewriting") -> Compiled:
+    """All stages of a model's graph."""
+    from meganeura_dsl.graph.core import Graph
+
+    if not rewriting.enabled:
+        return Compiled(graph, graph, Graph((), {}), ())
+    done = rewriting.optimize(graph, "infer")
+    return Compiled(graph, done.graph, done.load, (done.report,))
+
+
+def compiled_step(program: "Program", overrides: Sequence[str]) -> Compiled:
+    """All stages of a training step, with some settings replaced."""
+    from meganeura_dsl.graph.core import Graph
+    from meganeura_runtime.train.job import settings_of, step_of
+
+    name = program.train()
+    step = step_of(program, name, settings_of(program, name, overrides))
+    return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
+
+
+def plan_of(graph: "Graph") -> "Plan":
+    """The kernels of a graph, for an adapter with no more than WebGPU promises, and f16."""
+    from meganeura_runtime.kernels.limits import DeviceLimits
+    from meganeura_runtime.plan.schedule import plan_graph
+    from meganeura_runtime.train.failures import explained_failures
+
+    with explained_failures():
+        return plan_graph(graph, DeviceLimits(half_floats=True))
+
+
+def parsed_sizes(texts: Iterable[str]) -> dict[str, int]:
+    """The sizes that `--size` gives."""
+    return dict(map(_size, texts))
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name.isidentifier() or not number.isdecimal() or int(number) < 1:
+        raise typer.BadParameter(f"`{text}` is not a size such as n=1", param_hint="--size")
+    return name, int(number)
+
+
+def check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> None:
+    """Refuse a size that no input of the model mentions."""
+    free = free_sizes(inputs)
+    for name in sizes:
+        if name not in free:
+            text = f"no input has a size `{name}`; free are: {', '.join(free) or 'none'}"
+            raise typer.BadParameter(text, param_hint="--size")
+
+
+def require_numbers(graph: "Graph") -> None:
+    """Refuse a graph with a size that is not known."""
+    free = free_sizes(value.type for value in graph.values)
+    if free:
+        text = f"numbers are needed for {', '.join(free)}"
+        raise typer.BadParameter(text, param_hint="--size")

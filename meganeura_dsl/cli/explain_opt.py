@@ -1,0 +1,53 @@
+"""`meganeura explain-opt`: what the optimizer makes of a model, rule by rule."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from meganeura_dsl.cli.compiled import Compiled, Mode, compiled_model, compiled_step
+from meganeura_dsl.cli.model_options import (
+    Changes,
+    DisabledRules,
+    NoOptimizer,
+    configured,
+    example_sizes,
+    rewriting,
+    rewriting_settings,
+)
+from meganeura_dsl.cli.optimizer_report import report_data, report_text
+
+
+def explain_opt(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    *,
+    mode: Annotated[
+        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    ] = Mode.INFER,
+    changes: Changes = None,
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what the optimizer does to a model: costs, times, and the rules it chose, with places.
+
+    Sizes that are left open are small ones; with `--mode train`, `--set` replaces settings.
+    """
+    from meganeura_dsl import pipeline
+
+    rules = rewriting(no_opt=no_opt, disabled=disabled)
+    sizes: dict[str, int] = {}
+    match mode:
+        case Mode.INFER:
+            chosen = configured(target, changes)
+            sizes = {**example_sizes(chosen.elaborate().inputs.values()), **chosen.sizes}
+            built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
+        case Mode.TRAIN:
+            settings = [*(changes or ()), *rewriting_settings(rules)]
+            built = compiled_step(pipeline.load(target), settings)
+    if as_data:
+        typer.echo(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
+        return
+    if sizes:
+        typer.echo(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
+    typer.echo(report_text(built))

@@ -1,0 +1,93 @@
+"""`build --report` and `explain-opt`: what was rewritten, by which rules, at which lines."""
+
+import json
+
+import pytest
+
+from meganeura_dsl.graph.text import parse_graph
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.ops.fused import FUSED_OPS
+from tests.cli.command import Command
+
+INFER = ("--mode", "infer", "--size", "n=1", "--size", "h=8", "--size", "w=8")
+
+
+def test_the_optimized_graph_can_be_read_back(meganeura: Command) -> None:
+    shown = meganeura("build", "digits_cnn", *INFER, "--emit", "optimized")
+    graph = parse_graph(shown.out, [*OPS, *FUSED_OPS])
+    kinds = [type(value.op).__name__ for value in graph.values if value.operands]
+    assert kinds.count("FusedConvAdd") == 2
+    plain = meganeura("build", "digits_cnn", *INFER, "--emit", "optimized", "--no-opt")
+    graph = meganeura("build", "digits_cnn", *INFER, "--emit", "graph")
+    assert plain.out == graph.out
+
+
+def test_the_plan_is_of_the_optimized_graph(meganeura: Command) -> None:
+    dispatches = [
+        int(meganeura("build", "digits_cnn", *INFER, *options).out.split()[0])
+        for options in ((), ("--no-opt",))
+    ]
+    assert dispatches[0] < dispatches[1]
+
+
+def test_a_report_follows_the_stage(meganeura: Command) -> None:
+    shown = meganeura("build", "digits_cnn", *INFER, "--emit", "optimized", "--report").out
+    head, text = shown.split("\ninfer: ")
+    assert head.startswith("%0 = Input")
+    assert " values become 23\n" in text
+    assert "e-graph: " in text
+    assert "launches  " in text
+    assert "digits_cnn.mgn:" in text
+    assert "matched, and not chosen: " in text
+    assert "derived from those of the program, once" in text
+
+
+def test_a_report_of_a_training_step_has_two_phases(meganeura: Command) -> None:
+    shown = meganeura("build", "digits_cnn", "--emit", "optimized", "--report", "--json")
+    found = json.loads(shown.out)
+    assert found["stage"] == "optimized"
+    assert "FusedMatMul" in found["text"]
+    assert [each["mode"] for each in found["phases"]] == ["forward", "train"]
+    assert found["values_after"] < found["values_before"]
+    assert found["phases"][0]["seconds"].keys() == {
+        "encode", "saturate", "read", "extract", "decode",
+    }  # fmt: skip
+    assert json.loads(meganeura("build", "digits_cnn", "--emit", "ast", "--json").out).keys() == {
+        "stage",
+        "text",
+    }
+
+
+def test_a_model_is_explained_without_sizes(meganeura: Command) -> None:
+    found = json.loads(meganeura("explain-opt", "digits_cnn", "--json").out)
+    assert found["sizes"] == {"h": 32, "n": 1, "w": 32}
+    (phase,) = found["phases"]
+    rules = {each["rule"] for each in phase["chosen"]}
+    assert "conv-residual-activation" in rules
+    assert rules <= found["formulas"].keys()
+    assert phase["matches"]["conv-bias"] > 0
+    assert phase["cost_after"]["launches"] < phase["cost_before"]["launches"]
+    assert any(each["place"].startswith("digits_cnn.mgn:") for each in phase["chosen"])
+    shown = meganeura("explain-opt", "digits_cnn", "--set", "h=8", "--set", "w=8")
+    assert shown.out.startswith("for h = 8, n = 1, w = 8\ninfer: ")
+
+
+def test_a_training_step_is_explained(meganeura: Command) -> None:
+    shown = meganeura("explain-opt", "digits_cnn", "--mode", "train", "--set", "batch=2")
+    assert "\nforward: " in f"\n{shown.out}"
+    assert "\ntrain: " in shown.out
+    off = meganeura("explain-opt", "digits_cnn", "--mode", "train", "--no-opt")
+    assert off.out == "the optimizer is off\n"
+
+
+@pytest.mark.parametrize("command", [("build", *INFER), ("explain-opt",)])
+def test_an_unknown_rule_is_refused(meganeura: Command, command: tuple[str, ...]) -> None:
+    shown = meganeura(command[0], "digits_cnn", *command[1:], "--disable-rule", "conv-bais")
+    assert shown.code == 2
+    assert "did you mean `conv-bias`?" in shown.err
+
+
+def test_a_size_that_is_open_is_asked_for(meganeura: Command) -> None:
+    shown = meganeura("build", "digits_cnn", "--mode", "infer", "--emit", "optimized")
+    assert shown.code == 2
+    assert "numbers are needed for h, n, w" in shown.err
