@@ -9,23 +9,28 @@ import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
+from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Array
-from meganeura_dsl.initialize import sample
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.inference.binding import bind_sizes
+from meganeura_runtime.inference.feeding import as_tensors, feeds
 from meganeura_runtime.session import Session, choose_device, open_inference
-from meganeura_runtime.tensors.stored import NUMPY
 from meganeura_runtime.train.events import Evaluated, Event, Logged
 from meganeura_runtime.train.folder import named_folder, new_folder
-from meganeura_runtime.train.job import concrete, prepare
+from meganeura_runtime.train.job import Start, prepare
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.weights import read_weights, write_weights
+from meganeura_runtime.weights import Allowed, compare, initial_values, write_weights
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
 
 OPTIMIZED = Rewriting()
 """All rules of the optimizer."""
+
+
+Files = Path | str | Sequence[Path | str]
+"""A file of weights, an index of shards, a folder of either, or all shards one by one."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,31 @@ class Program:
         return self._program.models
 
     def model(
-        self, name: str | None = None, *, weights: Path | str | None = None, seed: int = 0
+        self,
+        name: str | None = None,
+        *,
+        weights: Files | None = None,
+        allow_missing: Sequence[str] = (),
+        allow_unexpected: Sequence[str] = (),
+        seed: int | None = None,
+        config: Mapping[str, Static] | None = None,
     ) -> "Model":
-        """One of its models, with the weights of a file, or those a seed gives."""
-        return Model(self._program, name, None if weights is None else Path(weights), seed)
+        """One of its models, with the weights of files, or random ones that a seed gives.
+
+        Loading is strict: globs such as `"fc.*"` name the parameters that may be missing, which
+        start as `seed` (or 0) says, and the tensors that may be unexpected. Without weights and
+        without a seed the model has no values yet. `config` replaces arguments of the model, such
+        as `{"classes": 10}`. Raises `ProblemError` for everything that does not fit.
+        """
+        model = Model(self._program, name, config or {})
+        allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
+        if weights is not None:
+            model.load(weights, allowed, seed or 0)
+        elif allowed != Allowed():
+            raise ValueError("there are no weights of which something may be missing")
+        elif seed is not None:
+            model.values = initial_values(model.parameters, seed)
+        return model
 
     def train(
         self,
@@ -74,17 +100,24 @@ class Program:
         device: str = "auto",
         out: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
+        weights: Files | None = None,
+        allow_missing: Sequence[str] = (),
+        allow_unexpected: Sequence[str] = (),
         watch: Callable[[Event], None] | None = None,
     ) -> Run:
         """Train as its `train` block says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        Raises `ProblemError` for everything that is wrong with settings or data.
+        Training starts from `weights` if there are any, which `allow_missing` and
+        `allow_unexpected` may excuse as `model` says. Raises `ProblemError` for everything that is
+        wrong with settings, data or weights.
         """
         name = self._program.train()
         overrides = [f"{key}={_written(value)}" for key, value in (settings or {}).items()]
         folder = pipeline.find(self._target).path.parent
-        job = prepare(self._program, name, folder, [*overrides, f"device={device}"])
+        allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
+        start = None if weights is None else Start(_paths(weights), allowed)
+        job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         place = new_folder(RUNS, name) if out is None else named_folder(Path(out))
         record = _Record(watch)
         finished = train(job, place, choose_device(job.settings.device).open, record, lambda: False)
@@ -95,48 +128,59 @@ class Model:
     """A model with its weights. Sizes that the program leaves open are those of the inputs."""
 
     def __init__(
-        self, program: pipeline.Program, name: str | None, weights: Path | None, seed: int
+        self, program: pipeline.Program, name: str | None, config: Mapping[str, Static]
     ) -> None:
         self._program = program
         self._name = name
-        symbolic = pipeline.elaborate_model(program, name)
+        self._config = config
+        symbolic = pipeline.elaborate_model(program, name, config=config)
         self.parameters: tuple[ParameterInfo, ...] = symbolic.parameters
         """What a checkpoint of it holds, in order."""
         self.inputs: Mapping[str, TensorType] = symbolic.inputs
         """The tensors it takes."""
-        self.values: dict[str, Array] = (
-            _initial(self.parameters, seed)
-            if weights is None
-            else read_weights(weights, self.parameters)
-        )
-        """The value of every parameter and state, by name."""
+        self._graph = symbolic.graph
+        self.values: dict[str, Array] = {}
+        """The value of every parameter and state, by name; empty until there are some."""
 
-    def session(
-        self, *, device: str = "auto", rewriting: Rewriting = OPTIMIZED, **sizes: int
-    ) -> Session:
+    def load(self, weights: Files, allowed: Allowed, seed: int) -> None:
+        """Take the weights of files, all of them or none; what may be missing starts anew."""
+        found = compare(_paths(weights), self.parameters, allowed)
+        anew = [each for each in self.parameters if each.name in found.anew]
+        self.values = {**initial_values(anew, seed), **found.read()}
+
+    def session(self, *, device: str = "auto", **sizes: int) -> Session:
         """The model on a device, for inputs of these sizes."""
-        elaboration = pipeline.elaborate_model(self._program, self._name, sizes=sizes)
-        session = open_inference(elaboration.graph, choose_device(device).open, rewriting)
+        self._require_values()
+        concrete = pipeline.elaborate_model(
+            self._program, self._name, config=self._config, sizes=sizes
+        )
+        session = open_inference(concrete.graph, choose_device(device).open, OPTIMIZED)
         session.load(self.values)
         return session
 
     def run(self, device: str = "cpu", **inputs: Array) -> dict[str, Array]:
-        """The outputs for some inputs. To run many, keep a `session`."""
-        with self.session(device=device, rewriting=OPTIMIZED, **self._sizes(inputs)) as session:
-            return {name: np.asarray(value) for name, value in session.step(inputs).items()}
+        """The outputs for some inputs. To run many, keep a `session`.
+
+        An array of another type is converted if no value changes its meaning: integers to floats,
+        wide numbers to narrow ones that hold them. Raises `ProblemError` for inputs that do not
+        fit.
+        """
+        self._require_values()
+        tensors = as_tensors(inputs)
+        sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
+        fed = feeds(self._graph, self.inputs, tensors)
+        with self.session(device=device, **sizes) as session:
+            outputs = session.step(fed)
+            return {name: np.asarray(value) for name, value in outputs.items()}
 
     def save(self, path: Path | str) -> None:
         """Write the weights as safetensors, with the names and types of the checkpoint."""
+        self._require_values()
         write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
 
-    def _sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        for name, type_ in self.inputs.items():
-            if name in inputs:
-                for size, given in zip(type_.shape, inputs[name].shape, strict=False):
-                    if not isinstance(size, int) and str(size) in size.variables():
-                        sizes[str(size)] = given
-        return sizes
+    def _require_values(self) -> None:
+        if not self.values and self.parameters:
+            raise ValueError("the model has no weights: give it `weights`, or a `seed` to try it")
 
 
 @dataclass
@@ -159,13 +203,8 @@ class _Record:
             self.watch(event)
 
 
-def _initial(parameters: Sequence[ParameterInfo], seed: int) -> dict[str, Array]:
-    return {
-        info.name: sample(info.initializer, seed, info.name, concrete(info.type.shape)).astype(
-            NUMPY[info.type.dtype]
-        )
-        for info in parameters
-    }
+def _paths(files: Files) -> tuple[Path, ...]:
+    return (Path(files),) if isinstance(files, str | Path) else tuple(map(Path, files))
 
 
 def _written(value: object) -> str:

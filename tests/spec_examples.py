@@ -27,10 +27,13 @@ from meganeura_runtime.data.problems import (
     ExamplesNotFirst,
     MissingTensor,
     NoData,
+    PicksNothing,
     TooFewExamples,
     UnequalExamples,
     UnknownFormat,
 )
+from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
+from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
@@ -96,6 +99,14 @@ EXAMPLES: Mapping[str, Problem] = {
         UnequalExamples(DATA, FILE, (("image", 1437), ("label", 1436))),
         TooFewExamples(DATA, FILE, 50, 64),
         ExamplesNotFirst(DATA, FILE, "image", "[784, batch]", "batch"),
+        PicksNothing(DATA, FILE, "train.label", (12,), 10, 10),
+        WrongInputs(("image",), ("imge",), (("image", "[n, 3, h, w]"),)),
+        InputShape(
+            "image", "[2, 3, 32, 32]", "[n, 3, h, w]", (("h", 64, "`mask`"), ("n", 2, "`mask`"))
+        ),
+        OpenSize("n"),
+        UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "a picture becomes f32[n, 3, h, w]"),
+        MissingExtra("PIL.Image", "images", "read pictures"),
         tensor_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
         tensor_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
         tensor_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),

@@ -11,6 +11,7 @@ import meganeura
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_runtime.train.events import Event, Finished
 
+IMAGE = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
 HEAVY = ("numpy", "wgpu", "egglog", "pydantic", "lark", "rich", "typer")
 
 
@@ -52,13 +53,67 @@ def test_saved_weights_are_read_back(tmp_path: Path) -> None:
 
 
 def test_a_session_is_kept_for_many_runs() -> None:
-    model = meganeura.load("digits_mlp").model()
+    model = meganeura.load("digits_mlp").model(seed=0)
     image = np.ones((2, 1, 8, 8), np.float32)
     with model.session(device="cpu", n=2) as session:
         first = session.step({"image": image})["output"]
         second = session.step({"image": 2 * image})["output"]
         np.testing.assert_array_equal(session.read("fc1.weight"), model.values["fc1.weight"])
     assert not np.allclose(first, second)
+
+
+def test_a_model_has_no_weights_that_nobody_asked_for() -> None:
+    model = meganeura.load("digits_mlp").model()
+    assert model.values == {}
+    for use in (lambda: model.run(image=IMAGE), model.session, lambda: model.save("never")):
+        with pytest.raises(ValueError, match="no weights"):
+            use()
+
+
+def test_some_weights_are_loaded_and_the_others_start_anew(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    first = program.model(seed=7)
+    first.save(tmp_path / "weights.safetensors")
+    model = program.model(
+        weights=[tmp_path / "weights.safetensors"],
+        allow_missing=["fc2.*"],
+        allow_unexpected=["fc2.*"],
+        config={"classes": 3},
+        seed=5,
+    )
+    np.testing.assert_array_equal(model.values["fc1.weight"], first.values["fc1.weight"])
+    np.testing.assert_array_equal(
+        model.values["fc2.weight"],
+        program.model(seed=5, config={"classes": 3}).values["fc2.weight"],
+    )
+    assert model.run(image=IMAGE)["output"].shape == (1, 3)
+    with pytest.raises(ProblemError, match="E0540"):
+        program.model(weights=tmp_path / "weights.safetensors", config={"classes": 3})
+    with pytest.raises(ValueError, match="no weights"):
+        program.model(seed=0, allow_missing=["fc2.*"])
+
+
+def test_arrays_of_other_types_are_converted_or_refused() -> None:
+    model = meganeura.load("digits_mlp").model(seed=0)
+    expected = model.run(image=IMAGE)["output"]
+    for dtype in (np.float64, np.uint8, ">i4"):
+        np.testing.assert_array_equal(model.run(image=IMAGE.astype(dtype))["output"], expected)
+    with pytest.raises(ProblemError, match="E0561"):
+        model.run(image=IMAGE[0])
+    with pytest.raises(ProblemError, match="E0560"):
+        model.run(picture=IMAGE)
+    with pytest.raises(ProblemError, match="E0531"):
+        model.run(image=IMAGE * np.float32(np.nan))
+
+
+def test_training_starts_from_weights(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    still = {"epochs": 1, "optimizer": "sgd(lr=1e-30)"}
+    run = program.train(device="cpu", out=tmp_path / "first", settings={"epochs": 1})
+    more = program.train(device="cpu", out=tmp_path / "more", settings=still, weights=run.weights)
+    before, after = program.model(weights=run.weights), program.model(weights=more.weights)
+    for name, values in before.values.items():
+        np.testing.assert_allclose(after.values[name], values, rtol=1e-6)
 
 
 def test_a_mistake_is_an_error_with_its_cure() -> None:

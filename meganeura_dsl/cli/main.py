@@ -20,6 +20,7 @@ from meganeura_dsl.cli.explain_opt import explain_opt
 from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.gradcheck import gradcheck
 from meganeura_dsl.cli.output import exit_code, show
+from meganeura_dsl.cli.run import run as run_model
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
 from meganeura_dsl.cli.weights import weights
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 for verb in (check, train, shapes, abi, build, gradcheck, explain, explain_opt, fmt, devices):
     app.command()(verb)
+app.command("run")(run_model)
 app.add_typer(weights, name="weights")
 
 

@@ -9,8 +9,13 @@ import typer
 
 from meganeura_dsl.cli.interruption import Interruption
 from meganeura_dsl.cli.model_options import (
+    AllowMissing,
+    AllowUnexpected,
     DisabledRules,
     NoOptimizer,
+    WeightFiles,
+    allowed,
+    exceptions,
     rewriting,
     rewriting_settings,
 )
@@ -18,6 +23,7 @@ from meganeura_dsl.cli.model_options import (
 if TYPE_CHECKING:
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.folder import RunFolder
+    from meganeura_runtime.train.job import Start
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
@@ -42,6 +48,9 @@ def train(
     *,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
+    weights: WeightFiles = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
@@ -58,10 +67,13 @@ def train(
     overrides += rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     program = pipeline.load(target)
     name = program.train()
-    job = prepare(program, name, pipeline.find(target).path.parent, overrides)
+    start = _start(weights, allow_missing, allow_unexpected)
+    job = prepare(program, name, pipeline.find(target).path.parent, overrides, start)
     with explained_failures():
         chosen = choose_device(job.settings.device)
         typer.echo(f"device: {chosen.description}")
+        if job.start is not None:
+            typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
         folder = new_folder(RUNS, name) if out is None else named_folder(out)
         with Interruption() as interruption, closing(display(sys.stdout)) as shown:
             stop = interruption.is_wanted
@@ -69,6 +81,19 @@ def train(
     typer.echo(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _start(
+    files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
+) -> "Start | None":
+    """What `--weights` and the options beside it ask for."""
+    from meganeura_runtime.train.job import Start
+
+    if files:
+        return Start(tuple(files), allowed(missing, unexpected))
+    if missing or unexpected:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
+    return None
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

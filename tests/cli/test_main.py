@@ -14,7 +14,19 @@ from tests.cli.command import Command
 def test_help_lists_every_verb(meganeura: Command) -> None:
     shown = meganeura("--help")
     assert shown.code == 0
-    for verb in ("check", "train", "shapes", "abi", "build", "gradcheck", "explain", "fmt", "devices"):
+    for verb in (
+        "check",
+        "train",
+        "run",
+        "weights",
+        "shapes",
+        "abi",
+        "build",
+        "gradcheck",
+        "explain",
+        "fmt",
+        "devices",
+    ):
         assert f"  {verb} " in shown.out
 
 

@@ -82,6 +82,51 @@ def test_a_seed_decides_the_whole_run(meganeura: Command, tmp_path: Path) -> Non
     assert not np.array_equal(first, weights("c", "2"))
 
 
+def test_a_run_starts_from_weights(meganeura: Command, tmp_path: Path) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--out", "first")
+    still = ("--set", "optimizer=sgd(lr=1e-30)", "--seed", "9", "--out", "second")
+    first = tmp_path / "first" / "weights.safetensors"
+    shown = meganeura("train", "digits_mlp", *SHORT, *still, "--weights", str(first))
+    assert (shown.code, shown.err) == (0, "")
+    assert f"weights: {first}" in shown.out.splitlines()
+    before, after = load_file(first), load_file(tmp_path / "second" / "weights.safetensors")
+    for name, values in before.items():
+        np.testing.assert_allclose(after[name], values, rtol=1e-6)
+
+
+def test_what_is_excused_starts_anew_as_the_seed_says(meganeura: Command, tmp_path: Path) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--out", "first")
+    first = load_file(tmp_path / "first" / "weights.safetensors")
+    save_file({name: first[name] for name in first if name != "fc2.bias"}, "some.safetensors")
+    arguments = ("--weights", "some.safetensors", "--out", "second")
+    shown = meganeura("train", "digits_mlp", *SHORT, *arguments)
+    assert shown.code == 1
+    assert "1 missing" in shown.err
+    assert not (tmp_path / "second").exists()
+    shown = meganeura("train", "digits_mlp", *SHORT, *arguments, "--allow-missing", "*.bias")
+    assert shown.code == 0
+    assert "  at their initial values: fc2.bias" in shown.out.splitlines()
+    assert meganeura("train", "digits_mlp", *SHORT, "--allow-missing", "*.bias").code == 2
+
+
+def test_a_label_that_is_no_class_is_told_before_a_step_is_made(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    program = written(
+        tmp_path,
+        PROGRAM.replace("y: [batch, 1]", "y: i32[batch]")
+        .replace("mse", "cross_entropy")
+        .replace("linear(1)", "linear(3)"),
+    )
+    x, y = np.zeros((10, 3), np.float32), np.arange(10) % 4
+    save_file({"x": x, "y": y}, tmp_path / "programs" / "points.safetensors")
+    shown = meganeura("train", program, "--device", "cpu")
+    assert shown.code == 1
+    assert "`y` holds 3, which is none of 0 ... 2" in shown.err
+    assert "line.mgn:4" in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_data_of_a_program_is_found_beside_it(meganeura: Command, tmp_path: Path) -> None:
     shown = meganeura("train", written(tmp_path), "--device", "cpu")
     assert shown.code == 0

@@ -40,9 +40,9 @@ def bind_sizes(
     for name, type_ in declared.items():
         for size, number in zip(type_.shape, given[name], strict=True):
             open_ = sizes.open_names(size)
-            if open_:
+            if open_ and sizes.slope(size, open_) is None:
                 raise ProblemError(OpenSize(open_[0]))
-            if evaluate(size, sizes.known) != number:
+            if open_ or evaluate(size, sizes.known) != number:
                 raise ProblemError(_mismatch(name, given[name], type_, sizes))
     return sizes.known
 
@@ -61,16 +61,21 @@ class Sizes:
     def learn(self, size: Size, number: int, origin: str) -> None:
         """Take the one number of the one open name that makes a size what it is, if there is."""
         names = self.open_names(size)
-        if len(names) != 1:
+        slope = self.slope(size, names)
+        if slope is None:
             return
-        one, two, three = (evaluate(size, {**self.known, names[0]: at}) for at in (1, 2, 3))
-        slope = two - one
-        if slope == 0 or three - two != slope or (number - one) % slope:
-            return
+        one = evaluate(size, {**self.known, names[0]: 1})
         found = (number - one) // slope + 1
         if found >= 1 and evaluate(size, {**self.known, names[0]: found}) == number:
             self.known[names[0]] = found
             self.origins[names[0]] = origin
+
+    def slope(self, size: Size, names: Sequence[str]) -> int | None:
+        """By how much a size grows with the one name that is open, if that is the same always."""
+        if len(names) != 1:
+            return None
+        one, two, three = (evaluate(size, {**self.known, names[0]: at}) for at in (1, 2, 3))
+        return two - one if two != one and three - two == two - one else None
 
 
 def _mismatch(name: str, given: Sequence[int], wanted: TensorType, sizes: Sizes) -> InputShape:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, assert_never, cast
+from typing import BinaryIO, Protocol, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,12 +161,12 @@ def _open(path: Path, mode: str) -> Picture:
     """The picture, decoded, upright as its camera says, and in the colours asked for."""
     image = load("PIL.Image", "images", "read pictures")
     turned = load("PIL.ImageOps", "images", "read pictures").exif_transpose
-    decode = cast("Callable[[Path], Picture]", image.open)
+    decode = cast("Callable[[BinaryIO], Picture]", image.open)
     upright = cast("Callable[[Picture], Picture]", turned)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
-    with _refusing_bombs(), _explained(path):
-        picture = decode(path)
+    with _explained(path), path.open("rb") as file, _refusing_bombs():
+        picture = decode(file)
         if picture.mode not in MODES:
             reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"
             raise ProblemError(UnreadableFile(path, reason))

@@ -4,7 +4,7 @@ Everything that can be wrong without making a step is found before one is made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -25,9 +25,19 @@ from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.data.batches import steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.data.files import find_data, open_data
+from meganeura_runtime.data.ids import check_dataset, id_bounds
 from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.schedule import is_steady
 from meganeura_runtime.train.sessions import NOT_DATA, leaves
+from meganeura_runtime.weights import STRICT, Allowed, Comparison, compare
+
+
+@dataclass(frozen=True)
+class Start:
+    """Weights to start from, and how they may differ from the parameters."""
+
+    files: tuple[Path, ...]
+    allowed: Allowed = STRICT
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +53,10 @@ class Job:
     step: Graph
     evaluation: Callable[[int], Graph]
     """The graph that measures the loss and the metrics of a number of held-out examples."""
+    start: Comparison | None = None
+    """The weights to start from, which replace initial values."""
+    given: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """What these weights are."""
     optimized: Graph | None = None
     """The same step, rewritten to run faster; `None` runs `step` as it is."""
 
@@ -80,7 +94,9 @@ class Job:
             if not leaf.is_kept:
                 continue
             shape = concrete(leaf.shape)
-            if leaf.name in declared:
+            if leaf.name in self.given:
+                values[leaf.name] = self.given[leaf.name]
+            elif leaf.name in declared:
                 first = sample(
                     declared[leaf.name].initializer, self.settings.seed, leaf.name, shape
                 )
@@ -90,15 +106,24 @@ class Job:
         return values
 
 
-def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str] = ()) -> Job:
+def prepare(
+    program: Program,
+    train: str,
+    folder: Path,
+    overrides: Sequence[str] = (),
+    start: Start | None = None,
+) -> Job:
     """A job from a `train` block; relative data paths of the program start at `folder`.
 
-    Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings and data.
+    Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data and
+    weights.
     """
     settings = settings_of(program, train, overrides)
-    demand = Demand(_data_inputs(program, train), settings.sizes)
+    symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
+    demand = Demand(_data_inputs(symbolic.inputs), settings.sizes)
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     dataset = _dataset(raw, settings, demand, folder)
+    check_dataset(dataset, id_bounds(symbolic.graph), raw["data"].span)
 
     def evaluation(examples: int) -> Graph:
         sizes = dict(settings.sizes)
@@ -107,6 +132,8 @@ def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str]
         return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
 
     step = step_of(program, train, settings)
+    found = None if start is None else compare(start.files, step.parameters, start.allowed)
+    given = {} if found is None else found.read()
     return Job(
         name=train,
         settings=settings,
@@ -115,6 +142,8 @@ def prepare(program: Program, train: str, folder: Path, overrides: Sequence[str]
         parameters=step.parameters,
         step=step.graph,
         evaluation=evaluation,
+        start=found,
+        given=given,
         optimized=step.optimized.graph,
     )
 
@@ -164,9 +193,8 @@ def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:
             assert_never(optimizer)
 
 
-def _data_inputs(program: Program, train: str) -> Mapping[str, TensorType]:
+def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
     """The inputs that the data feeds, their free sizes still free."""
-    inputs = pipeline.elaborate_train(program, train, sizes={}, training=True).inputs
     return {name: wanted for name, wanted in inputs.items() if name not in NOT_DATA}
 
 

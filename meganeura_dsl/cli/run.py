@@ -1,0 +1,217 @@
+"""`meganeura run`: what a model makes of inputs from files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.model_options import (
+    AllowMissing,
+    AllowUnexpected,
+    Changes,
+    ConfiguredModel,
+    DisabledRules,
+    NoOptimizer,
+    WeightFiles,
+    allowed,
+    configured,
+    exceptions,
+    rewriting,
+)
+
+if TYPE_CHECKING:
+    from meganeura_dsl.check.models import Elaboration
+    from meganeura_dsl.graph.core import Array, Graph
+    from meganeura_dsl.optimize.rewriting import Rewriting
+    from meganeura_runtime.preprocess.choices import Choices
+    from meganeura_runtime.preprocess.images import Filter
+    from meganeura_runtime.session import Session
+    from meganeura_runtime.tensors.stored import StoredTensor
+    from meganeura_runtime.weights import Allowed
+
+FIRST_SEED = 0
+"""The seed of parameters that `--allow-missing` leaves at their initial values."""
+
+INPUT_HELP = "A tensor, picture or sound; the name may be left out if there is one input."
+
+
+def run(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    *,
+    inputs: Annotated[list[str], typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)],
+    weights: WeightFiles = None,
+    random_weights: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
+    ] = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
+    changes: Changes = None,
+    no_opt: NoOptimizer = False,
+    disable_rule: DisabledRules = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = "auto",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
+    ] = None,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Height and width a picture gets.")
+    ] = None,
+    crop: Annotated[
+        float | None, typer.Option(help="The share of a resized picture that is kept, as 0.875.")
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(metavar="R,G,B", help="Taken away from colours in 0 ... 1.")
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="R,G,B", help="What colours are divided by then.")
+    ] = None,
+    resample: Annotated[
+        str | None, typer.Option(help="nearest, box, bilinear, hamming, bicubic or lanczos.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.01, max=3600, help="How long sounds are made: 30.")
+    ] = None,
+) -> None:
+    """Run a model on inputs from files."""
+    from meganeura_dsl.cli.outputs import check_output, read_labels, show_outputs, write_outputs
+    from meganeura_runtime.preprocess import sidecar
+    from meganeura_runtime.preprocess.choices import Choices
+
+    _check_weights(weights, random_weights, allow_missing, allow_unexpected)
+    chosen = configured(model, changes)
+    symbolic = chosen.elaborate()
+    check_output(output, list(symbolic.graph.outputs))
+    names = None if labels is None else read_labels(labels)
+    choices = Choices(
+        image_size,
+        _share(crop),
+        _numbers("--mean", mean),
+        _numbers("--std", std),
+        _filter(resample),
+        seconds,
+        sidecar.find(weights[0]) if weights else None,
+    )
+    tensors = _tensors(symbolic, choices, inputs)
+    excused = allowed(allow_missing, allow_unexpected)
+    values = _values(symbolic, weights or (), random_weights, excused)
+    rules = rewriting(no_opt=no_opt, disabled=disable_rule)
+    found = _computed(chosen, symbolic, tensors, values, _opener(device, rules))
+    typer.echo(show_outputs(found, top, names))
+    if output is not None:
+        write_outputs(output, found)
+        typer.echo(f"written: {output}")
+
+
+# --- the steps -----------------------------------------------------------------------------------
+
+
+def _tensors(
+    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str]
+) -> Mapping[str, "StoredTensor"]:
+    from meganeura_runtime.inference.sources import Given, Reader
+
+    reader = Reader(symbolic.inputs, choices, typer.echo)
+    return reader.read([Given.parse(text) for text in inputs])
+
+
+def _values(
+    symbolic: "Elaboration", files: Sequence[Path], seed: int | None, excused: "Allowed"
+) -> Mapping[str, "Array"]:
+    """All parameters and states: those of the files, and first values for what is excused."""
+    from meganeura_runtime.weights import compare, initial_values
+
+    if seed is not None:
+        typer.echo(f"weights: random, of seed {seed}")
+        return initial_values(symbolic.parameters, seed)
+    found = compare(files, symbolic.parameters, excused)
+    values = found.read()
+    typer.echo("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
+    anew = [each for each in symbolic.parameters if each.name in found.anew]
+    return initial_values(anew, FIRST_SEED) | values
+
+
+def _computed(
+    chosen: ConfiguredModel,
+    symbolic: "Elaboration",
+    tensors: Mapping[str, "StoredTensor"],
+    values: Mapping[str, "Array"],
+    open_session: Callable[["Graph"], "Session"],
+) -> dict[str, "Array"]:
+    """The outputs, in sizes that follow from the inputs."""
+    from meganeura_runtime.inference.binding import bind_sizes
+    from meganeura_runtime.inference.feeding import feeds
+    from meganeura_runtime.train.failures import explained_failures
+
+    shapes = {name: each.shape for name, each in tensors.items()}
+    concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
+    fed = feeds(concrete.graph, concrete.inputs, tensors)
+    with explained_failures(), open_session(concrete.graph) as session:
+        session.load(values)
+        return dict(session.step(fed))
+
+
+def _opener(device: str, rules: "Rewriting") -> Callable[["Graph"], "Session"]:
+    """Opens a graph on a device, which is told."""
+    from meganeura_runtime.session import choose_device, open_inference
+
+    def begin(graph: "Graph") -> "Session":
+        place = choose_device(device)
+        typer.echo(f"device: {place.description}")
+        return open_inference(graph, place.open, rules)
+
+    return begin
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def _check_weights(
+    files: list[Path] | None,
+    seed: int | None,
+    missing: list[str] | None,
+    unexpected: list[str] | None,
+) -> None:
+    """Refuse to run without weights, or with two kinds of them."""
+    if bool(files) == (seed is not None):
+        text = "give the weights of a file, or --random-weights SEED to try an untrained model"
+        raise typer.BadParameter(text, param_hint="--weights")
+    if (missing or unexpected) and not files:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
+
+
+def _share(crop: float | None) -> float | None:
+    if crop is not None and not 0.01 <= crop <= 1:
+        raise typer.BadParameter("it is a share from 0.01 to 1", param_hint="--crop")
+    return crop
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    """`0.5` or `0.485,0.456,0.406`."""
+    if text is None:
+        return None
+    try:
+        numbers = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        numbers = ()
+    usable = all(isfinite(each) and (each > 0 or option != "--std") for each in numbers)
+    if len(numbers) not in (1, 3) or not usable:
+        raise typer.BadParameter(f"`{text}` is not such as 0.5 or 0.5,0.5,0.5", param_hint=option)
+    return numbers
+
+
+def _filter(name: str | None) -> "Filter | None":
+    from meganeura_runtime.preprocess.images import Filter
+
+    if name is None:
+        return None
+    if name.upper() not in Filter.__members__:
+        known = ", ".join(each.name.lower() for each in Filter)
+        raise typer.BadParameter(f"`{name}` is none of {known}", param_hint="--resample")
+    return Filter[name.upper()]

@@ -1,0 +1,68 @@
+"""Every command and every program that `docs/` shows does what it is shown for."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image
+
+import meganeura as api
+from tests.cli.command import Command
+
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+NAMES = ("weights.md", "inference.md")
+
+# These need another library, or stand for what is shown elsewhere.
+FOREIGN = ("from safetensors.torch",)
+
+
+def blocks(name: str, language: str) -> list[str]:
+    text = (DOCUMENTS / name).read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+COMMANDS = [
+    (name, line) for name in NAMES for block in blocks(name, "sh") for line in block.splitlines()
+]
+PROGRAMS = [
+    (name, block) for name in NAMES for block in blocks(name, "py") if not block.startswith(FOREIGN)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files the documents speak of."""
+    place = tmp_path_factory.mktemp("documents")
+    api.load("resnet18").model(seed=0).save(place / "resnet18.safetensors")
+    api.load("digits_mlp").model(seed=0).save(place / "digits.safetensors")
+    for name in ("cat.png", "dog.png"):
+        Image.fromarray(np.zeros((90, 70, 3), np.uint8)).save(place / name)
+    soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)
+    (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
+    return place
+
+
+def test_there_is_something_to_run() -> None:
+    assert {name for name, _ in COMMANDS} == {name for name, _ in PROGRAMS} == set(NAMES)
+    assert all(line.startswith("meganeura ") for _, line in COMMANDS)
+
+
+@pytest.mark.parametrize(("name", "line"), COMMANDS)
+def test_a_command_shown_succeeds(
+    meganeura: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str
+) -> None:
+    assert name in NAMES
+    monkeypatch.chdir(folder)
+    shown = meganeura(*shlex.split(line, comments=True)[1:])
+    assert (shown.code, shown.err) == (0, "")
+
+
+@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def test_a_program_shown_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, program: str
+) -> None:
+    monkeypatch.chdir(folder)
+    exec(compile(program, name, "exec"), {})  # noqa: S102 - our own text
