@@ -38,7 +38,7 @@ from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.dim import show
-from meganeura_dsl.shapes.solve import Proved, Unknown, Verdict
+from meganeura_dsl.shapes.solve import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
@@ -329,10 +329,14 @@ class Elaborator(Statements):
 
     def _leaves(self, inner: Frame, types: tuple[TensorType, ...]) -> Results:
         count = len(inner.build.values)
-        return tuple(
-            inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
-            for index, type_ in enumerate(types)
-        )
+        try:
+            return tuple(
+                inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
+                for index, type_ in enumerate(types)
+            )
+        except Unproved as error:
+            reason = f"whether {show_condition(error.condition)} depends on its configuration"
+            raise UndecidableError(reason) from error
 
     def _check_results(
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], results: Results

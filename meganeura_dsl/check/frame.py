@@ -159,7 +159,11 @@ class Elaborating:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
-        leaf = self.build.add(Parameter(info.name, info.type.dtype, info.type.shape, info.kind))
+        op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
+        try:
+            leaf = self.build.add(op)
+        except Unproved as error:
+            raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
         self.parameters[info.name] = info
         self.leaves[info.name] = leaf
         return leaf

@@ -132,7 +132,11 @@ def _run_model(
 def _signature_inputs(
     inner: Frame, block: ast.Block, elaborator: Elaborator, sizes: Mapping[str, int]
 ) -> tuple[TensorType, ...]:
-    """The types a signature asks for, its own `where` assumed: the model's domain."""
+    """The types a signature asks for, its own `where` assumed: the model's domain.
+
+    A clause that this configuration makes false is not assumed, since everything would follow from
+    it: the block's application refuses it.
+    """
     for name in rest_names(block):
         inner.names[name] = Axes(dim(f"{name}{index}") for index in range(REST_RANKS[0]))
     for item in block.inputs:
@@ -141,7 +145,9 @@ def _signature_inputs(
                 for name in size_names(entry):
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
     for clause in block.where:
-        inner.build.facts = inner.facts.assume(elaborator.condition(clause, inner))
+        assumed = inner.facts.assume(elaborator.condition(clause, inner))
+        if not assumed.is_contradictory:
+            inner.build.facts = assumed
     return tuple(
         TensorType(
             dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)

@@ -95,7 +95,9 @@ class Binder:
 
     def _known_factor(self, wanted: Size, name: str) -> Size | None:
         factor = wanted // dim(name)
-        return factor if isinstance(factor, int) or name not in factor.variables() else None
+        if factor == 0 or (isinstance(factor, Dim) and name in factor.variables()):
+            return None
+        return factor
 
     def _size(self, entry: ast.Expression) -> Size:
         size = self.evaluate(entry, self.frame)

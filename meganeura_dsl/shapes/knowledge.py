@@ -55,11 +55,14 @@ class Knowledge:
 
     def reduce(self, size: Size) -> Size:
         """The size in the variables not solved for; equal where equality is plain to see."""
-        if self.values:
-            size = substitute(size, self.values)
+        size = self.solved(size)
         for relation in self.zero:
             size = divide(size, relation)[1]
         return size
+
+    def solved(self, size: Size) -> Size:
+        """The size with a value for every variable that has one."""
+        return substitute(size, self.values) if self.values else size
 
     def restore(self, size: Size) -> Size:
         """A reduced size without the variables introduced for quotients."""

@@ -91,7 +91,10 @@ def _comparison_follows(condition: Compare, known: Knowledge) -> bool:
         case "!=":
             return is_nonzero(size, known)
         case ">=":
-            return is_at_least(size, 0, known)
+            # Equalities that tell nothing of signs, such as a multiple of its own quotient, may
+            # hide that a product is positive; it is also seen as it was before they were used.
+            plain = known.solved(sign_of(condition)[1])
+            return is_at_least(size, 0, known) or (plain != size and is_at_least(plain, 0, known))
         case _:
             assert_never(sign)
 

@@ -108,3 +108,10 @@ def test_refuted_by_the_smallest_sizes(
     assert known.decide(condition) == Refuted(example)
     assert not holds(condition, example)
     assert all(holds(fact, example) for fact in facts)
+
+
+def test_a_second_divisor_does_not_hide_a_bound() -> None:
+    c, ratio = dim("c"), dim("ratio")
+    facts = Facts().assume(Compare("==", c % ratio, 0)).assume(Compare("==", c % 2, 0))
+    assert isinstance(facts.decide(Compare(">=", c, 1)), Proved)
+    assert isinstance(facts.decide(Compare("<", 0, c * ratio)), Proved)
