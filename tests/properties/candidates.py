@@ -1,0 +1,28 @@
+"""One text for each seed: a random program, or a mutant of one or of a standard program."""
+
+from functools import cache
+from random import Random
+
+from meganeura_dsl.resources import standard_models
+from tests.properties.programs import mutant, program
+
+MUTANTS = 0.4
+"""How many of the texts are mutants; the others are meant to be well typed."""
+STANDARD = 0.05
+"""How many of the mutants are of a standard program."""
+
+
+@cache
+def standard_texts() -> tuple[str, ...]:
+    """The standard programs, whole."""
+    files = sorted((each.name, each) for each in standard_models().iterdir())
+    return tuple(file.read_text(encoding="utf-8") for name, file in files if name.endswith(".mgn"))
+
+
+def candidate(seed: int) -> str:
+    """The text of a seed."""
+    random = Random(seed)
+    if random.random() > MUTANTS:
+        return program(random)
+    original = random.choice(standard_texts()) if random.random() < STANDARD else program(random)
+    return mutant(random, original)

@@ -1,0 +1,360 @@
+"""Random .mgn programs that are meant to be well typed, and mutants of them that need not be.
+
+A program is written statement by statement. The writer keeps the shape it believes each value has,
+as texts of sizes, so that it can state result types, `where` clauses and sums that hold. What the
+checker thinks of the result is for the properties to see.
+"""
+
+import re
+from collections.abc import Sequence
+from random import Random
+
+ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "softplus", "softmax", "gelu_tanh", "log_softmax")
+FUNCTIONS = ("tanh", "sin", "cos", "abs", "exp", "erf")
+DEFS = (
+    "def down(h, s) = (h - 1) // s + 1",
+    "def half(x) = x // 2",
+    "def wide(c, m) = c * m if m > 1 else c",
+)
+
+Shape = list[str]
+
+
+class Writer:
+    """A program being written."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.blocks: list[tuple[str, str, bool]] = []
+        """Blocks so far: name, kind, and whether `c` says how many channels to give."""
+
+    def program(self) -> str:
+        """A whole program."""
+        parts = [self.random.choice(DEFS)] if self.chance(0.3) else []
+        for index in range(self.random.randint(1, 3)):
+            kind = self.random.choice(("image", "tokens", "rows"))
+            block = Block(self, f"B{index}", kind)
+            parts.append(block.text())
+            self.blocks.append((block.name, kind, "c" in block.used()))
+            if block.is_closed and self.chance(0.7):
+                width = f"c={self.random.randint(1, 4)}" if "c" in block.used() else ""
+                parts.append(f"model net{index} = {block.name}({width})")
+        return "\n\n".join(parts) + "\n"
+
+    def chance(self, of: float) -> bool:
+        """True so often."""
+        return self.random.random() < of
+
+
+INPUTS: dict[str, tuple[Shape, ...]] = {
+    "image": (["n", "c_in", "h", "w"], ["n", "3", "h", "w"], ["n", "c", "h", "h"]),
+    "tokens": (["n", "s", "d"], ["n", "s", "4"], ["...batch", "6"], ["n", "s", "heads * 4"]),
+    "rows": (["n", "d"], ["n", "3"], ["...batch", "d"], ["n", "2 * m"]),
+}
+CONFIG = ("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false")
+CLOSED = re.compile(r"\d+|heads \* 4")
+
+
+class Block:
+    """A block being written: its statements, its facts, and the shape of `x` as it stands."""
+
+    def __init__(self, writer: Writer, name: str, kind: str) -> None:
+        self.writer = writer
+        self.random = writer.random
+        self.name = name
+        self.kind = kind
+        self.config = ["c", *self.random.sample(CONFIG, self.random.randint(0, 3))]
+        self.input = list(self.random.choice(INPUTS[kind]))
+        self.shape = list(self.input)
+        self.where: list[str] = []
+        self.lines: list[str] = []
+        self.labels = 0
+        self.indent = 1
+        self.saved: list[tuple[str, Shape]] = []
+        self.body = ""
+        if "heads * 4" in self.input:
+            self.config.append("heads=2")
+
+    def text(self) -> str:
+        """The block, its last statement a return."""
+        for _ in range(self.random.randint(1, 5)):
+            self.statement()
+        end = self.end()
+        self.lines.append(end)
+        results = f" -> [{', '.join(self.shape)}]" if self.random.random() < 0.6 else ""
+        where = f"\n    where {', '.join(dict.fromkeys(self.where))}" if self.where else ""
+        self.body = "\n".join((f"(x: [{', '.join(self.input)}]){results}{where}:", *self.lines))
+        config = [each for each in self.config if each.partition("=")[0] in self.used()]
+        return f"block {self.name}({', '.join(config)}){self.body}"
+
+    def used(self) -> set[str]:
+        """The names that occur in the text."""
+        return set(re.findall(r"[A-Za-z_]\w*", self.body))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no weight depends on the size of an input, so that a model can be made of it."""
+        channels = self.input[1] if self.kind == "image" else self.input[-1]
+        return CLOSED.fullmatch(channels) is not None
+
+    def end(self) -> str:
+        """The last line, which uses what was kept."""
+        while self.saved:
+            name, shape = self.saved.pop()
+            if shape == self.shape and self.random.random() < 0.8:
+                self.write(f"x = x + {name}")
+            else:
+                self.write(f"x = x * mean({name})")
+        return "  return x"
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statement(self) -> None:
+        """One more statement or two."""
+        common = (self.activation, self.function, self.arithmetic, self.keep, self.guarded)
+        special = {
+            "image": (
+                self.convolution,
+                self.norm,
+                self.pool,
+                self.upsample,
+                self.concat,
+                self.loop,
+            ),
+            "tokens": (self.linear, self.layer_norm, self.slice, self.attention, self.gram),
+            "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
+        }[self.kind]
+        self.random.choice((*common, *special, *special, self.another))()
+
+    def write(self, line: str) -> None:
+        """A line at the present indentation."""
+        self.lines.append("  " * self.indent + line)
+
+    def label(self) -> str:
+        """A path no other layer has."""
+        self.labels += 1
+        if self.random.random() < 0.1:
+            return f"parts[{self.labels}]"
+        return f"layer{self.labels}"
+
+    def option(self, name: str, value: str) -> str:
+        """An argument: the configuration of that name if there is one, or else the value."""
+        known = any(parameter.startswith(f"{name}=") for parameter in self.config)
+        return name if known else value
+
+    def activation(self) -> None:
+        name = self.random.choice(ACTIVATIONS)
+        self.write(self.random.choice((f"x = x |> {name}", f"x = {name}(x)")))
+
+    def function(self) -> None:
+        self.write(f"x = {self.random.choice(FUNCTIONS)}({self.random.choice(('x', '-x'))})")
+
+    def arithmetic(self) -> None:
+        number = self.random.choice(("2", "0.5", "1 / 3", "-1", "c"))
+        operator = self.random.choice("+-*/")
+        self.write(
+            f"x = {self.random.choice((f'x {operator} {number}', f'{number} * x', 'x ** 2'))}"
+        )
+
+    def keep(self) -> None:
+        """A value for later; sums with it hold where no shape changed in between."""
+        name = f"kept{len(self.lines)}"
+        self.write(f"{name} = {self.random.choice(('x', 'relu(x)', '0.1 * x'))}")
+        self.saved.append((name, list(self.shape)))
+
+    def guarded(self) -> None:
+        """A static choice; where shapes change in it, the paths do not join."""
+        conditions = [
+            name
+            for parameter, name in (("bias", "bias"), ("depth", "depth > 1"), ("k", "k == 3"))
+            if any(each.startswith(f"{parameter}=") for each in self.config)
+        ]
+        if not conditions or self.indent > 2:
+            return
+        self.write(f"if {self.random.choice(conditions)}:")
+        self.indent += 1
+        self.activation()
+        self.indent -= 1
+        if self.random.random() < 0.5:
+            self.write("else:")
+            self.indent += 1
+            self.function()
+            self.indent -= 1
+
+    def another(self) -> None:
+        """A block of the same kind written before."""
+        known = [block for block in self.writer.blocks if block[1] == self.kind]
+        if known:
+            name, _, gives = self.random.choice(known)
+            self.write(f"x = x |> {self.label()}: {name}{'(c)' if gives else ''}")
+            if gives:
+                self.shape[-1 if self.kind != "image" else 1] = "c"
+
+    # --- images ----------------------------------------------------------------------------------
+
+    def convolution(self) -> None:
+        kernel = self.random.choice(("1", "3", self.option("k", "3"), "2"))
+        stride = self.random.choice(("1", "2", self.option("stride", "1")))
+        groups = self.option("groups", "1")
+        pad = self.random.choice((f"{kernel} // 2", "0", "1"))
+        if groups != "1":
+            self.where += [f"c % {groups} == 0", f"{self.shape[1]} % {groups} == 0"]
+        sizes = self.shape[2:]
+        for size in sizes:
+            if pad != "1" or kernel not in ("1", "2", "3"):
+                self.where.append(f"{size} + 2 * ({pad}) >= {kernel}")
+        arguments = f"c, {kernel}, {stride}, pad={pad}, groups={groups}"
+        self.write(f"x = x |> {self.label()}: conv2d({arguments})")
+        out = [f"({size} + 2 * ({pad}) - {kernel}) // {stride} + 1" for size in sizes]
+        self.shape = [self.shape[0], "c", *out]
+
+    def norm(self) -> None:
+        layer = self.random.choice(("batch_norm", "batch_norm", "group_norm(1)"))
+        self.write(f"x = x |> {self.label()}: {layer}")
+
+    def pool(self) -> None:
+        pool = self.random.choice(("max_pool", "avg_pool"))
+        window = self.random.choice((2, 3))
+        stride = self.random.choice((1, 2, window))
+        self.where += [f"{size} >= {window}" for size in self.shape[2:]]
+        self.write(f"x = x |> {pool}({window}, {stride})")
+        out = [f"({size} - {window}) // {stride} + 1" for size in self.shape[2:]]
+        self.shape = [*self.shape[:2], *out]
+
+    def upsample(self) -> None:
+        scale = self.option("ratio", "2")
+        self.write(f"x = x |> upsample({scale})")
+        self.shape = [*self.shape[:2], *(f"({size}) * {scale}" for size in self.shape[2:])]
+
+    def concat(self) -> None:
+        axis = 1 if self.kind == "image" or not self.shape[0].startswith("...") else 0
+        self.write(f"x = concat(x, 2 * x, axis={axis})")
+        if not self.shape[0].startswith("..."):
+            self.shape[axis] = f"2 * ({self.shape[axis]})"
+
+    def loop(self) -> None:
+        count = self.option("depth", str(self.random.randint(1, 3)))
+        self.write(f"for i in 0..{count}:")
+        self.labels += 1
+        label = f"loop{self.labels}"
+        self.indent += 1
+        self.write(f"x = x |> {label}[i]: batch_norm")
+        self.indent -= 1
+
+    # --- tokens and rows -------------------------------------------------------------------------
+
+    def linear(self) -> None:
+        bias = self.random.choice(("", f", bias={self.option('bias', 'false')}"))
+        self.write(f"x = x |> {self.label()}: linear(c{bias})")
+        self.shape[-1] = "c"
+
+    def layer_norm(self) -> None:
+        layer = self.random.choice(("layer_norm", "rms_norm"))
+        self.write(f"x = x |> {self.label()}: {layer}")
+
+    def slice(self) -> None:
+        if len(self.shape) != 3:
+            return
+        form, size = self.random.choice((("1:", "{} - 1"), (":1", "1")))
+        if form == "1:":
+            self.where.append(f"{self.shape[1]} >= 2")
+        self.write(f"x = x[:, {form}]")
+        self.shape[1] = size.format(f"({self.shape[1]})")
+
+    def attention(self) -> None:
+        if len(self.shape) != 3:
+            return
+        n, s, d = self.shape
+        heads = self.random.choice(("1", "2", self.option("ratio", "2")))
+        self.where.append(f"({d}) % {heads} == 0")
+        causal = self.random.choice(("", f", causal={self.option('causal', 'true')}"))
+        self.write(f"q = x |> rearrange([{n}, s0, {heads} * hd0] -> [{n}, {heads}, s0, hd0])")
+        self.write(f"x = attention(q, q, q{causal})")
+        self.write(f"x = x |> rearrange([{n}, {heads}, s0, hd0] -> [{n}, s0, {heads} * hd0])")
+        self.shape = [n, s, d]
+
+    def gram(self) -> None:
+        if len(self.shape) != 3:
+            return
+        self.write("x = softmax(x @ rearrange(x, [a, b, e] -> [a, e, b])) @ x")
+
+    def split(self) -> None:
+        if len(self.shape) != 2:
+            return
+        d = self.shape[-1]
+        self.where.append(f"({d}) % 2 == 0")
+        half = f"({d}) // 2"
+        self.write(f"x = x[:, :{half}] * sigmoid(x[:, {half}:])")
+        self.shape[-1] = half
+
+    def parameter(self) -> None:
+        name = f"scale{len(self.lines)}"
+        size = self.shape[-1]
+        if re.search(r"[dnsm]", size):
+            return
+        self.write(f"param {name}: [{size}] = ones")
+        self.write(f"x = x * {name}")
+
+
+def program(random: Random) -> str:
+    """A random program."""
+    return Writer(random).program()
+
+
+# --- mutants -------------------------------------------------------------------------------------
+
+PIECE = re.compile(r"\n[ ]*|[A-Za-z_]\w*|\d[\d_.]*|\|>|->|//|\*\*|[<>=!]=|\.\.\.?|[^\w\s]|[ ]+")
+SWAPS = (
+    ("+", "-", "*", "//", "/", "%"),
+    ("==", "!=", "<", "<=", ">", ">="),
+    ("0", "1", "2", "3", "4", "5", "7", "64", "1000003", "4294967296"),
+    ("relu", "gelu", "softmax", "silu", "tanh", "abs", "log", "sqrt", "argmax", "sum", "mean"),
+    ("batch_norm", "layer_norm", "group_norm", "rms_norm", "embedding"),
+    ("n", "c", "h", "w", "s", "d", "k", "c_in", "t"),
+    ("linear", "conv1d", "conv2d", "max_pool", "avg_pool", "upsample", "dropout"),
+    ("true", "false"),
+    ("[", "("), ("]", ")"),
+)  # fmt: skip
+
+
+def mutant(random: Random, text: str) -> str:
+    """The program with one to three small changes, most of which keep it readable."""
+    pieces = PIECE.findall(text)
+    for _ in range(random.randint(1, 3)):
+        if pieces:
+            _change(random, pieces)
+    return "".join(pieces)
+
+
+def _change(random: Random, pieces: list[str]) -> None:
+    at = random.randrange(len(pieces))
+    match random.choice(("swap", "swap", "swap", "copy", "drop", "line", "twice")):
+        case "swap":
+            _swap(random, pieces)
+        case "copy":
+            pieces[at] = random.choice(pieces)
+        case "drop":
+            del pieces[at]
+        case "line":
+            start, end = _line(pieces, at)
+            del pieces[start:end]
+        case _:
+            start, end = _line(pieces, at)
+            pieces[end:end] = pieces[start:end]
+
+
+def _swap(random: Random, pieces: list[str]) -> None:
+    """Replace a piece by one of its kind."""
+    places = [
+        (index, kind) for index, piece in enumerate(pieces) for kind in SWAPS if piece in kind
+    ]
+    if places:
+        index, kind = random.choice(places)
+        pieces[index] = random.choice(kind)
+
+
+def _line(pieces: Sequence[str], at: int) -> tuple[int, int]:
+    """Where the line of a piece begins and ends."""
+    breaks = [index for index, piece in enumerate(pieces) if piece.startswith("\n")]
+    start = max((index for index in breaks if index <= at), default=0)
+    return start, min((index for index in breaks if index > at), default=len(pieces))

@@ -1,0 +1,184 @@
+"""What has to hold of every text that claims to be a program, and of every program accepted."""
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from random import Random
+
+import numpy as np
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.check.domain import model_configuration
+from meganeura_dsl.check.frame import UndecidableError
+from meganeura_dsl.check.models import Elaboration, elaborate_model
+from meganeura_dsl.check.names import LinkedModule, Linker
+from meganeura_dsl.check.shape_problems import NormOverOne
+from meganeura_dsl.diagnostics import ProblemError, Sink
+from meganeura_dsl.evaluate import Precision, evaluate
+from meganeura_dsl.gradcheck.cases import Case, choose_case
+from meganeura_dsl.gradcheck.differences import slopes
+from meganeura_dsl.gradcheck.locate import first_wrong
+from meganeura_dsl.gradcheck.numbers import Numbers
+from meganeura_dsl.gradcheck.probe import LOSS, NoGradientError, fitting, probe
+from meganeura_dsl.gradcheck.sizes import DeadEndError
+from meganeura_dsl.gradcheck.subjects import Subject, block_subject
+from meganeura_dsl.gradcheck.verdicts import WrongGradient
+from meganeura_dsl.gradcheck.words import tell_fault
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.text import format_graph, parse_graph
+from meganeura_dsl.graph.verify import verify
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.render import render
+from meganeura_dsl.shapes.dim import substitute
+from meganeura_dsl.source import Source
+from meganeura_dsl.syntax.format import find_comments, format_module
+from meganeura_dsl.syntax.parser import parse
+from tests.dsl.syntax.trees import plain
+
+MOST_NUMBERS = 200_000
+"""A graph with more numbers is elaborated and not run."""
+LARGEST_SIZE = 100_000
+"""A case with a larger size is not elaborated: loops may be as long."""
+CASES = 2
+"""Configurations and sizes tried of each block and model that was accepted."""
+
+
+class Outcome(Enum):
+    """How far a text got."""
+
+    UNREADABLE = "unreadable"
+    REFUSED = "refused"
+    ACCEPTED = "accepted"
+
+
+@dataclass
+class Tally:
+    """What was seen of one text."""
+
+    outcome: Outcome
+    runs: int = 0
+    """Graphs that were run."""
+    slopes: int = 0
+    """Directions in which gradients were compared with differences."""
+
+
+def examine(text: str, random: Random) -> Tally:
+    """Hold a text to all that is promised. Raises `AssertionError`, or whatever else escapes."""
+    source = Source("random.mgn", text)
+    sink = Sink()
+    tree = parse(source, sink)
+    if sink.has_errors:
+        for report in sink.reports:
+            render(report, colour=False)
+        return Tally(Outcome.UNREADABLE)
+    formatted = format_module(tree, find_comments(source))
+    again = Source("formatted.mgn", formatted)
+    assert plain(parse(again, sink)) == plain(tree), "formatting changed the program"
+    assert format_module(parse(again, sink), find_comments(again)) == formatted, "not settled"
+    result = pipeline.check(source, lambda _: None)
+    for report in result.reports:
+        render(report, colour=False)
+    if not result.fine:
+        return Tally(Outcome.REFUSED)
+    tally = Tally(Outcome.ACCEPTED)
+    module = Linker(lambda _: None, Sink()).link(source)
+    for name in result.proved:
+        _proved_block(block_subject(module, module.blocks[name]), random, tally)
+    for name in module.models:
+        _model(module, name, random, tally)
+    return tally
+
+
+def _proved_block(subject: Subject, random: Random, tally: Tally) -> None:
+    """A block that was proved for all sizes and configurations holds for any of them."""
+    for _ in range(CASES):
+        try:
+            case = choose_case(random.choice, subject)
+        except (DeadEndError, UndecidableError):
+            continue
+        if max(case.sizes.values(), default=0) > LARGEST_SIZE:
+            continue
+        elaboration = _elaborated(case, "proved")
+        if elaboration is None:
+            continue
+        _runs(elaboration, case, random, tally)
+
+
+def _model(module: LinkedModule, name: str, random: Random, tally: Tally) -> None:
+    """A model that was accepted for all sizes is accepted for any, with the shapes inferred."""
+    symbolic = elaborate_model(module, module.models[name], config={}, sizes=None, training=False)
+    home, block, given = model_configuration(module, module.models[name])
+    subject = Subject(name, home, block, is_model=True, given=given)
+    for _ in range(CASES):
+        try:
+            case = choose_case(random.choice, subject)
+        except DeadEndError:
+            continue
+        if max(case.sizes.values(), default=0) > LARGEST_SIZE:
+            continue
+        elaboration = _elaborated(case, "accepted")
+        if elaboration is None:
+            continue
+        if [each.type.rank for each in elaboration.graph.outputs.values()] == [
+            each.type.rank for each in symbolic.graph.outputs.values()
+        ]:
+            _same_shapes(symbolic.graph, elaboration.graph, case)
+        _runs(elaboration, case, random, tally)
+
+
+def _elaborated(case: Case, known: str) -> Elaboration | None:
+    """The graph of a case that must be fine, but for a norm over one element."""
+    try:
+        return case.elaborate()
+    except ProblemError as error:
+        if isinstance(error.problem, NormOverOne):
+            return None
+        headline = error.problem.report().headline
+        raise AssertionError(
+            f"{known}, and refused for {case.snippet}, {case.inputs}: {headline}"
+        ) from error
+
+
+def _same_shapes(symbolic: Graph, concrete: Graph, case: Case) -> None:
+    """The shapes inferred for all sizes are those inferred for these."""
+    for name, value in concrete.outputs.items():
+        shape = tuple(substitute(size, case.sizes) for size in symbolic.outputs[name].type.shape)
+        assert shape == value.type.shape, f"{name}: {shape} for all, {value.type} for {case.sizes}"
+
+
+def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) -> None:
+    """The graph runs, gives what was inferred, survives its text, and has the right gradient."""
+    graph = elaboration.graph
+    verify(graph)
+    text = format_graph(graph)
+    assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
+    if sum(int(np.prod(concrete_shape(v.type.shape))) for v in graph.values) > MOST_NUMBERS:
+        return
+    feeds = Numbers(case.seed).feeds(graph)
+    outputs = evaluate(graph, feeds, Precision.DOUBLE)
+    for name, value in {**graph.outputs, **graph.updates}.items():
+        array = {**outputs.outputs, **outputs.updates}[name]
+        assert array.shape == value.type.shape, f"{name}: {array.shape} instead of {value.type}"
+    tally.runs += 1
+    if random.random() < 0.3:
+        _differentiated(graph, case.seed, tally)
+
+
+def _without_places(text: str) -> list[str]:
+    return [line.partition("  # ")[0] for line in text.splitlines()]
+
+
+def _differentiated(graph: Graph, seed: int, tally: Tally) -> None:
+    try:
+        probed = probe(graph)
+    except NoGradientError:
+        return
+    feeds = Numbers(seed).feeds(probed.graph)
+    if not np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
+        return
+    for slope in islice(slopes(probed, feeds, seed), 8):
+        tally.slopes += 1
+        if not slope.agrees:
+            culprit = first_wrong(graph, fitting(graph, feeds), seed)
+            raise AssertionError(tell_fault(WrongGradient(slope, culprit)))

@@ -1,0 +1,36 @@
+"""Random programs and mutants: what is promised of every text holds for these.
+
+`scripts/random_programs.py` goes on where this ends.
+"""
+
+from random import Random
+
+import pytest
+
+from tests.properties.candidates import candidate
+from tests.properties.programs import mutant, program
+from tests.properties.soundness import Outcome, examine
+
+SEEDS_PER_TEST = 25
+
+
+@pytest.mark.parametrize("first", range(0, 300, SEEDS_PER_TEST))
+def test_texts(first: int) -> None:
+    for seed in range(first, first + SEEDS_PER_TEST):
+        text = candidate(seed)
+        try:
+            examine(text, Random(seed))
+        except Exception as error:
+            error.add_note(f"seed {seed}\n{text}")
+            raise
+
+
+def test_most_programs_are_accepted_and_most_mutants_are_not() -> None:
+    programs = [examine(program(Random(seed)), Random(seed)) for seed in range(40)]
+    mutants = [
+        examine(mutant(Random(seed), program(Random(seed))), Random(seed)) for seed in range(40)
+    ]
+    assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 25
+    assert sum(each.runs for each in programs) > 50
+    assert sum(each.slopes for each in programs) > 50
+    assert 5 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 35
