@@ -8,6 +8,7 @@ launches fewer. It is the same for both sides of a rewrite, which is what a choi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from meganeura_dsl.graph.core import Graph, Leaf, Op
@@ -59,6 +60,7 @@ VIEWS = (Reshape, Broadcast, StopGradient)
 """Ops that a reader of their result can look through, so that they move nothing."""
 
 
+@cache
 def size_in_bytes(of: TensorType) -> int:
     """The bytes of a tensor in memory."""
     return prod(concrete_shape(of.shape)) * of.dtype.bytes

@@ -178,12 +178,25 @@ ATTENTION = RuleSet(
             "(scores e q k scale false)",
         ),
         Fact(
+            "ahead",
+            "column > row",
+            '(= m (Compare columns rows "gt" _)) (= columns (Broadcast (Iota n _) _ (vec-of 1) _))'
+            " (= rows (Broadcast (Iota n _) _ (vec-of 0) _))",
+            "(ahead m)",
+        ),
+        Fact(
+            "ahead-by-difference",
+            "row - column < 0",
+            '(= m (Compare (Sub rows columns _) z "lt" _)) (number z 0.0)'
+            " (= columns (Broadcast (Iota n _) _ (vec-of 1) _))"
+            " (= rows (Broadcast (Iota n _) _ (vec-of 0) _))",
+            "(ahead m)",
+        ),
+        Fact(
             "scores-causal",
             "where(column > row, -1e30, scale q k^T)",
-            "(= e (Where ahead z i t)) (number z -1e30) (scores i q k scale false)"
-            ' (= ahead (Broadcast (Compare columns rows "gt" _) _ last _))'
-            " (= columns (Broadcast (Iota n _) _ (vec-of 1) _))"
-            " (= rows (Broadcast (Iota n _) _ (vec-of 0) _))"
+            "(= e (Where (Broadcast m _ last _) z i t)) (ahead m) (number z -1e30)"
+            " (scores i q k scale false)"
             " (= t (T _ s)) (= r (vec-length s)) (= last (vec-of (- r 2) (- r 1)))",
             "(scores e q k scale true)",
         ),
@@ -196,7 +209,7 @@ ATTENTION = RuleSet(
             "(Attention q k v scale causal t)",
         ),
     ),
-    ("(relation scores (Op Op Op f64 bool))",),
+    ("(relation ahead (Op))", "(relation scores (Op Op Op f64 bool))"),
 )
 
 EPILOGUES = RuleSet(

@@ -83,7 +83,7 @@ def _vector_of(number: str) -> str:
     return full(number, "dv", "tv", "sv")
 
 
-_LIKE_BIAS = "(= tv (type b)) (= tv (T dv sv))"
+_BIAS_TYPE = "(= tv (T dv sv))"
 
 
 def _kernel_of_identity(spatial: int) -> str:
@@ -112,22 +112,22 @@ def _identity(spatial: int) -> tuple[Fact, Fact]:
     kernel = f"(T dt {shape})"
     unit = _kernel_of_identity(spatial)
     scaled = f"(Mul {unit} (Broadcast s {shape} (vec-of 0) {kernel}) {kernel})"
-    beside = (
-        f"{_is('a', 'w', 'b', f'{ones} p d g')} (= (type x) (T dt sx)) (= (type a) (T dt sx))"
-        f" (= (vec-length sx) {spatial + 2}) (= c (vec-get sx 1)) (= m (/ c g))"
+    channels = (
+        f"(= (type x) (T dt sx)) (= (vec-length sx) {spatial + 2}) (= c (vec-get sx 1))"
+        " (= m (/ c g))"
     )
     geometry = f"{ones} {zeros} d g"
     return (
         Fact(
             f"identity-as-convolution-{spatial}",
             "x = conv(x, 1)",
-            f"(sum e a x) {beside} {_LIKE_BIAS}",
+            f"(beside x x {ones} p d g tw tv) {channels} {_BIAS_TYPE}",
             _say("x", unit, _vector_of("0.0"), geometry, kernel),
         ),
         Fact(
             f"affine-as-convolution-{spatial}",
             "x s + b = conv(x, s) + b",
-            f"(sum e a i) (= (affine i x) (Pair s shift)) {beside}",
+            f"(beside i x {ones} p d g tw tv) (= (affine i x) (Pair s shift)) {channels}",
             _say("i", scaled, "shift", geometry, kernel),
         ),
     )
@@ -147,8 +147,8 @@ def _grow(spatial: int) -> Fact:
     return Fact(
         f"grow-kernel-{spatial}",
         "conv(x, w) = conv(x padded more, w padded)",
-        f"(sum e a i) {_is('a', 'w1', 'b1', 'st p1 d g', 't1')}"
-        f" {_is('i', 'w2', 'b2', 'st p2 d g', 't2')} (!= t1 t2) (= t1 (T dt s1)) (= t2 (T dt s2))"
+        f"(beside i x st p1 d g t1 tv) {_is('i', 'w2', 'b2', 'st p2 d g', 't2')} (!= t1 t2)"
+        " (= t1 (T dt s1)) (= t2 (T dt s2))"
         f" (= (vec-length s1) {spatial + 2}) {sizes}",
         _say("i", f"(Pad w2 {around} {around} {within} t1)", "b2", "st p1 d g", "t1"),
     )
@@ -165,10 +165,16 @@ REPARAMETERISATION = RuleSet(
             _say("e", "(Mul w (Broadcast s sw (vec-of 0) tw) tw)", "b", _GEOMETRY, "tw"),
         ),
         Fact(
+            "beside",
+            "i is added to a convolution of x with that kernel and bias",
+            f"(sum e a i) {_is('a', 'w', 'b', _GEOMETRY, 'tw')} (= tv (type b))",
+            f"(beside i x {_GEOMETRY} tw tv)",
+        ),
+        Fact(
             "convolution-without-bias",
             "conv(x, w) = conv(x, w) + 0, where it is added to another convolution of x",
-            f"(sum e i y) {_is('i', 'w2', 'b', 'st2 p2 d2 g2')} (= y (Conv x w {_GEOMETRY} _))"
-            f" (constant w) (= tw (type w)) {_LIKE_BIAS}",
+            f"(beside y x st2 p2 d2 g2 tw2 tv) (= y (Conv x w {_GEOMETRY} _)) (constant w)"
+            f" (= tw (type w)) {_BIAS_TYPE}",
             _say("y", "w", _vector_of("0.0"), _GEOMETRY, "tw"),
         ),
         Fact(
@@ -216,6 +222,7 @@ REPARAMETERISATION = RuleSet(
     ),
     (
         "(function convolved (Op Op Ints Ints Ints i64 Type) Terms :merge old)",
+        "(relation beside (Op Op Ints Ints Ints i64 Type Type))",
         "(function apart (Op Op) bool :merge (and old new))",
     ),
 )

@@ -139,13 +139,17 @@ class Net:
         return self.do(Mul(), product, self.full(scale, product))
 
     def causal(self, scores: Value, kind: str = "gt", fill: float = -1e30) -> Value:
-        """where(column > row, -1e30, scores)."""
+        """where(column > row, -1e30, scores), or another comparison in its place."""
         rank = scores.type.rank
         size = scores.type.shape[-1]
         square = (size, size)
         index = self.do(Iota(size))
         down, along = (self.do(Broadcast(square, (axis,)), index) for axis in (0, 1))
-        ahead = self.do(Compare("gt" if kind == "gt" else "ge"), along, down)
+        if kind == "difference":
+            back = self.do(Sub(), down, along)
+            ahead = self.do(Compare("lt"), back, self.full(0, back))
+        else:
+            ahead = self.do(Compare("gt" if kind == "gt" else "ge"), along, down)
         return self.do(
             Where(), self.spread(ahead, scores, rank - 2, rank - 1), self.full(fill, scores), scores
         )

@@ -324,11 +324,11 @@ def _softmax() -> Iterator[tuple[str, Make]]:
 def _attention(net: Net, draw: Draw) -> Value:
     batch = sizes(draw, draw(st.integers(1, 2)), most=2)
     rows, columns, width, out = sizes(draw, 4)
-    causal = draw(st.booleans())
+    causal = draw(st.sampled_from(["", "gt", "difference"]))
     columns = rows if causal else columns
     q, k, v = (net.x(*batch, *each) for each in ((rows, width), (columns, width), (columns, out)))
     scores = net.scores(q, k, 0.7)
-    weights = net.softmax(net.causal(scores) if causal else scores, q.type.rank - 1)
+    weights = net.softmax(net.causal(scores, causal) if causal else scores, q.type.rank - 1)
     return net.do(MatMul(), weights, v)
 
 
