@@ -1,6 +1,7 @@
 """What the standard layers and models do, seen without another implementation."""
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from meganeura_dsl.ops import Conv, Input
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.pipeline import (
     Program,
+    check,
     elaborate_model,
     elaborate_train,
     load,
@@ -267,3 +269,23 @@ def test_dropouts_differ_from_each_other_and_from_step_to_step() -> None:
 def test_dropout_does_nothing_outside_of_training() -> None:
     for found in dropped(0, training=False):
         np.testing.assert_array_equal(found, np.ones((50, 80)))
+
+
+# --- the page of the models ----------------------------------------------------------------------
+
+
+def test_the_program_on_the_page_is_fine() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    text = page.partition("```mgn\n")[2].partition("```")[0]
+    result = check(Source("gray.mgn", text), loader_beside(Path("gray.mgn")))
+    assert result.proved == ("Gray",)
+    assert not result.reports
+
+
+def test_the_page_counts_the_weights() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    for name in ("lm_tiny", "digits_cnn", "digits_mlp", "unet_tiny", "smollm2_135m", "gpt2"):
+        parameters = elaborate_model(load(name), name).parameters
+        weights = sum(prod(concrete_shape(info.type.shape)) for info in parameters
+                      if info.kind != "state")  # fmt: skip
+        assert f"{weights:,}" in page
