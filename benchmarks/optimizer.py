@@ -10,6 +10,7 @@ growing depth, which should double with it.
 from collections.abc import Callable, Mapping
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize import Optimized, optimize
 from meganeura_dsl.optimize.cost import graph_cost
@@ -96,7 +97,7 @@ def _model(name: str, sizes: Mapping[str, int]) -> Graph:
 
 def _deep(depth: int) -> Graph:
     """A ResNet with so many blocks in its third stage."""
-    config = {"depths": [2, 2, depth, 2]}
+    config: Mapping[str, Static] = {"depths": [2, 2, depth, 2]}
     program = pipeline.load("resnet18")
     return pipeline.elaborate_model(program, config=config, sizes=PICTURE).graph
 
