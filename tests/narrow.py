@@ -1,11 +1,16 @@
 """The standard models, so narrow that the reference runs them in a moment."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.values import Static
+from meganeura_dsl.graph.core import Array
+from meganeura_runtime.weights import initial_values
 
 
 @dataclass(frozen=True)
@@ -21,9 +26,15 @@ class Narrow:
         program = pipeline.load(self.target)
         return pipeline.elaborate_model(program, config=self.config, sizes=self.sizes)
 
+    @property
+    def options(self) -> list[str]:
+        """The same on the command line."""
+        settings = {**self.config, **self.sizes}
+        return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
 
 PICTURE = {"n": 2, "h": 32, "w": 32}
-SHALLOW: Mapping[str, Static] = {"depths": [1, 2, 2, 1], "classes": 3}
+SHALLOW: Mapping[str, Static] = {"depths": [2, 1, 2, 1], "classes": 3}
 
 
 def repvgg(variant: str) -> Narrow:
@@ -44,3 +55,13 @@ NARROW: Mapping[str, Narrow] = {
     ),
     "lm_tiny": Narrow("lm_tiny", {"n": 1, "s": 6}),
 }
+
+
+def trained(model: Elaboration) -> dict[str, Array]:
+    """Weights as they start, with statistics as if something had been learned."""
+    generator = np.random.default_rng(0)
+    values = dict(initial_values(model.parameters, seed=0))
+    for name, array in values.items():
+        if array.ndim == 1 and re.search(r"running_|bn|identity|downsample.1", name):
+            values[name] = generator.uniform(0.5, 1.5, array.shape).astype(np.float32)
+    return values

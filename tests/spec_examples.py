@@ -34,6 +34,7 @@ from meganeura_runtime.data.problems import (
 )
 from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
+from meganeura_runtime.deploy.problems import DeployedDiffers, NotAnArtefact
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
@@ -126,6 +127,8 @@ EXAMPLES: Mapping[str, Problem] = {
             " in the last round rule `move-apart` matched most often, 8,211 times:"
             " optimize without it"
         ),
+        DeployedDiffers("output", 0.0371, 1e-4),
+        NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
         LossNotFinite(1200, "nan"),
         DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
         BeyondLimits(

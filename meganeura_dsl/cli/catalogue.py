@@ -4,6 +4,7 @@ from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime import weights
 from meganeura_runtime.data import problems as data_problems
+from meganeura_runtime.deploy import problems as deploy_problems
 from meganeura_runtime.inference import problems as input_problems
 from meganeura_runtime.preprocess import problems as preprocess_problems
 from meganeura_runtime.tensors import problems as file_problems
@@ -20,4 +21,5 @@ def problems() -> tuple[type[Problem], ...]:
         *input_problems.PROBLEMS,
         *preprocess_problems.PROBLEMS,
         *train_problems.PROBLEMS,
+        *deploy_problems.PROBLEMS,
     )

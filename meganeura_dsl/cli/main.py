@@ -14,6 +14,7 @@ from meganeura_dsl import __version__
 from meganeura_dsl.cli.abi import abi
 from meganeura_dsl.cli.build import build
 from meganeura_dsl.cli.check import check
+from meganeura_dsl.cli.deploy import deploy
 from meganeura_dsl.cli.devices import devices
 from meganeura_dsl.cli.explain import explain
 from meganeura_dsl.cli.explain_opt import explain_opt
@@ -41,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, shapes, abi, build, gradcheck, explain, explain_opt, fmt, devices):
+for verb in (check, train, shapes, abi, build, gradcheck, explain, explain_opt, deploy, fmt, devices):
     app.command()(verb)
 app.command("run")(run_model)
 app.add_typer(weights, name="weights")

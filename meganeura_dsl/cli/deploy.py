@@ -1,0 +1,67 @@
+"""`meganeura deploy`: the weights of a model's inference form, under the names others know."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.model_options import (
+    Changes,
+    ConfiguredModel,
+    DisabledRules,
+    configured,
+    example_sizes,
+    rewriting,
+)
+from meganeura_dsl.cli.output import count
+
+if TYPE_CHECKING:
+    from meganeura_dsl.check.models import Elaboration
+    from meganeura_runtime.deploy.convert import Deployment
+
+
+def deploy(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    *,
+    weights: Annotated[
+        list[Path],
+        typer.Option(metavar="FILE", help="The trained weights: a file, an index or a folder."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write them.")
+    ],
+    changes: Changes = None,
+    disabled: DisabledRules = None,
+) -> None:
+    """Fold a trained model into its inference form and write the weights of that.
+
+    Both forms are run on random inputs first; where they differ, nothing is written.
+    """
+    chosen = configured(model, changes)
+    elaborated = elaborate_example(chosen)
+    made = deployment(elaborated, weights, disabled)
+    made.write(output, elaborated.parameters)
+    before = count(len(elaborated.parameters), "tensor")
+    typer.echo(f"{chosen.name}: {before} become {len(made.names):,}")
+    typer.echo(f"largest difference of an output: {made.difference:.2g}")
+    typer.echo(f"written: {output}")
+
+
+def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
+    """A model whose open sizes are small numbers, unless they are given."""
+    sizes = example_sizes(chosen.elaborate().inputs.values())
+    return chosen.elaborate({**sizes, **chosen.sizes})
+
+
+def deployment(
+    elaborated: "Elaboration", files: list[Path], disabled: list[str] | None
+) -> "Deployment":
+    """The inference form with the weights of files; a model that saw no data is warned of."""
+    from meganeura_runtime.deploy.convert import deploy, looks_untrained
+    from meganeura_runtime.weights import compare
+
+    values = compare(files, elaborated.parameters).read()
+    if looks_untrained(elaborated.parameters, values):
+        text = "warning: all running statistics are what they start as: was this model trained?"
+        typer.echo(text, err=True)
+    return deploy(elaborated.graph, values, rewriting(no_opt=False, disabled=disabled))
