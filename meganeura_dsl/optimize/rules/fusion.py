@@ -94,6 +94,20 @@ NORMS = RuleSet(
             f" {_mean('q', '(Mul x x t)')}",
             "(Standardize x a eps false t)",
         ),
+        # A group norm has its statistics in the shape [n, groups, ...] and its data in [n, c, ...].
+        Rewrite(
+            "sub-in-groups",
+            "x - reshaped m = (reshaped x - m) reshaped, where x is reshaped so anyway",
+            "(= e (Sub x (Reshape m whole t) t)) (= m (Broadcast _ s _ tm)) (= r (Reshape x s tm))",
+            "(Reshape (Sub r m tm) whole t)",
+        ),
+        Rewrite(
+            "div-in-groups",
+            "reshaped x / reshaped q = (x / q) reshaped",
+            "(= e (Div (Reshape x s t) (Reshape q s t) t)) (= q (Broadcast _ _ _ tq))"
+            " (= tq (type x))",
+            "(Reshape (Div x q tq) s t)",
+        ),
         Rewrite(
             "scaled-norm",
             "standardized x times a weight",

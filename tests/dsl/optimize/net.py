@@ -19,6 +19,7 @@ from meganeura_dsl.ops import (
     Neg,
     Parameter,
     ReduceMax,
+    Reshape,
     Sqrt,
     StopGradient,
     Sub,
@@ -110,6 +111,24 @@ class Net:
         """Centred, and divided by the deviation."""
         centred = self.centred(x, *axes)
         return self.do(Div(), centred, self.root(centred, *axes))
+
+    def group_standardized(self, x: Value, groups: int, split: int | None = None) -> Value:
+        """Standardized in groups of channels; the deviation may wrongly be of other groups."""
+        batch, channels, *rest = (size for size in x.type.shape if isinstance(size, int))
+
+        def grouped(count: int) -> Value:
+            return self.do(Reshape((batch, count, channels // count, *rest)), x)
+
+        def back(inner: Value) -> Value:
+            return self.do(Reshape(x.type.shape), inner)
+
+        inner = grouped(groups)
+        axes = tuple(range(2, inner.type.rank))
+        mean = self.spread(self.mean(inner, *axes), inner, 0, 1)
+        centred = self.do(Sub(), x, back(mean))
+        other = inner if split is None else grouped(split)
+        root = self.root(self.centred(other, *axes), *axes)
+        return self.do(Div(), centred, back(root))
 
     def affine(self, x: Value, scale: Value, shift: Value, *axes: int) -> Value:
         """X scale + shift, which lie along axes."""

@@ -113,6 +113,10 @@ def _deviation_of_another(net: Net) -> Value:
     return net.do(Div(), net.centred(x, 1), net.root(net.centred(y, 1), 1))
 
 
+def _groups_of_another_size(net: Net) -> Value:
+    return net.group_standardized(net.x(2, 4, 3), 2, split=4)
+
+
 def _bias_along_rows(net: Net) -> Value:
     y = net.do(MatMul(), net.x(3, 3), net.x(3, 3))
     return net.do(Add(), y, net.spread(net.x(3), y, 0))
@@ -168,6 +172,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("cross-entropy", "train", _cross_entropy_of_columns),
     ("standardize", "train", _mean_of_another_count),
     ("standardize", "train", _deviation_of_another),
+    ("standardize", "train", _groups_of_another_size),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),
     ("matmul-right-3-false-false", "train", _transposed_by_another),

@@ -1,5 +1,8 @@
 """Whole models: optimized, unoptimized and differentiated graphs give the same numbers."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 
@@ -98,3 +101,40 @@ def test_every_norm_of_a_training_step_is_one_op_and_so_is_its_gradient() -> Non
     ops = Counter(ops_of(optimize(step, mode="train").graph))
     assert (ops["Norm"], ops["CrossEntropy"], ops["CrossEntropyGradient"]) == (6, 1, 1)
     assert not {"Exp", "Log", "ReduceMax"} & ops.keys()
+
+
+SHOW = """
+from meganeura_dsl import pipeline
+from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.optimize import optimize
+program = pipeline.load("digits_cnn")
+graph = pipeline.elaborate_model(program, sizes={"n": 2, "h": 8, "w": 8}).graph
+optimized = optimize(graph, mode="infer")
+print(format_graph(optimized.graph), format_graph(optimized.load))
+"""
+
+
+def test_the_result_does_not_depend_on_the_process() -> None:
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", SHOW],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert shown[0] == shown[1]
+    assert "FusedConv" in shown[0]
+
+
+def test_what_was_chosen_is_reported_with_its_line() -> None:
+    report = optimize(model("digits_cnn", n=2, h=8, w=8), mode="infer").report
+    convolutions = [chosen for chosen in report.chosen if chosen.op == "FusedConv"]
+    assert convolutions
+    assert all(chosen.place.partition(":")[0].endswith(".mgn") for chosen in convolutions)
+    assert {chosen.rule for chosen in convolutions} <= {"conv-activation", "conv-bias"}
+    assert report.matches["convolve-once"] >= len(convolutions)
+    assert report.cost_after.launches < report.cost_before.launches
+    assert set(report.seconds) == {"encode", "saturate", "read", "extract", "decode"}

@@ -289,6 +289,14 @@ def _norms() -> Iterator[tuple[str, Make]]:
         scale, shift = weight(net, x, along), weight(net, x, along)
         return net.affine(net.standardized(x, *axes), scale, shift, *along)
 
+    def grouped(net: Net, draw: Draw) -> Value:
+        groups = draw(st.integers(1, 3))
+        x = net.x(draw(st.integers(1, 2)), 2 * groups, *sizes(draw, draw(st.integers(1, 2))))
+        return net.group_standardized(x, groups)
+
+    yield "sub-in-groups", grouped
+    yield "div-in-groups", grouped
+    yield "standardize", grouped
     yield "variance", over_some(variance)
     yield "standardize", over_some(standardized)
     yield "standardize-centreless", over_some(centreless)
