@@ -253,7 +253,8 @@ def divide(index: Affine, divisor: int) -> tuple[Affine, Affine]:
     """Quotient and remainder of an index that is never negative.
 
     With index = divisor * whole + rest: rest < divisor settles it; else a common factor g of the
-    divisor and of rest's coefficients goes out, (g*m + c) / d = (m + c/g) / (d/g) for 0 <= c < g.
+    divisor and of rest's largest coefficients goes out, if what is left of it is small:
+    (g*m + c) / d = m / (d/g) for 0 <= c < g.
     """
     if divisor == 1:
         return index, Affine(0)
@@ -266,13 +267,15 @@ def divide(index: Affine, divisor: int) -> tuple[Affine, Affine]:
         return quotient, rest
     if low < 0:
         quotient, rest = Affine(0), index
-    factor = gcd(divisor, *(count for _, count in rest.terms))
-    if factor > 1:
-        left = Affine(
-            rest.constant // factor, tuple((atom, count // factor) for atom, count in rest.terms)
-        )
-        upper, lower = divide(left, divisor // factor)
-        return quotient + upper, lower * factor + rest.constant % factor
+    for size in range(len(rest.terms), 0, -1):
+        factor = gcd(divisor, *(count for _, count in rest.terms[:size]))
+        small = Affine(rest.constant % factor, rest.terms[size:])
+        least, most = bounds(small)
+        if factor > 1 and least >= 0 and most < factor:
+            large = (rest - small).terms
+            left = Affine(rest.constant // factor, tuple((a, n // factor) for a, n in large))
+            upper, lower = divide(left, divisor // factor)
+            return quotient + upper, lower * factor + small
     upper, lower = _divide_atoms(rest, divisor)
     return quotient + upper, lower
 

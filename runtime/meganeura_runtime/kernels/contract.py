@@ -144,16 +144,15 @@ def contract_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     batch = unravel(which, contraction.batch)
     rows = _Tile.at(row, tiling.rows, contraction.rows)
     columns = _Tile.at(column, tiling.columns, contraction.columns)
-    _sum_products(
-        writer, Reader(make, memory.before(work)), contraction, tiling, (batch, rows, columns)
-    )
+    before = memory.before(work)
+    _sum_products(writer, Reader(make, before), contraction, tiling, (batch, rows, columns))
     shape = concrete_shape(anchor.type.shape)
     for i, j in product(range(tiling.rows), range(tiling.columns)):
         place = contraction.place(batch, rows.indices[i], columns.indices[j])
         guards = (*place.guards, rows.guards[i], columns.guards[j])
         position = ravel(place.index, shape)
         element = Element(position, {anchor.id: f"c{i}_{j}"}, all_of(exists), guards)
-        write_result(writer, work, memory, result_of(make, work, memory, [element]))
+        write_result(writer, memory, result_of(make, work.stores, before, [element]))
     return launch.kernel(writer, memory)
 
 

@@ -61,43 +61,46 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is stored of some elements: of each of `work.stores`, an expression for each element."""
+    """Elements that exist together, and of each value stored an expression for each of them."""
 
+    values: tuple[Value, ...]
     elements: tuple[Element, ...]
     expressions: tuple[tuple[Expression, ...], ...]
 
 
-def result_of(make: Expressions, work: Work, memory: Memory, elements: Sequence[Element]) -> Result:
-    """Elements that exist under one condition, computed from memory and registers."""
-    before = memory.before(work)
+def result_of(
+    make: Expressions,
+    values: Sequence[Value],
+    before: Mapping[int, int],
+    elements: Sequence[Element],
+) -> Result:
+    """What is stored of elements, computed from registers and from tensors made `before`."""
     readers = [Reader(make, before, element.registers) for element in elements]
     expressions = tuple(
         tuple(
             reader.at(value, unravel(element.position, concrete_shape(value.type.shape)))
             for reader, element in zip(readers, elements, strict=True)
         )
-        for value in work.stores
+        for value in values
     )
-    return Result(tuple(elements), expressions)
+    return Result(tuple(values), tuple(elements), expressions)
 
 
-def write_result(writer: Writer, work: Work, memory: Memory, result: Result) -> None:
+def write_result(writer: Writer, memory: Memory, result: Result) -> None:
     """Compute and store; everything is computed before anything is stored."""
     texts = [[writer.value(one) for one in expressions] for expressions in result.expressions]
     first = result.elements[0]
     guards = [writer.guard(guard) for guard in first.guards if not guard.always_holds]
     if not first.exists and not guards:
-        _store(writer, work, memory, result, texts)
+        _store(writer, memory, result, texts)
         return
     with writer.condition(" && ".join([*first.exists, *guards])):
-        _store(writer, work, memory, result, texts)
+        _store(writer, memory, result, texts)
 
 
-def _store(
-    writer: Writer, work: Work, memory: Memory, result: Result, texts: Sequence[Sequence[str]]
-) -> None:
+def _store(writer: Writer, memory: Memory, result: Result, texts: Sequence[Sequence[str]]) -> None:
     positions = [element.position for element in result.elements]
-    for value, each in zip(work.stores, texts, strict=True):
+    for value, each in zip(result.values, texts, strict=True):
         tensor, dtype = memory.tensors[value.id], value.type.dtype
         if tensor in writer.quads:
             writer.store_quad(tensor, dtype, positions[0], each)
@@ -107,7 +110,7 @@ def _store(
 
 
 def quads_of(
-    reads: Iterable[Expression], work: Work, memory: Memory, results: Sequence[Result]
+    reads: Iterable[Expression], memory: Memory, results: Sequence[Result]
 ) -> frozenset[int]:
     """The tensors that a kernel reads and writes four neighbours at a time, or could do so."""
     used: dict[int, bool] = {}
@@ -115,11 +118,12 @@ def quads_of(
         if isinstance(load, Load):
             fits = _holds_quads(memory, load.tensor, load.dtype) and is_aligned(load.index)
             used[load.tensor] = used.get(load.tensor, True) and fits
-    whole = all(is_quad([element.position for element in r.elements]) for r in results)
-    for value in work.stores:
-        tensor = memory.tensors[value.id]
-        fits = whole and _holds_quads(memory, tensor, value.type.dtype)
-        used[tensor] = used.get(tensor, True) and fits
+    for result in results:
+        whole = is_quad([element.position for element in result.elements])
+        for value in result.values:
+            tensor = memory.tensors[value.id]
+            fits = whole and _holds_quads(memory, tensor, value.type.dtype)
+            used[tensor] = used.get(tensor, True) and fits
     return frozenset(tensor for tensor, fits in used.items() if fits)
 
 

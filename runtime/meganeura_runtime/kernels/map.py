@@ -34,8 +34,8 @@ def map_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     writer = Writer()
     axis, exists = launch.declare(writer, "i")
     elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
-    result = result_of(make, work, memory, elements)
+    result = result_of(make, work.stores, memory.before(work), elements)
     if wide:
-        writer.quads = quads_of([], work, memory, [result])
-    write_result(writer, work, memory, result)
+        writer.quads = quads_of([], memory, [result])
+    write_result(writer, memory, result)
     return launch.kernel(writer, memory)

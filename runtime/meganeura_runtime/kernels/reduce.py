@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 from typing import assert_never
 
 from meganeura_dsl.graph.core import Op, Value
@@ -25,7 +25,7 @@ from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.literal import literal
 from meganeura_runtime.kernels.ops import axes, index, pool
 from meganeura_runtime.kernels.reader import Reader
-from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
+from meganeura_runtime.kernels.reduction import Kind, Reduction, Term, neutral
 from meganeura_runtime.kernels.writer import Writer
 
 WORKGROUP = 64
@@ -58,20 +58,11 @@ class _Accumulator:
 
     def declare(self, writer: Writer) -> None:
         """The result of no terms."""
-        writer.line(f"var {self.name} = {literal(self._start(), self.dtype)};")
+        writer.line(
+            f"var {self.name} = {literal(neutral(self.reduction.kind, self.dtype), self.dtype)};"
+        )
         if self.reduction.kind is Kind.ARG_MAX:
             writer.line(f"var {self.result} = 0i;")
-
-    def _start(self) -> float:
-        if self.reduction.kind is Kind.SUM:
-            return 0
-        match self.dtype:
-            case DType.F32 | DType.F16:
-                return -inf
-            case DType.I32:
-                return -(1 << 31)
-            case DType.U32 | DType.BOOL:
-                return 0
 
     def add(self, writer: Writer, term: Term, at: Index) -> None:
         """Take one more term in."""
@@ -105,7 +96,8 @@ def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     launch = Launch(prod(shape), WORKGROUP, target)
     writer, make = Writer(), Expressions()
     axis, exists = launch.declare(writer, "i")
-    reader = Reader(make, memory.before(work))
+    before = memory.before(work)
+    reader = Reader(make, before)
     kept = unravel(variable(axis), shape)
     accumulators = [
         _Accumulator(f"r{place}", reduction_of(anchor), _term_type(anchor))
@@ -125,7 +117,7 @@ def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         for anchor, accumulator in zip(work.anchors, accumulators, strict=True)
     }
     element = Element(variable(axis), registers, all_of(exists))
-    write_result(writer, work, memory, result_of(make, work, memory, [element]))
+    write_result(writer, memory, result_of(make, work.stores, before, [element]))
     return launch.kernel(writer, memory)
 
 

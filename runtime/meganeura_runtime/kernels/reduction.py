@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.affine import Axis, Expression, Guard, Index, unravel, variable
 from meganeura_runtime.kernels.expression import Reading
 
@@ -16,6 +17,19 @@ class Kind(Enum):
     SUM = "sum"
     MAX = "max"
     ARG_MAX = "arg_max"
+
+
+def neutral(kind: Kind, dtype: DType) -> float:
+    """What a combination of no terms gives."""
+    if kind is Kind.SUM:
+        return 0
+    match dtype:
+        case DType.F32 | DType.F16:
+            return -inf
+        case DType.I32:
+            return -(1 << 31)
+        case DType.U32 | DType.BOOL:
+            return 0
 
 
 @dataclass(frozen=True, slots=True)

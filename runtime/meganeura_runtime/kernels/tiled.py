@@ -64,7 +64,8 @@ def tiled_kernel(
     which, column, row = unravel(variable(group), grid)
     batch = unravel(which, contraction.batch)
     down, across = _lanes(tile, variable(lane))
-    reader = Reader(make, memory.before(work))
+    before = memory.before(work)
+    reader = Reader(make, before)
     steps = _Steps.of(contraction, tile.terms)
 
     def left(at: Index, term: Index) -> Expression:
@@ -82,14 +83,14 @@ def tiled_kernel(
     ]
     places = _Places(contraction, batch, tile, row, column, down, across)
     results = [
-        result_of(make, work, memory, elements)
+        result_of(make, work.stores, before, elements)
         for elements in places.elements(work, all_of(exists))
     ]
     reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
-    writer.quads = quads_of(reads, work, memory, results)
+    writer.quads = quads_of(reads, memory, results)
     _sum_products(writer, tile, steps, sides, (down, across))
     for result in results:
-        write_result(writer, work, memory, result)
+        write_result(writer, memory, result)
     shared = [
         f"var<workgroup> {side.side.name}: array<f32, {tile.terms * side.side.pitch}>;"
         for side in sides
@@ -351,15 +352,14 @@ def _sum_products(
 
 
 def _fetch_next(writer: Writer, steps: _Steps, sides: Sequence[_Staged]) -> None:
-    """Start to read what the next step needs, so that it is there by then."""
+    """Start to read what the next step needs, so that it is there by then; the last reads again."""
     following = Axis("following", steps.count)
-    with writer.block(f"if (step < {steps.count - 1}u)"):
-        writer.axis(following, "step + 1u")
-        for side in sides:
-            elements = side.fetch(steps.at(variable(following)))
-            values = [writer.value(element) for element in elements]
-            for number, value in enumerate(values):
-                writer.line(f"{side.side.name}{number} = {value};")
+    writer.axis(following, f"min(step + 1u, {steps.count - 1}u)")
+    for side in sides:
+        elements = side.fetch(steps.at(variable(following)))
+        values = [writer.value(element) for element in elements]
+        for number, value in enumerate(values):
+            writer.line(f"{side.side.name}{number} = {value};")
 
 
 def _multiply(writer: Writer, tile: Tile, sides: Sequence[_Staged]) -> None:

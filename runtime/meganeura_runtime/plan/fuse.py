@@ -12,13 +12,20 @@ from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_runtime.kernels.kernel import Work
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.reduce import reduction_of
-from meganeura_runtime.plan.reads import Reads, reads_of
+from meganeura_runtime.kernels.rows import Rows, rows_of
+from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
 from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
 
 MOST_OPERATIONS = 400
 """Operations of an element in one kernel."""
 MOST_IN_EPILOGUE = 60
 """The same after a contraction, whose kernel repeats its epilogue for each element of a tile."""
+TINY = 1 << 12
+"""Elements of kernels that are worth joining even where they have nothing in common."""
+BUSY_ROWS = 32
+"""Rows that keep a GPU busy enough to let it go over their terms again."""
+SHORT = 1 << 16
+"""Terms of all rows that are gone over again however few the rows are."""
 DEEPEST = 96
 """Ops in one kernel that are each computed inside the next."""
 
@@ -29,6 +36,7 @@ class Group:
 
     bit: int
     count: int
+    rows: Rows | None = None
     anchors: list[Value] = field(default_factory=list[Value])
     values: list[Value] = field(default_factory=list[Value])
     aligned: set[int] = field(default_factory=set[int])
@@ -47,6 +55,13 @@ class Group:
         """Ids of the values read from memory."""
         return (self.aligned | self.elsewhere) - self.made
 
+    def holds(self, count: int) -> bool:
+        """Whether values of so many elements may be made here."""
+        if self.rows is None or count == self.count:
+            return count == self.count
+        terms = self.count * self.rows.terms
+        return count == terms and (self.count >= BUSY_ROWS or terms <= SHORT)
+
     @property
     def most_operations(self) -> int:
         """How large the kernel may grow."""
@@ -60,6 +75,7 @@ class Fusion:
     def __init__(self, graph: Graph, stored: Collection[int], target: Target) -> None:
         self._graph = graph
         self._stored = stored
+        self._target = target
         self._most = target.limits.storage_buffers
         self._groups: list[Group] = []
         self._maker: dict[int, Group] = {}
@@ -69,12 +85,25 @@ class Fusion:
         """All groups, each with everything that could join it."""
         for value in self._graph.values:
             if value.id in self._stored and not isinstance(value.op, Leaf):
-                reads = reads_of(value, self._stored)
-                group = next(
-                    (g for g in self._candidates(value, reads) if self._fits(g, value, reads)), None
-                )
-                self._join(group or self._new(value), value, reads)
+                self._place(value)
         return tuple(self._groups)
+
+    def _place(self, value: Value) -> None:
+        """Let a value join the first group it fits, or begin one."""
+        plain = reads_of(value, self._stored)
+        for group in self._candidates(value, plain):
+            reads = self._reads_in(group, value, plain)
+            if self._fits(group, value, reads):
+                self._join(group, value, reads)
+                return
+        group = self._new(value)
+        self._join(group, value, self._reads_in(group, value, plain))
+
+    def _reads_in(self, group: Group, value: Value, plain: Reads) -> Reads:
+        """How a value reads the others in the kernel of a group."""
+        if group.rows is None or not group.holds(elements(value)):
+            return plain
+        return reads_in_rows(value, group.rows, self._stored)
 
     def _inline_depths(self) -> dict[int, int]:
         """How many ops deep each value is computed from what is stored."""
@@ -93,7 +122,13 @@ class Fusion:
         """Groups that a value might join, the likeliest first."""
         if is_contraction(value):
             return
+        made_by = {
+            self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()
+        }
+        makers = [made_by[bit] for bit in sorted(made_by, reverse=True)]
         if is_reduction(value):
+            if rows_of(value, self._target) is not None:
+                yield from (group for group in makers if group.rows is not None)
             signature = _signature(value)
             yield from (
                 group
@@ -104,16 +139,13 @@ class Fusion:
                 and group.read & reads.all
             )
             return
-        makers = {
-            self._maker[read].bit: self._maker[read]
-            for read in reads.aligned
-            if read in self._maker
-        }
-        yield from (makers[bit] for bit in sorted(makers, reverse=True))
+        yield from makers
         yield from (
             group
             for group in reversed(self._groups)
-            if not group.anchors and group.bit not in makers and group.aligned & reads.aligned
+            if not group.anchors
+            and group.bit not in made_by
+            and (group.aligned & reads.aligned or group.count <= TINY)
         )
 
     def _fits(self, group: Group, value: Value, reads: Reads) -> bool:
@@ -121,9 +153,9 @@ class Fusion:
         made = group.made
         bound = (group.aligned | group.elsewhere | reads.all) - made
         return (
-            group.count == elements(value)
+            group.holds(elements(value))
             and not made & reads.elsewhere
-            and not (is_reduction(value) and made & reads.all)
+            and self._may_reduce(group, value, reads)
             and group.size + reads.size <= group.most_operations
             and self._depth(group, value, reads) <= DEEPEST
             and len(bound) + len(made) + 1 <= self._most
@@ -134,8 +166,19 @@ class Fusion:
             )
         )
 
+    def _may_reduce(self, group: Group, value: Value, reads: Reads) -> bool:
+        """Whether a value is no reduction, or one that can go along with those of the group."""
+        if not is_reduction(value):
+            return True
+        if group.rows is None:
+            return not group.made & reads.all and rows_of(value, self._target) is None
+        rows = rows_of(value, self._target)
+        same = rows is not None and (rows.count, rows.terms) == (group.rows.count, group.rows.terms)
+        return same and elements(value) == group.count
+
     def _new(self, value: Value) -> Group:
-        group = Group(1 << len(self._groups), elements(value))
+        rows = rows_of(value, self._target)
+        group = Group(1 << len(self._groups), elements(value), rows)
         self._groups.append(group)
         return group
 

@@ -37,6 +37,14 @@ LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
 """Ops that become several others, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
+FEWEST_TERMS = 512
+"""Terms that a CPU adds up sooner than it starts a kernel."""
+BUSY_INVOCATIONS = 32
+"""Invocations that keep a CPU busy."""
+BUSY_ROWS = 32
+"""Sums that keep a GPU busy enough, each made by a workgroup."""
+BUSY_WORKGROUPS = 256
+"""Workgroups that share out longer sums."""
 MOST_ITERATIONS = 20_000
 """Terms of a loop that cannot be cut into sums of sums for free."""
 
@@ -64,10 +72,6 @@ class _Lowering:
     def __init__(self, build: Builder, target: Target) -> None:
         self._build = build
         self._target = target
-        # A CPU has few cores, and starting a kernel costs it as much as a thousand additions.
-        gpu = target.style is Style.GPU
-        self._invocations = 8192 if gpu else 32
-        self._fewest_terms = 64 if gpu else 512
 
     def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
         """The lowered value of an op on lowered operands."""
@@ -86,7 +90,7 @@ class _Lowering:
                 return self._concatenated(axis, operands)
             case Sum() | ReduceMax() as op:
                 (x,) = operands
-                return split_reduction(self._build, op, x, self._most_terms(x))
+                return split_reduction(self._build, op, x, self._most_terms(op, x))
             case ArgMax(axis=axis):
                 return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
             case ScatterAdd() as op:
@@ -105,10 +109,15 @@ class _Lowering:
             operands = tuple(self._build.add(Concat(axis), *group) for group in groups)
         return self._build.add(Concat(axis), *operands)
 
-    def _most_terms(self, x: Value) -> int:
-        """So few terms an invocation that there are invocations enough."""
-        elements = prod(concrete_shape(x.type.shape))
-        return min(MOST_TERMS, max(self._fewest_terms, -(-elements // self._invocations)))
+    def _most_terms(self, op: Sum | ReduceMax, x: Value) -> int:
+        """So few terms at once that there are workgroups, or invocations, enough."""
+        shape = concrete_shape(x.type.shape)
+        elements, terms = prod(shape), prod(shape[axis] for axis in op.axes)
+        if self._target.style is Style.CPU_ADAPTER:
+            return min(MOST_TERMS, max(FEWEST_TERMS, -(-elements // BUSY_INVOCATIONS)))
+        rows = elements // terms
+        workgroups = rows if len(shape) - 1 in op.axes else rows // 8
+        return terms if workgroups >= BUSY_ROWS else max(MOST_TERMS, elements // BUSY_WORKGROUPS)
 
     def _contracted(self, op: Op, a: Value, b: Value) -> Value:
         """A contraction, in parts where its result is small or its terms are too many."""

@@ -43,7 +43,8 @@ def _parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
     wanted = min(BUSY_WORKGROUPS // tile.count(whole), most)
     if wanted < 2:
         return 1
-    units = longest if longest % tile.terms else longest // tile.terms
+    stepped = whole.together == (whole.terms.index(longest),) and longest % tile.terms == 0
+    units = longest // tile.terms if stepped else longest
     even = max(parts for parts in range(1, wanted + 1) if units % parts == 0)
     return even if 2 * even >= wanted or even == units else wanted
 

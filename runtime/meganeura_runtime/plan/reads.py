@@ -17,6 +17,7 @@ from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.expression import Expressions, Load, walk
 from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.reduce import reduction_of
+from meganeura_runtime.kernels.rows import Rows
 from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
 
 
@@ -53,6 +54,30 @@ def reads_of(value: Value, stored: Collection[int]) -> Reads:
     at = {(load.tensor, load.index == position) for load in loads if isinstance(load, Load)}
     aligned = frozenset(tensor for tensor, same in at if same)
     return Reads(aligned, frozenset(tensor for tensor, same in at if not same), len(loads))
+
+
+def reads_in_rows(value: Value, rows: Rows, stored: Collection[int]) -> Reads:
+    """The same in a kernel of rows, where values have an element for each row or for each term.
+
+    A value of rows is aligned where it is read at the row, one of terms where at the term.
+    """
+    reader = Reader(Expressions(), {number: number for number in stored if number != value.id})
+    row, term = variable(Axis("i", rows.count)), variable(Axis("t", rows.terms))
+    here = {rows.count: row, rows.count * rows.terms: rows.place(row, term)}
+    shape = concrete_shape(value.type.shape)
+    if is_reduction(value):
+        reduction = reduction_of(value)
+        at = unravel(term, reduction.shape)
+        root = reduction.term(reader, unravel(row, shape), at).element
+    else:
+        root = reader.at(value, unravel(here[elements(value)], shape))
+    expressions = list(walk([root]))
+    at_home = {
+        (load.tensor, load.index in here.values()) for load in expressions if isinstance(load, Load)
+    }
+    aligned = frozenset(tensor for tensor, same in at_home if same)
+    elsewhere = frozenset(tensor for tensor, same in at_home if not same)
+    return Reads(aligned, elsewhere, len(expressions))
 
 
 def _elsewhere(roots: Sequence[Expression]) -> Reads:

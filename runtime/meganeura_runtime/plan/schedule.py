@@ -12,6 +12,7 @@ from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
+from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import fuse
 from meganeura_runtime.plan.lower import lower
@@ -158,6 +159,9 @@ class _Assembly:
             return map_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):
             return contract_kernel(work, memory, self._target)
+        rows = rows_of(work.anchors[0], self._target)
+        if rows is not None:
+            return row_kernel(work, memory, self._target, rows)
         return reduce_kernel(work, memory, self._target)
 
     def _copies(self) -> Iterable[Copy]:

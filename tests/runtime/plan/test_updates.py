@@ -33,13 +33,19 @@ def check(graph: Graph, device: Device, copies: int) -> None:
 
 def test_two_parameters_swapped(device: Device) -> None:
     build = Builder()
-    a, b = parameter(build, "a", 5), parameter(build, "b", 5)
+    a, b = parameter(build, "a", 5000), parameter(build, "b", 5000)
     check(build.graph({}, {"a": b, "b": a}), device, copies=1)
+
+
+def test_two_parameters_swapped_by_one_kernel(device: Device) -> None:
+    build = Builder()
+    a, b = parameter(build, "a", 5), parameter(build, "b", 5)
+    check(build.graph({}, {"a": b, "b": a}), device, copies=0)
 
 
 def test_three_parameters_rotated(device: Device) -> None:
     build = Builder()
-    a, b, c = (parameter(build, name, 3, 4) for name in "abc")
+    a, b, c = (parameter(build, name, 100, 50) for name in "abc")
     check(build.graph({"old": a}, {"a": b, "b": c, "c": a}), device, copies=1)
 
 
