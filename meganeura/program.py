@@ -158,7 +158,7 @@ class Model:
         session.load(self.values)
         return session
 
-    def run(self, device: str = "cpu", **inputs: Array) -> dict[str, Array]:
+    def run(self, device: str = "auto", **inputs: Array) -> dict[str, Array]:
         """The outputs for some inputs. To run many, keep a `session`.
 
         An array of another type is converted if no value changes its meaning: integers to floats,
