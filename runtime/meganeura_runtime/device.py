@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Protocol
@@ -30,6 +30,15 @@ LIMITS = (
     "max-compute-workgroup-storage-size",
     "min-storage-buffer-offset-alignment",
 )
+SHUFFLE_TEST = """\
+@group(0) @binding(0) var<storage, read_write> b0: array<u32>;
+
+@compute @workgroup_size({lanes})
+fn main(@builtin(local_invocation_index) lane: u32) {{
+    b0[lane] = {shuffles};
+}}
+"""
+"""Every lane adds up the numbers of all lanes of its subgroup."""
 KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
 BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
 
@@ -270,9 +279,29 @@ class Device:
             half_floats="shader-f16" in features,
         )
         self._pipelines: dict[str, _Pipeline] = {}
+        if "subgroup" in features and info.is_software:
+            self.limits = replace(self.limits, lanes=self._working_lanes())
 
     def __str__(self) -> str:
         return f"{self.info} ({self.reason})"
+
+    def _working_lanes(self) -> int:
+        """The lanes of a subgroup: what the driver says, if shuffles among so many work, else 0.
+
+        The sizes an adapter reports are not those its shuffles have; llvmpipe's name has its width.
+        """
+        width = re.search(r"(\d+) bits", self.info.name)
+        if width is None:
+            return 0
+        lanes = int(width[1]) // 32
+        shuffles = " + ".join(f"subgroupShuffle(lane, {source}u)" for source in range(lanes))
+        test = SHUFFLE_TEST.format(lanes=lanes, shuffles=shuffles)
+        at = Range(self.allocate(4 * lanes), 0, 4 * lanes)
+        self.submit([self.launch(test, [at], (1, 1, 1))])
+        found = self.read(at).view(np.uint32).tolist()
+        self.free(at.buffer)
+        self.submissions = self.read_backs = 0
+        return lanes if found == [sum(range(lanes))] * lanes else 0
 
     def allocate(self, size: int) -> Buffer:
         """Memory that holds zeros."""

@@ -25,6 +25,8 @@ class DeviceLimits:
     workgroups: int = 65_535
     invocations: int = 256
     workgroup_bytes: int = 16 << 10
+    lanes: int = 0
+    """Lanes of a subgroup whose shuffles work; 0 where that is not known."""
     half_floats: bool = False
     """Whether the adapter has `shader-f16`."""
 

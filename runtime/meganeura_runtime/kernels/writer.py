@@ -73,6 +73,11 @@ class Writer:
         self._axes[axis.name] = len(self._scopes) - 1
         self.line(f"let {axis.name} = {text};")
 
+    def register(self, name: str, text: str) -> None:
+        """Name a value of the current block that `Register`s stand for."""
+        self._axes[name] = len(self._scopes) - 1
+        self.line(f"let {name} = {text};")
+
     @contextmanager
     def loop(self, axis: Axis) -> Generator[None]:
         """A block run for every value of an axis."""
@@ -248,6 +253,8 @@ class Writer:
                 return self._depth(part)
             case Call(operands=operands):
                 return self._deepest(operands)
+            case Register(name=name):
+                return self._axes.get(name.partition(".")[0], 0)
             case Choice(guard=guard, inside=inside, outside=outside):
                 return self._deepest([guard, inside, outside])
             case _:

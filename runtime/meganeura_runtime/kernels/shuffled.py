@@ -1,0 +1,212 @@
+"""The kernel of a contraction on a CPU that poses as a GPU: lanes tell each other the rows.
+
+Such adapters run the lanes of a subgroup as one vector, but fetch memory for each lane alone, and
+have no fast memory for a workgroup. So each lane fetches a few rows and its own columns, and gets
+the other lanes' rows by shuffles, which cost it next to nothing. A workgroup is one subgroup.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.affine import (
+    Affine,
+    Axis,
+    Expression,
+    Guard,
+    Index,
+    ravel,
+    unravel,
+    variable,
+)
+from meganeura_runtime.kernels.contraction import Contraction
+from meganeura_runtime.kernels.expression import Expressions
+from meganeura_runtime.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Work,
+    all_of,
+    quads_of,
+    result_of,
+    write_result,
+)
+from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.writer import Writer
+
+MOST_ROWS = 16
+"""Rows of a workgroup: twice as many are faster by a third, and compile for three times as long."""
+LARGE = 1e8
+"""Products of a contraction that is worth it."""
+COLUMNS = 4
+"""Columns of a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """What one workgroup computes, and how many terms it takes at once."""
+
+    rows: int
+    lanes: int
+    terms: int
+
+    def grid(self, contraction: Contraction) -> tuple[int, int, int]:
+        """Workgroups along the batch, the columns and the rows."""
+        rows = -(-prod(contraction.rows) // self.rows)
+        columns = -(-prod(contraction.columns) // (COLUMNS * self.lanes))
+        return prod(contraction.batch), columns, rows
+
+
+def shuffle_of(contraction: Contraction, target: Target) -> Shuffle | None:
+    """How lanes share the work, on an adapter whose shuffles are known to work."""
+    lanes = target.limits.lanes
+    if target.style is not Style.CPU_ADAPTER or not lanes:
+        return None
+    total = prod(contraction.rows)
+    results = prod(contraction.batch) * total * prod(contraction.columns)
+    large = results * contraction.count >= LARGE
+    blocks = -(-total // (2 * MOST_ROWS if large else MOST_ROWS))
+    terms = next(count for count in (4, 3, 2, 1) if contraction.terms[-1] % count == 0)
+    return Shuffle(-(-total // blocks), lanes, terms)
+
+
+def shuffled_kernel(
+    work: Work, memory: Memory, target: Target, contraction: Contraction, shuffle: Shuffle
+) -> Kernel:
+    """Sum the products of some rows and each lane's columns, then compute what is stored."""
+    grid = shuffle.grid(contraction)
+    launch = Launch(prod(grid) * shuffle.lanes, shuffle.lanes, target)
+    writer, make = Writer(), Expressions()
+    group, exists = launch.declare_group(writer, "tile")
+    lane = Axis("l", shuffle.lanes)
+    writer.axis(lane, "lane")
+    which, column, row = unravel(variable(group), grid)
+    batch = unravel(which, contraction.batch)
+    rows = _Rows(contraction.rows, shuffle, row)
+    columns = _columns(contraction.columns, column * shuffle.lanes + variable(lane))
+    before = memory.before(work)
+    reader = Reader(make, before)
+    loops, terms = _loops(contraction, shuffle.terms)
+    left = [
+        [contraction.left(reader, batch, index, term) for term in terms]
+        for index in rows.fetched(variable(lane))
+    ]
+    right = [
+        [contraction.right(reader, batch, index, term) for term in terms] for index, _ in columns
+    ]
+    counter = Axis("row", shuffle.rows)
+    places = batch, rows.computed(variable(counter)), columns
+    elements = _elements(work, contraction, places, all_of(exists))
+    results = [result_of(make, work.stores, before, group) for group in elements]
+    reads = [one for side in (*left, *right) for one in side]
+    writer.quads = quads_of(reads, memory, results)
+    _sum_products(writer, loops, shuffle, left, right)
+    sums = ", ".join(f"c{number}" for number in range(shuffle.rows))
+    writer.line(f"var sums = array<vec4<f32>, {shuffle.rows}>({sums});")
+    # What follows is written once for all rows: it compiles for longer than it runs.
+    with writer.loop(counter):
+        writer.register("sum", "sums[row]")
+        for result in results:
+            write_result(writer, memory, result)
+    return launch.kernel(writer, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a workgroup: all lanes compute all of them, and each fetches every n-th."""
+
+    sizes: tuple[int, ...]
+    shuffle: Shuffle
+    block: Affine
+
+    @property
+    def total(self) -> int:
+        """Rows of the whole result."""
+        return prod(self.sizes)
+
+    def fetched(self, lane: Affine) -> list[Index]:
+        """The rows that a lane fetches; the first of all in place of one that does not exist."""
+        turns = -(-self.shuffle.rows // self.shuffle.lanes)
+        return [self._index(self._guard(lane + turn * self.shuffle.lanes)) for turn in range(turns)]
+
+    def computed(self, row: Affine) -> tuple[Index, Guard]:
+        """One of the rows of the workgroup."""
+        guard = self._guard(row)
+        return self._index(guard), guard
+
+    def _guard(self, row: Affine) -> Guard:
+        return Guard(self.block * self.shuffle.rows + row, 1, self.total)
+
+    def _index(self, guard: Guard) -> Index:
+        return unravel(guard.index, self.sizes)
+
+
+def _columns(sizes: tuple[int, ...], quad: Affine) -> list[tuple[Index, Guard]]:
+    """The columns of a lane: four neighbours that exist together, where that is so for all."""
+    total = prod(sizes)
+    if total % COLUMNS:
+        guards = [Guard(quad * COLUMNS + place, 1, total) for place in range(COLUMNS)]
+        return [(unravel(guard.index, sizes), guard) for guard in guards]
+    guard = Guard(quad, 1, total // COLUMNS)
+    places = [guard.index * COLUMNS + place for place in range(COLUMNS)]
+    return [(unravel(place, sizes), guard) for place in places]
+
+
+def _loops(contraction: Contraction, at_once: int) -> tuple[list[Axis], list[Index]]:
+    """A loop for each axis of the terms, and the terms that one turn of all of them takes."""
+    *outer, last = contraction.terms
+    loops = [Axis(f"k{place}", size) for place, size in enumerate((*outer, last // at_once))]
+    *places, base = [variable(loop) if loop.size > 1 else Affine(0) for loop in loops]
+    terms = [(*places, base * at_once + place) for place in range(at_once)]
+    return [loop for loop in loops if loop.size > 1], terms
+
+
+def _elements(
+    work: Work,
+    contraction: Contraction,
+    places: tuple[Index, tuple[Index, Guard], Sequence[tuple[Index, Guard]]],
+    exists: Sequence[str],
+) -> list[list[Element]]:
+    """The elements of a lane in a row, those together that exist together."""
+    anchor = work.anchors[0]
+    shape = concrete_shape(anchor.type.shape)
+    batch, (row, above), columns = places
+    group: list[Element] = []
+    for place, (column, beside) in enumerate(columns):
+        at = contraction.place(batch, row, column)
+        registers = {anchor.id: f"sum.{'xyzw'[place]}"}
+        guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
+        group.append(Element(ravel(at.index, shape), registers, exists, guards))
+    same = all(one.guards == group[0].guards for one in group)
+    return [group] if same else [[one] for one in group]
+
+
+def _sum_products(
+    writer: Writer,
+    loops: Sequence[Axis],
+    shuffle: Shuffle,
+    left: Sequence[Sequence[Expression]],
+    right: Sequence[Sequence[Expression]],
+) -> None:
+    for row in range(shuffle.rows):
+        writer.line(f"var c{row} = vec4<f32>();")
+    with ExitStack() as stack:
+        for loop in loops:
+            stack.enter_context(writer.loop(loop))
+        # All loads stand before all arithmetic, or the compiler spills every product.
+        rows = [[writer.value(one) for one in terms] for terms in left]
+        columns = [[writer.value(one) for one in terms] for terms in right]
+        for term in range(shuffle.terms):
+            four = ", ".join(column[term] for column in columns)
+            writer.line(f"let y{term} = vec4<f32>({four});")
+        for row in range(shuffle.rows):
+            turn, source = divmod(row, shuffle.lanes)
+            products = (
+                f"subgroupShuffle({rows[turn][term]}, {source}u) * y{term}"
+                for term in range(shuffle.terms)
+            )
+            writer.line(f"c{row} += {' + '.join(products)};")
