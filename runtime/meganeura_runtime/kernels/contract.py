@@ -34,6 +34,7 @@ from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops import conv, matmul
 from meganeura_runtime.kernels.ops.internal import Partial
 from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.shuffled import shuffle_of, shuffled_kernel
 from meganeura_runtime.kernels.tile import tile_of
 from meganeura_runtime.kernels.tiled import tiled_kernel
 from meganeura_runtime.kernels.writer import Writer
@@ -131,6 +132,9 @@ def contract_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     tile = tile_of(contraction, target)
     if tile is not None:
         return tiled_kernel(work, memory, target, contraction, tile)
+    shuffle = shuffle_of(contraction, target)
+    if shuffle is not None:
+        return shuffled_kernel(work, memory, target, contraction, shuffle)
     tiling = tiling_of(contraction, target)
     tiles = (
         prod(contraction.batch),

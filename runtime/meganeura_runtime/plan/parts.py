@@ -5,6 +5,7 @@ from math import prod
 from meganeura_runtime.kernels.contract import tiling_of
 from meganeura_runtime.kernels.contraction import Contraction
 from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.shuffled import shuffle_of
 from meganeura_runtime.kernels.tile import Tile, tile_of
 from meganeura_runtime.plan.split import divisor_near
 
@@ -12,6 +13,8 @@ MOST_PRODUCTS = 60_000
 """Iterations of all loops of a contraction together, just below the cap of old Mesa drivers."""
 BUSY_WORKGROUPS = 288
 """Workgroups of a tiled kernel that keep a large GPU busy."""
+BUSY_GROUPS = 8
+"""Workgroups that keep a CPU busy."""
 BUSY_INVOCATIONS = {Style.GPU: 8192, Style.CPU_ADAPTER: 32}
 FEWEST_TERMS = {Style.GPU: 64, Style.CPU_ADAPTER: 512}
 """Terms for which a part is worth its place in memory."""
@@ -22,6 +25,9 @@ def parts_of(whole: Contraction, target: Target) -> int:
     tile = tile_of(whole, target)
     if tile is not None:
         return _parts_of_tiles(whole, tile, target)
+    shuffle = shuffle_of(whole, target)
+    if shuffle is not None:
+        return _parts_of_groups(whole, prod(shuffle.grid(whole)), shuffle.terms)
     longest = max(whole.terms)
     tiling = tiling_of(whole, target)
     rows = -(-prod(whole.rows) // tiling.rows)
@@ -47,6 +53,14 @@ def _parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
     units = longest // tile.terms if stepped else longest
     even = max(parts for parts in range(1, wanted + 1) if units % parts == 0)
     return even if 2 * even >= wanted or even == units else wanted
+
+
+def _parts_of_groups(whole: Contraction, groups: int, at_once: int) -> int:
+    """As many as give every core of a CPU something to do."""
+    longest = max(whole.terms)
+    wanted = min(BUSY_GROUPS // groups, whole.count // FEWEST_TERMS[Style.CPU_ADAPTER], longest)
+    least = -(-_iterations(whole.terms, at_once) // MOST_PRODUCTS)
+    return divisor_near(longest, max(wanted, least, 1))
 
 
 def _iterations(terms: tuple[int, ...], at_once: int) -> int:
