@@ -21,6 +21,7 @@ from meganeura_dsl.settings.values import whole
 from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax.text_problems import FileTooLarge, NotUtf8, TooDeep, UnreadableFile
 from meganeura_dsl.targets import UnknownTarget
+from meganeura_runtime.artefact.problems import NotAnArtefact
 from meganeura_runtime.data.problems import (
     DataShape,
     DataType,
@@ -34,7 +35,7 @@ from meganeura_runtime.data.problems import (
 )
 from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
-from meganeura_runtime.deploy.problems import DeployedDiffers, NotAnArtefact
+from meganeura_runtime.deploy.problems import DeployedDiffers
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch

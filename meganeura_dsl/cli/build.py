@@ -2,12 +2,13 @@
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes, plan_of
-from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
+from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes, plan_of, require_numbers
+from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, WeightFiles, rewriting
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def build(
     ] = None,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write a compiled model: model.mgb."),
+    ] = None,
+    weights: WeightFiles = None,
     report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -45,6 +51,9 @@ def build(
 
     rules = rewriting(no_opt=no_opt, disabled=disabled)
     stages = Stages(pipeline.load(target), mode, parsed_sizes(size or ()), rules)
+    if output is not None:
+        typer.echo(_compile(stages, output, weights))
+        return
     text = _text(stages, emit)
     if as_data:
         found = report_data(stages.compiled) if report else {}
@@ -53,6 +62,22 @@ def build(
     typer.echo(text)
     if report:
         typer.echo(report_text(stages.compiled))
+
+
+def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
+    """Write the inference form of a model with its weights and kernels; what was written."""
+    from meganeura_dsl.cli.deploy import deployment
+    from meganeura_runtime.artefact.container import Artefact
+
+    if stages.mode is not Mode.INFER:
+        raise typer.BadParameter("only a model can be compiled", param_hint="--mode")
+    if not files:
+        raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
+    require_numbers(stages.graph)
+    made = deployment(stages.elaboration, files, stages.rules)
+    plan = plan_of(made.graph)
+    Artefact(stages.program.model(), made.graph, plan, made.values).write(output)
+    return f"written: {output} ({len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels)"
 
 
 def _text(stages: Stages, emit: Stage) -> str:

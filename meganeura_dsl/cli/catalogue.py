@@ -3,6 +3,7 @@
 from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime import weights
+from meganeura_runtime.artefact import problems as artefact_problems
 from meganeura_runtime.data import problems as data_problems
 from meganeura_runtime.deploy import problems as deploy_problems
 from meganeura_runtime.inference import problems as input_problems
@@ -22,4 +23,5 @@ def problems() -> tuple[type[Problem], ...]:
         *preprocess_problems.PROBLEMS,
         *train_problems.PROBLEMS,
         *deploy_problems.PROBLEMS,
+        *artefact_problems.PROBLEMS,
     )

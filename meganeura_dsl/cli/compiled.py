@@ -11,6 +11,7 @@ import typer
 from meganeura_dsl.cli.model_options import free_sizes, rewriting_settings
 
 if TYPE_CHECKING:
+    from meganeura_dsl.check.models import Elaboration
     from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.optimize.report import Report
     from meganeura_dsl.optimize.rewriting import Rewriting
@@ -51,16 +52,21 @@ class Stages:
     @cached_property
     def graph(self) -> "Graph":
         """A training step or a model, as it is written; sizes may be open."""
-        from meganeura_dsl import pipeline
-
         match self.mode:
             case Mode.INFER:
-                check_names(self.sizes, pipeline.elaborate_model(self.program).inputs.values())
-                return pipeline.elaborate_model(self.program, sizes=self.sizes).graph
+                return self.elaboration.graph
             case Mode.TRAIN:
                 return compiled_step(self.program, [*self._settings, "optimize=false"]).graph
             case _:
                 assert_never(self.mode)
+
+    @cached_property
+    def elaboration(self) -> "Elaboration":
+        """The model, with what a checkpoint of it holds."""
+        from meganeura_dsl import pipeline
+
+        check_names(self.sizes, pipeline.elaborate_model(self.program).inputs.values())
+        return pipeline.elaborate_model(self.program, sizes=self.sizes)
 
     @cached_property
     def compiled(self) -> Compiled:

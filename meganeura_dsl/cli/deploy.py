@@ -17,6 +17,7 @@ from meganeura_dsl.cli.output import count
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
+    from meganeura_dsl.optimize.rewriting import Rewriting
     from meganeura_runtime.deploy.convert import Deployment
 
 
@@ -39,7 +40,8 @@ def deploy(
     """
     chosen = configured(model, changes)
     elaborated = elaborate_example(chosen)
-    made = deployment(elaborated, weights, disabled)
+    rules = rewriting(no_opt=False, disabled=disabled)
+    made = deployment(elaborated, weights, rules)
     made.write(output, elaborated.parameters)
     before = count(len(elaborated.parameters), "tensor")
     typer.echo(f"{chosen.name}: {before} become {len(made.names):,}")
@@ -53,9 +55,7 @@ def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
     return chosen.elaborate({**sizes, **chosen.sizes})
 
 
-def deployment(
-    elaborated: "Elaboration", files: list[Path], disabled: list[str] | None
-) -> "Deployment":
+def deployment(elaborated: "Elaboration", files: list[Path], rules: "Rewriting") -> "Deployment":
     """The inference form with the weights of files; a model that saw no data is warned of."""
     from meganeura_runtime.deploy.convert import deploy, looks_untrained
     from meganeura_runtime.weights import compare
@@ -64,4 +64,4 @@ def deployment(
     if looks_untrained(elaborated.parameters, values):
         text = "warning: all running statistics are what they start as: was this model trained?"
         typer.echo(text, err=True)
-    return deploy(elaborated.graph, values, rewriting(no_opt=False, disabled=disabled))
+    return deploy(elaborated.graph, values, rules)

@@ -42,7 +42,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (check, train, shapes, abi, build, gradcheck, explain, explain_opt, deploy, fmt, devices):
+for verb in (
+    check,
+    train,
+    shapes,
+    abi,
+    build,
+    gradcheck,
+    explain,
+    explain_opt,
+    deploy,
+    fmt,
+    devices,
+):
     app.command()(verb)
 app.command("run")(run_model)
 app.add_typer(weights, name="weights")

@@ -20,6 +20,7 @@ from meganeura_dsl.cli.model_options import (
     exceptions,
     rewriting,
 )
+from meganeura_dsl.cli.run_compiled import read_compiled
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
@@ -38,7 +39,9 @@ INPUT_HELP = "A tensor, picture or sound; the name may be left out if there is o
 
 
 def run(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model, a file with one, or a compiled .mgb.")
+    ],
     *,
     inputs: Annotated[list[str], typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)],
     weights: WeightFiles = None,
@@ -84,10 +87,16 @@ def run(
     from meganeura_runtime.preprocess import sidecar
     from meganeura_runtime.preprocess.choices import Choices
 
-    _check_weights(weights, random_weights, allow_missing, allow_unexpected)
-    chosen = configured(model, changes)
-    symbolic = chosen.elaborate()
-    check_output(output, list(symbolic.graph.outputs))
+    fixed = {
+        "--weights": weights,
+        "--random-weights": random_weights,
+        "--allow-missing": allow_missing,
+        "--allow-unexpected": allow_unexpected,
+        "--set": changes,
+        "--no-opt": no_opt,
+        "--disable-rule": disable_rule,
+    }
+    compiled = read_compiled(model, fixed)
     names = None if labels is None else read_labels(labels)
     choices = Choices(
         image_size,
@@ -98,11 +107,19 @@ def run(
         seconds,
         sidecar.find(weights[0]) if weights else None,
     )
-    tensors = _tensors(symbolic, choices, inputs)
-    excused = allowed(allow_missing, allow_unexpected)
-    values = _values(symbolic, weights or (), random_weights, excused)
-    rules = rewriting(no_opt=no_opt, disabled=disable_rule)
-    found = _computed(chosen, symbolic, tensors, values, _opener(device, rules))
+    if compiled is not None:
+        check_output(output, compiled.outputs)
+        found = compiled.run(inputs, choices, device)
+    else:
+        _check_weights(weights, random_weights, allow_missing, allow_unexpected)
+        chosen = configured(model, changes)
+        symbolic = chosen.elaborate()
+        check_output(output, list(symbolic.graph.outputs))
+        tensors = _tensors(symbolic, choices, inputs)
+        excused = allowed(allow_missing, allow_unexpected)
+        values = _values(symbolic, weights or (), random_weights, excused)
+        rules = rewriting(no_opt=no_opt, disabled=disable_rule)
+        found = _computed(chosen, symbolic, tensors, values, _opener(device, rules))
     typer.echo(show_outputs(found, top, names))
     if output is not None:
         write_outputs(output, found)

@@ -52,6 +52,8 @@ def deploy(
 
     Raises `ProblemError` if it does not give what the model gives on random inputs.
     """
+    if not rewriting.enabled:
+        return Deployment(graph, values, {name: name for name in values}, 0.0)
     optimized = rewriting.optimize(graph, "infer")
     derived = Derivation(optimized.load)(values)
     everything = {**values, **derived}

@@ -17,6 +17,8 @@ class Choice:
 
     description: str
     open: Callable[[Graph], Session]
+    device: Device | None = None
+    """The adapter, or `None` for the CPU."""
 
 
 def choose_device(selector: str = "auto") -> Choice:
@@ -42,4 +44,4 @@ def _on(device: Device) -> Choice:
     def begin(graph: Graph) -> Session:
         return GpuSession(plan_graph(graph, device.limits, device.style), device)
 
-    return Choice(str(device), begin)
+    return Choice(str(device), begin, device)

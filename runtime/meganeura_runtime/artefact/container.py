@@ -1,0 +1,103 @@
+"""The file of a compiled model: safetensors, with what is no tensor as JSON in its metadata.
+
+The tensors are the parameters of the inference form, under the names its graph has for them. The
+metadata holds the plan with its kernels, for any adapter, and the graph, for a machine without one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Array, Graph
+from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.graph.verify import GraphError, verify
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.ops.fused import FUSED_OPS
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.artefact.problems import NotAnArtefact
+from meganeura_runtime.plan.plan import Plan
+from meganeura_runtime.session import CpuSession, GpuSession, Session, choose_device
+from meganeura_runtime.session.base import leaf_types
+from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.tensors.stored import read
+
+KEY = "meganeura.artefact"
+"""The entry of the metadata that makes a safetensors file a compiled model."""
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is no tensor."""
+
+    model: str
+    graph: str
+    plan: Plan
+    version: Literal[1] = VERSION
+
+
+_ADAPTER: TypeAdapter[Header] = TypeAdapter(Header)
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """A compiled model: its name, its graph, the plan of that graph, and its parameters."""
+
+    model: str
+    graph: Graph
+    plan: Plan
+    values: Mapping[str, Array]
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """What it is fed, all sizes known."""
+        return leaf_types(self.graph)[1]
+
+    def open(self, device: str = "auto") -> Session:
+        """The model on a device, ready to run."""
+        chosen = choose_device(device).device
+        session = CpuSession(self.graph) if chosen is None else GpuSession(self.plan, chosen)
+        session.load(self.values)
+        return session
+
+    def write(self, path: Path) -> None:
+        """Write the file at once or not at all; raises `ProblemError`."""
+        header = Header(self.model, format_graph(self.graph), self.plan)
+        write_tensors(path, self.values, {KEY: _ADAPTER.dump_json(header).decode()})
+
+    @staticmethod
+    def read(path: Path) -> "Artefact":
+        """Read a file; raises `ProblemError` where it is none, or one of another version."""
+        tensors, metadata = open_tensors(path)
+        if KEY not in metadata:
+            raise ProblemError(NotAnArtefact(str(path), "it holds tensors, but no plan"))
+        try:
+            header = _ADAPTER.validate_json(metadata[KEY])
+            graph = parse_graph(header.graph, [*OPS, *FUSED_OPS])
+            verify(graph)
+        except ValidationError as error:
+            raise ProblemError(NotAnArtefact(str(path), _first_error(error))) from None
+        except (GraphTextError, GraphError) as error:
+            reason = f"its graph cannot be read: {error}"
+            raise ProblemError(NotAnArtefact(str(path), reason)) from None
+        kept = leaf_types(graph)[0]
+        if not kept.keys() == tensors.keys() == {each.name for each in header.plan.parameters}:
+            reason = "its tensors are not the parameters of its graph and of its plan"
+            raise ProblemError(NotAnArtefact(str(path), reason))
+        values = {name: read(tensors[name], wanted.dtype) for name, wanted in kept.items()}
+        return Artefact(header.model, graph, header.plan, values)
+
+
+def open(path: Path | str, device: str = "auto") -> Session:  # noqa: A001 - called `artefact.open`
+    """A compiled model on a device, ready to run; raises `ProblemError`."""
+    return Artefact.read(Path(path)).open(device)
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"its header cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,67 @@
+"""`build -o model.mgb` and `run model.mgb`: a model in one file."""
+
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_runtime.weights import write_weights
+from tests.cli.command import Command, Outcome
+from tests.narrow import NARROW, trained
+
+SIZES = ("--size", "n=2", "--size", "h=8", "--size", "w=8")
+
+
+def build(meganeura: Command, folder: Path, *options: str) -> Outcome:
+    model = NARROW["digits_cnn"].elaborate()
+    write_weights(folder / "in.safetensors", model.parameters, trained(model), {})
+    files = ("--weights", str(folder / "in.safetensors"), "-o", str(folder / "model.mgb"))
+    return meganeura("build", "digits_cnn", "--mode", "infer", *SIZES, *files, *options)
+
+
+def test_a_compiled_model_gives_what_the_model_gives(meganeura: Command, tmp_path: Path) -> None:
+    shown = build(meganeura, tmp_path)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith(f"written: {tmp_path / 'model.mgb'} (")
+    x = np.random.default_rng(1).normal(size=(2, 1, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    given = ("--input", str(tmp_path / "x.npy"), "--device", "cpu", "--output")
+    weights = ("--weights", str(tmp_path / "in.safetensors"))
+    meganeura("run", "digits_cnn", *weights, *given, str(tmp_path / "plain.npy"))
+    shown = meganeura("run", str(tmp_path / "model.mgb"), *given, str(tmp_path / "fast.npy"))
+    assert (shown.code, shown.err) == (0, "")
+    assert "output: float32[2, 10]" in shown.out
+    plain, fast = (np.load(tmp_path / f"{name}.npy") for name in ("plain", "fast"))
+    np.testing.assert_allclose(fast, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_it_can_be_built_as_it_is_written(meganeura: Command, tmp_path: Path) -> None:
+    fast = build(meganeura, tmp_path).out
+    plain = build(meganeura, tmp_path, "--no-opt").out
+    assert int(plain.split("(")[1].split()[0]) > int(fast.split("(")[1].split()[0])
+
+
+def test_what_it_needs_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
+    out = ("-o", str(tmp_path / "model.mgb"))
+    assert "--weights" in meganeura("build", "digits_cnn", "--mode", "infer", *SIZES, *out).err
+    assert "--mode" in meganeura("build", "digits_cnn", *out).err
+    shown = meganeura("build", "digits_cnn", "--mode", "infer", *out, "--weights", "x.safetensors")
+    assert "numbers are needed for h, n, w" in shown.err
+
+
+def test_what_it_was_compiled_with_cannot_be_given_again(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    build(meganeura, tmp_path)
+    given = ("run", str(tmp_path / "model.mgb"), "--input", "x.npy")
+    for option in (("--weights", "w.safetensors"), ("--set", "n=3"), ("--no-opt",)):
+        shown = meganeura(*given, *option)
+        assert shown.code == 2
+        assert option[0] in shown.err
+
+
+def test_another_file_is_refused(meganeura: Command, tmp_path: Path) -> None:
+    build(meganeura, tmp_path)
+    (tmp_path / "in.safetensors").rename(tmp_path / "other.mgb")
+    shown = meganeura("run", str(tmp_path / "other.mgb"), "--input", "x.npy")
+    assert shown.code == 1
+    assert "error[E0581]" in shown.err
