@@ -20,14 +20,14 @@ from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.writer import Writer
 
 WORKGROUP = 64
-FEWEST_QUADS = 1 << 15
-"""Quads that keep a GPU busy; with fewer of them, invocations count for more than wide loads."""
+FEWEST_QUADS = {Style.GPU: 1 << 15, Style.CPU_ADAPTER: 1}
+"""Quads that keep a device busy; with fewer of them, invocations count for more than wide loads."""
 
 
 def map_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Compute and store each element of the results."""
     count = prod(concrete_shape(work.stores[0].type.shape))
-    wide = target.style is Style.GPU and count % 4 == 0 and count >= 4 * FEWEST_QUADS
+    wide = count % 4 == 0 and count >= 4 * FEWEST_QUADS[target.style]
     each = 4 if wide else 1
     make = Expressions()
     launch = Launch(count // each, WORKGROUP, target)
