@@ -33,9 +33,9 @@ from meganeura_runtime.data.problems import (
     UnequalExamples,
     UnknownFormat,
 )
+from meganeura_runtime.deploy.problems import DeployedDiffers
 from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
-from meganeura_runtime.deploy.problems import DeployedDiffers
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch

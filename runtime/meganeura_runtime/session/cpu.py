@@ -15,7 +15,7 @@ from meganeura_dsl.ops import (
     ConvWeightGradient,
     MatMul,
 )
-from meganeura_dsl.ops.fused.core import Fused
+from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_runtime.session.base import Outputs, Session, leaf_types
 
 CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
@@ -28,13 +28,18 @@ small network took ten times as long with two threads as with one.
 
 
 class CpuSession(Session):
-    """A graph run by the reference interpreter, one op after another."""
+    """A graph run by the reference interpreter, one op after another.
+
+    Fused ops are spelled out: NumPy has no kernel for them, and two that use the same statistics
+    would compute them twice.
+    """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(*leaf_types(graph))
-        self._interpreter = Interpreter(graph)
+        expanded = expand_fused(graph)
+        self._interpreter = Interpreter(expanded)
         self._values: dict[str, Array] = {}
-        largest = max(map(_multiply_adds, graph.values), default=0)
+        largest = max(map(_multiply_adds, expanded.values), default=0)
         self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
 
     def close(self) -> None:
@@ -57,8 +62,6 @@ class CpuSession(Session):
 
 def _multiply_adds(value: Value) -> float:
     """The work of a contraction, from the sizes of its operands and result: sqrt(mk * kn * mn)."""
-    if isinstance(value.op, Fused):
-        return value.op.flops([operand.type for operand in value.operands], value.type) / 2
     if not isinstance(value.op, CONTRACTIONS):
         return 0
     sizes = (prod(tensor.type.shape) for tensor in (value, *value.operands))
