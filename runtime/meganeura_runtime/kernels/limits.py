@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 
-LOOP_LIMIT = 65_535
-"""Iterations one invocation may make in all its loops together: Mesa before 24 ends loops there."""
-
 
 class Style(Enum):
     """How kernels are shaped: for the many cores of a GPU, or for a CPU that poses as one."""

@@ -10,7 +10,7 @@ from meganeura_dsl.graph.core import Op, Value
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.affine import Index, ravel, unravel, variable
-from meganeura_runtime.kernels.expression import Expressions
+from meganeura_runtime.kernels.expression import Expressions, integer
 from meganeura_runtime.kernels.kernel import (
     Element,
     Kernel,
@@ -105,13 +105,20 @@ def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     ]
     for accumulator in accumulators:
         accumulator.declare(writer)
-    loops = accumulators[0].reduction.axes()
+    reduction = accumulators[0].reduction
+    loops = reduction.axes()
     with ExitStack() as stack:
-        for loop in loops:
+        for loop in loops if reduction.links is None else ():
             stack.enter_context(writer.loop(loop))
+        if reduction.links is not None:
+            start = integer(reduction.links.first(reader, kept))
+            stack.enter_context(writer.walk(loops[0], start))
         for accumulator in accumulators:
             at = accumulator.reduction.index(loops)
             accumulator.add(writer, accumulator.reduction.term(reader, kept, at), at)
+        if reduction.links is not None:
+            on = integer(reduction.links.following(reader, reduction.index(loops)))
+            writer.line(f"{loops[0].name} = {writer.index(on)};")
     registers = {
         anchor.id: accumulator.result
         for anchor, accumulator in zip(work.anchors, accumulators, strict=True)

@@ -45,12 +45,27 @@ ReadTerm: TypeAlias = Callable[[Reading, Index, Index], Term]
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """Where the only loop starts for an element of the result, and where it goes on from a term.
+
+    It ends at the first number that is no term.
+    """
+
+    first: Callable[[Reading, Index], Expression]
+    following: Callable[[Reading, Index], Expression]
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction:
-    """The terms of an element: axes that are joined run in one loop."""
+    """The terms of an element: axes that are joined run in one loop.
+
+    With `links` the terms of an element are not all there are, but those of a list.
+    """
 
     kind: Kind
     loops: tuple[tuple[int, ...], ...]
     term: ReadTerm
+    links: Links | None = None
 
     @property
     def count(self) -> int:

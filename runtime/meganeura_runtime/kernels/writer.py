@@ -87,6 +87,14 @@ class Writer:
             yield
 
     @contextmanager
+    def walk(self, axis: Axis, start: Affine) -> Generator[None]:
+        """A block run from a value of an axis on, until what it goes on with is no value of it."""
+        self.line(f"var {axis.name} = {self.index(start)};")
+        with self.block(f"while ({axis.name} < {axis.size}u)"):
+            self._axes[axis.name] = len(self._scopes) - 1
+            yield
+
+    @contextmanager
     def condition(self, text: str) -> Generator[None]:
         """A block run only where a condition holds; nothing made in it is moved out of it."""
         before = self._floor

@@ -204,7 +204,7 @@ class Fusion:
 
 def _signature(value: Value) -> tuple[object, ...]:
     reduction = reduction_of(value)
-    return reduction.loops, value.type.shape
+    return reduction.loops, reduction.links, value.type.shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,8 @@ from meganeura_runtime.kernels.ops.internal import (
     WindowSpread,
 )
 from meganeura_runtime.plan.parts import parts_of
-from meganeura_runtime.plan.split import (
-    split_arg_max,
-    split_reduction,
-    split_scatter,
-)
+from meganeura_runtime.plan.scatter import lower_scatter
+from meganeura_runtime.plan.split import split_arg_max, split_reduction
 
 LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
 """Ops that become several others, and so have no kernel of their own."""
@@ -95,7 +92,7 @@ class _Lowering:
                 return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
             case ScatterAdd() as op:
                 ids, updates = operands
-                return split_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
+                return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:

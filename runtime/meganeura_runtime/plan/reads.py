@@ -88,7 +88,11 @@ def _elsewhere(roots: Sequence[Expression]) -> Reads:
 
 def _term(reader: Reader, value: Value, index: Index) -> Sequence[Expression]:
     reduction = reduction_of(value)
-    term = reduction.term(reader, index, reduction.index(reduction.axes()))
+    at = reduction.index(reduction.axes())
+    term = reduction.term(reader, index, at)
+    if reduction.links is not None:
+        ends = reduction.links.first(reader, index), reduction.links.following(reader, at)
+        return [term.element, *ends]
     if term.counts is None:
         return [term.element]
     return [reader.make.choice(term.counts, term.element, term.element)]

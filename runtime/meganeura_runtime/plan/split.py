@@ -1,10 +1,9 @@
 """Long reductions as reductions of reductions, in ops that any graph may contain."""
 
-from functools import reduce
 from math import prod
 
 from meganeura_dsl.graph.core import Builder, Value
-from meganeura_dsl.ops import Add, Iota, Maximum, Mul, Pad, Reshape, ScatterAdd, Slice, Sum, Where
+from meganeura_dsl.ops import Add, Iota, Maximum, Mul, Pad, Reshape, Slice, Sum, Where
 from meganeura_dsl.ops.broadcast import Broadcast, full, others
 from meganeura_dsl.ops.elementwise import Compare
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
@@ -66,14 +65,12 @@ def _within(shape: tuple[int, ...], axes: tuple[int, ...], most: int) -> tuple[i
     return axes[first:]
 
 
-def _with_tail(
-    build: Builder, op: ReduceMax, x: Value, axis: int, length: int, most: int
-) -> Value:
+def _with_tail(build: Builder, op: ReduceMax, x: Value, axis: int, length: int, most: int) -> Value:
     """The maximum of whole parts and of what is left: there is no padding that never is one."""
     size = concrete_shape(x.type.shape)[axis]
     whole = (size // length) * length
     ends = ((0, whole), (whole, size))
-    both = (split_reduction(build, op, _part(build, x, axis, *at), most) for at in ends)
+    both = (split_reduction(build, op, part(build, x, axis, *at), most) for at in ends)
     return build.add(Maximum(), *both)
 
 
@@ -91,7 +88,8 @@ def _padded(build: Builder, x: Value, axis: int, by: int) -> Value:
     return build.add(Pad(none, high, none), x)
 
 
-def _part(build: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+def part(build: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    """The elements from `start` up to `stop` along an axis."""
     shape = concrete_shape(x.type.shape)
     starts = tuple(start if at == axis else 0 for at in range(len(shape)))
     stops = tuple(stop if at == axis else size for at, size in enumerate(shape))
@@ -130,25 +128,8 @@ def _picked(build: Builder, within: Value, part: Value, axis: int) -> Value:
 
 def _arg_max_with_tail(build: Builder, axis: int, x: Value, whole: int, most: int) -> Value:
     size = concrete_shape(x.type.shape)[axis]
-    parts = [_part(build, x, axis, *ends) for ends in ((0, whole), (whole, size))]
+    parts = [part(build, x, axis, *ends) for ends in ((0, whole), (whole, size))]
     head, tail = (split_arg_max(build, axis, part, most) for part in parts)
     best, late = (split_reduction(build, ReduceMax((axis,)), part, most) for part in parts)
     moved = build.add(Add(), tail, full(build, tail.type, whole))
     return build.add(Where(), build.add(Compare("gt"), late, best), moved, head)
-
-
-def split_scatter(build: Builder, op: ScatterAdd, ids: Value, updates: Value, most: int) -> Value:
-    """Sums over runs of ids, added up."""
-    count = prod(concrete_shape(ids.type.shape))
-    if count <= most:
-        return build.add(op, ids, updates)
-    shape = updates.type.shape
-    flat = (*shape[: op.axis], count, *shape[op.axis + ids.type.rank :])
-    ids = build.add(Reshape((count,)), ids)
-    updates = build.add(Reshape(flat), updates)
-    runs_of_ids = [(start, min(start + most, count)) for start in range(0, count, most)]
-    sums = [
-        build.add(op, _part(build, ids, 0, *ends), _part(build, updates, op.axis, *ends))
-        for ends in runs_of_ids
-    ]
-    return reduce(lambda a, b: build.add(Add(), a, b), sums)

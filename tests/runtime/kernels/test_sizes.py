@@ -24,6 +24,7 @@ from meganeura_dsl.ops import (
 )
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import Style
+from meganeura_runtime.plan.schedule import plan_graph
 from tests.runtime.running import assert_as_reference, graph_of, run
 
 pytestmark = [pytest.mark.adapter, pytest.mark.parametrize("style", Style)]
@@ -136,6 +137,18 @@ def test_rows_by_number(style: Style, device: Device) -> None:
     ids = np.random.default_rng(0).integers(0, 129, (3, 41)).astype(np.int32)
     assert_as_reference(*graph_of(Gather(0), numbers(129, 7), ids), device, style)
     assert_as_reference(*graph_of(ScatterAdd(0, 129), ids, numbers(3, 41, 7)), device, style)
+
+
+def test_many_rows_by_number(style: Style, device: Device) -> None:
+    ids = np.random.default_rng(0).integers(-2, 300, 900).astype(np.int32)
+    ids[[3, 700]] = 2_000_000_000
+    graph, feeds = graph_of(ScatterAdd(0, 298), ids, numbers(900, 5))
+    assert "LinkedSum" in str(plan_graph(graph, device.limits, style))
+    expected = np.zeros((298, 5))
+    inside = (ids >= 0) & (ids < 298)
+    np.add.at(expected, ids[inside], feeds["x1"][inside])
+    actual = run(graph, feeds, device, style).outputs["y"]
+    np.testing.assert_allclose(actual, expected, 1e-5, 1e-5)
 
 
 def test_more_ids_than_a_loop_may_have(style: Style, device: Device) -> None:

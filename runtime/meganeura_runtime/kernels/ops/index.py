@@ -5,10 +5,11 @@ from meganeura_dsl.ops import Gather, ScatterAdd
 from meganeura_dsl.ops.rules import concrete, concrete_shape
 from meganeura_runtime.kernels.affine import Expression, Guard, Index
 from meganeura_runtime.kernels.expression import Reading, guarded, integer
-from meganeura_runtime.kernels.reduction import Kind, Reduction, Term
+from meganeura_runtime.kernels.ops.internal import LinkedSum
+from meganeura_runtime.kernels.reduction import Kind, Links, Reduction, Term
 
 READS: tuple[type[Op], ...] = (Gather,)
-REDUCES: tuple[type[Op], ...] = (ScatterAdd,)
+REDUCES: tuple[type[Op], ...] = (ScatterAdd, LinkedSum)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:
@@ -40,5 +41,20 @@ def reduction(value: Value) -> Reduction:
                 return Term(reading.at(updates, place), Guard(distance, 1, 1))
 
             return Reduction(Kind.SUM, (concrete_shape(ids.type.shape),), term)
+        case LinkedSum(axis=axis):
+            return _linked(axis, *value.operands)
         case op:
             raise TypeError(f"{op} adds no rows up")
+
+
+def _linked(axis: int, first: Value, following: Value, updates: Value) -> Reduction:
+    """The updates of a list, in its order, which is that of the updates."""
+
+    def term(reading: Reading, kept: Index, at: Index) -> Term:
+        return Term(reading.at(updates, (*kept[:axis], *at, *kept[axis + 1 :])))
+
+    links = Links(
+        lambda reading, kept: reading.at(first, (kept[axis],)),
+        lambda reading, at: reading.at(following, at),
+    )
+    return Reduction(Kind.SUM, (concrete_shape(following.type.shape),), term, links)

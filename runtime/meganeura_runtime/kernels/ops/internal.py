@@ -84,3 +84,35 @@ class Partial(Op):
         """Which terms a part sums is the kernel's business; here the first sums all."""
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
+
+
+@dataclass(frozen=True)
+class LinkedSum(Op):
+    """Rows of updates added up along lists.
+
+    Row r of the result sums the updates at first[r], at following[first[r]] and so on, up to the
+    first number that is no place among them.
+    """
+
+    axis: int
+
+    def infer(
+        self, facts: Facts, first: TensorType, following: TensorType, updates: TensorType
+    ) -> TensorType:
+        """A row for each list."""
+        before, after = updates.shape[: self.axis], updates.shape[self.axis + 1 :]
+        facts.require_same_shape(
+            following.shape, updates.shape[self.axis : self.axis + 1], "each update has a link"
+        )
+        return updates.with_shape((*before, *first.shape, *after))
+
+    def evaluate(self, first: Array, following: Array, updates: Array) -> Array:
+        """Follow all lists at once, one link at a time."""
+        ended = np.concatenate([following, following.shape]).astype(np.int64)
+        none = np.zeros_like(np.take(updates, [0], self.axis))
+        padded = np.concatenate([updates, none], self.axis)
+        at = first.astype(np.int64)
+        total = np.take(padded, at, self.axis)
+        while (at := ended[at]).min() < following.size:
+            total = total + np.take(padded, at, self.axis)
+        return total
