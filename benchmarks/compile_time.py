@@ -2,20 +2,32 @@
 
     python benchmarks/compile_time.py
 
-Prints two tables: the time to check standard models, and the time to elaborate and differentiate
-networks of about 1,000, 4,000 and 16,000 values. Every figure is the median of several runs.
+Prints three tables: the time to check standard models, the time to elaborate and differentiate
+networks of about 1,000, 4,000 and 16,000 values, and what the optimizer makes of models and of
+their training steps. Every time is the median of several runs.
 """
 
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from meganeura_dsl.pipeline import check_file, elaborate_train, load
-from meganeura_dsl.training import Sgd, TrainingSettings, training_step
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.optimize.cost import graph_cost
+from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.pipeline import check_file, elaborate_model, elaborate_train, load
+from meganeura_dsl.training import (
+    Sgd,
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.schedule import plan_graph
 
 RUNS = 7
 CHAIN = """\
@@ -78,6 +90,95 @@ def print_growth() -> None:
             print(f"| {count:,} | {first:.0f} | {second:.0f} | {each:.1f} |")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A model, a loss for it, and sizes: of its inputs, and of a batch."""
+
+    model: str
+    file: str
+    inputs: str
+    loss: str
+    sizes: Mapping[str, int]
+    batch: int
+
+    def step(self, folder: Path) -> Graph:
+        """The loss of a batch, to be trained."""
+        path = folder / f"{self.model}.mgn"
+        path.write_text(
+            f"from {self.file} import {self.model}\n\n"
+            f"train fit({self.inputs}):\n  minimize {self.loss}\n"
+        )
+        return elaborate_train(load(str(path)), sizes={"batch": self.batch}, training=True).graph
+
+
+PICTURES = "image: [batch, 3, 224, 224], label: i32[batch]"
+SUBJECTS = (
+    Subject(
+        "resnet18",
+        "resnet",
+        PICTURES,
+        "cross_entropy(image |> resnet18, label)",
+        {"n": 32, "h": 224, "w": 224},
+        32,
+    ),
+    Subject(
+        "repvgg_a0",
+        "repvgg",
+        PICTURES,
+        "cross_entropy(image |> repvgg_a0, label)",
+        {"n": 32, "h": 224, "w": 224},
+        32,
+    ),
+    Subject(
+        "whisper_tiny",
+        "whisper",
+        "mel: [batch, 80, 3000], y: [batch, 1500, 384]",
+        "mse(mel |> whisper_tiny, y)",
+        {"n": 4, "t": 3000},
+        4,
+    ),
+)
+ROOMY = DeviceLimits(buffer_bytes=1 << 33, binding_bytes=1 << 32)
+
+
+def print_optimizer() -> None:
+    """What the optimizer makes of models and training steps, and how long it takes."""
+    settings = TrainingSettings(Sgd(lr=0.1, momentum=0.9))
+    rules = Rewriting()
+    print("\n| | values | launches | MB moved | dispatches | optimize, ms |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for subject in SUBJECTS:
+            model = elaborate_model(load(subject.model), sizes=subject.sizes).graph
+            print_row(
+                f"{subject.model}, inference",
+                model,
+                rules.optimize(model, "infer").graph,
+                milliseconds(lambda g=model: rules.optimize(g, "infer")),
+            )
+            forward = subject.step(Path(folder))
+            print_row(
+                f"{subject.model}, training step",
+                training_step(forward, settings),
+                optimized_training_step(forward, settings, rules).graph,
+                milliseconds(lambda g=forward: optimized_training_step(g, settings, rules))
+                - milliseconds(lambda g=forward: training_step(g, settings)),
+            )
+
+
+def print_row(name: str, before: Graph, after: Graph, time: float) -> None:
+    """One graph before and after."""
+    columns = (
+        lambda graph: len(graph.values),
+        lambda graph: graph_cost(graph).launches,
+        lambda graph: graph_cost(graph).bytes // 10**6,
+        lambda graph: len(plan_graph(graph, ROOMY).dispatches),
+    )
+    cells = [f"{column(before):,} -> {column(after):,}" for column in columns]
+    print(f"| {' | '.join([name, *cells])} | {time:.0f} |", flush=True)
+
+
 if __name__ == "__main__":
     print_checks()
     print_growth()
+    print_optimizer()

@@ -1,12 +1,13 @@
 """The standard models, so narrow that the reference runs them in a moment."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Array
@@ -59,8 +60,13 @@ NARROW: Mapping[str, Narrow] = {
 
 def trained(model: Elaboration) -> dict[str, Array]:
     """Weights as they start, with statistics as if something had been learned."""
+    return trained_values(model.parameters)
+
+
+def trained_values(parameters: Sequence[ParameterInfo]) -> dict[str, Array]:
+    """The same for the parameters of any model."""
     generator = np.random.default_rng(0)
-    values = dict(initial_values(model.parameters, seed=0))
+    values = dict(initial_values(parameters, seed=0))
     for name, array in values.items():
         if array.ndim == 1 and re.search(r"running_|bn|identity|downsample.1", name):
             values[name] = generator.uniform(0.5, 1.5, array.shape).astype(np.float32)

@@ -11,9 +11,10 @@ from PIL import Image
 
 import meganeura as api
 from tests.cli.command import Command
+from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-NAMES = ("weights.md", "inference.md")
+NAMES = ("weights.md", "inference.md", "deploy.md")
 
 # These need another library, or stand for what is shown elsewhere.
 FOREIGN = ("from safetensors.torch",)
@@ -38,6 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("documents")
     api.load("resnet18").model(seed=0).save(place / "resnet18.safetensors")
     api.load("digits_mlp").model(seed=0).save(place / "digits.safetensors")
+    network = api.load("digits_cnn").model(seed=0)
+    network.values = trained_values(network.parameters)
+    network.save(place / "digits_cnn.safetensors")
+    np.save(place / "image.npy", np.zeros((1, 1, 8, 8), np.float32))
     for name in ("cat.png", "dog.png"):
         Image.fromarray(np.zeros((90, 70, 3), np.uint8)).save(place / name)
     soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)
