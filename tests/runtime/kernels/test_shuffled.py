@@ -1,0 +1,68 @@
+"""Contractions on CPUs that pose as GPUs: with shuffles where they work, and without."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.graph.core import Array
+from meganeura_dsl.ops import Conv, ConvInputGradient, MatMul
+from meganeura_runtime.device import Device
+from meganeura_runtime.kernels.limits import DeviceLimits, Style
+from meganeura_runtime.plan.schedule import plan_graph
+from tests.runtime.running import assert_as_reference, graph_of
+
+WITH, WITHOUT = (DeviceLimits(lanes=lanes) for lanes in (8, 0))
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def text(limits: DeviceLimits, style: Style = Style.CPU_ADAPTER) -> str:
+    graph, _ = graph_of(MatMul(), numbers(40, 12), numbers(12, 33))
+    return "\n".join(plan_graph(graph, limits, style).kernels)
+
+
+def test_lanes_are_told_rows_only_where_that_is_known_to_work() -> None:
+    assert "subgroupShuffle(v" in text(WITH)
+    assert "@workgroup_size(8)" in text(WITH)
+    assert "subgroupShuffle" not in text(WITHOUT)
+    assert "subgroupShuffle" not in text(WITH, Style.GPU)
+
+
+def test_neighbours_are_read_and_written_together() -> None:
+    graph, _ = graph_of(MatMul(), numbers(40, 12), numbers(12, 32))
+    (kernel,) = plan_graph(graph, WITH, Style.CPU_ADAPTER).kernels
+    assert kernel.count("array<vec4<f32>>") == 3
+
+
+@pytest.mark.adapter
+class TestAdapter:
+    """What needs an adapter; where it has no shuffles, the other kernel is tested twice."""
+
+    @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 15, 17, 33])
+    @pytest.mark.parametrize("columns", [1, 31, 36])
+    def test_any_number_of_rows_and_columns(self, rows: int, columns: int, device: Device) -> None:
+        graph, feeds = graph_of(MatMul(), numbers(rows, 13), numbers(13, columns))
+        assert_as_reference(graph, feeds, device)
+
+    def test_large_tiles(self, device: Device) -> None:
+        graph, feeds = graph_of(MatMul(), numbers(400, 520), numbers(520, 500))
+        assert_as_reference(graph, feeds, device)
+
+    def test_more_workgroups_than_a_dispatch_is_wide(self, device: Device) -> None:
+        few = replace(device.limits, workgroups=3)
+        graph, feeds = graph_of(MatMul(), numbers(70, 12), numbers(12, 200))
+        assert_as_reference(graph, feeds, device, limits=few)
+
+    @pytest.mark.parametrize("size", [4, 5, 8])
+    def test_without_shuffles(self, size: int, device: Device) -> None:
+        plain = replace(device.limits, lanes=0)
+        geometry = ((2, 2), (1, 1), (1, 1), 2)
+        graph, feeds = graph_of(Conv(*geometry), numbers(2, 4, size, size), numbers(6, 2, 3, 3))
+        assert_as_reference(graph, feeds, device, limits=plain)
+        half = (size - 1) // 2 + 1
+        to_x = ConvInputGradient(*geometry, (size, size))
+        graph, feeds = graph_of(to_x, numbers(6, 2, 3, 3), numbers(2, 6, half, half))
+        assert_as_reference(graph, feeds, device, limits=plain)
