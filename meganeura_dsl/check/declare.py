@@ -11,6 +11,7 @@ from meganeura_dsl.check.tensors import cast, equal
 from meganeura_dsl.check.usage import walk
 from meganeura_dsl.check.values import Evaluated, Tensor, Unknown
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Origin
 from meganeura_dsl.initialize import (
     Full,
     Initializer,
@@ -56,7 +57,8 @@ def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluate
         frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
     )
     label = frame.path.rsplit(".", 1)[-1]
-    leaf = frame.state.declare(info, label)
+    with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
+        leaf = frame.state.declare(info, label)
     if "." not in relative:
         frame.names[relative] = leaf
 

@@ -33,6 +33,7 @@ from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.shape_problems import ResultMismatch
 from meganeura_dsl.check.statements import Results, Statements
 from meganeura_dsl.check.summary import may_take_at_word
+from meganeura_dsl.check.templates import apply_template
 from meganeura_dsl.check.tensors import equal
 from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
@@ -261,7 +262,7 @@ class Elaborator(Statements):
                 label = inner.path.rsplit(".", 1)[-1]
                 inner.state.claim(inner.join(name), frame.place(span), label)
             return self._stand_in(inner, block, dict(inner.names))
-        return self.run_body(inner, block)
+        return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from meganeura_dsl.shapes.solve import Facts, Unproved
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.names import LinkedModule
+    from meganeura_dsl.check.templates import Template
     from meganeura_dsl.check.values import Evaluated, Static, Tensor
     from meganeura_dsl.initialize import Initializer
     from meganeura_dsl.shapes.tensor import TensorType
@@ -113,6 +114,8 @@ class Elaborating:
         default_factory=dict[tuple[object, ...], "Evaluated"]
     )
     """What each `def` gave for each of its arguments."""
+    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
+    """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that stand for every round at once."""
     shared: bool = False

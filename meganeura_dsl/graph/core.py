@@ -128,6 +128,15 @@ class Builder:
         """All values made so far, in order."""
         return tuple(self._values)
 
+    @property
+    def count(self) -> int:
+        """How many values were made so far."""
+        return len(self._values)
+
+    def values_from(self, start: int) -> list[Value]:
+        """The values made since there were `start` of them."""
+        return self._values[start:]
+
     def add(self, op: Op, *operands: Value) -> Value:
         """The value of `op` applied to `operands`; raises what `op.infer` raises."""
         key = (op, tuple(operand.id for operand in operands))
@@ -135,6 +144,21 @@ class Builder:
         if known is not None:
             return known
         inferred = op.infer(self.facts, *(operand.type for operand in operands))
+        return self._make(key, op, operands, inferred)
+
+    def add_typed(self, op: Op, inferred: TensorType, *operands: Value) -> Value:
+        """The value of `op` where its type rule gave `inferred` for operands of the same types."""
+        key = (op, tuple(operand.id for operand in operands))
+        known = self._interned.get(key)
+        return self._make(key, op, operands, inferred) if known is None else known
+
+    def _make(
+        self,
+        key: tuple[Op, tuple[int, ...]],
+        op: Op,
+        operands: tuple[Value, ...],
+        inferred: TensorType,
+    ) -> Value:
         value = Value(len(self._values), op, operands, inferred, self.origin)
         self._values.append(value)
         self._interned[key] = value

@@ -1,6 +1,7 @@
 """The standard models: names and shapes of the checkpoints they load, and their structure."""
 
 import json
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,11 @@ def test_the_intermediate_sizes_of_resnet18_are_those_of_five_halvings() -> None
     text = next(text for (_, name), text in bindings.items() if name == "layer4")
     assert text == "f32[n, 512, ceil(h/32), ceil(w/32)]"
     assert show((dim("h") + 31) // 32) == "ceil(h/32)"
+
+
+def test_resnet18_of_one_colour_and_ten_classes_has_graphspec_s_weights() -> None:
+    config = {"colors": 1, "classes": 10, "conv_bias": True}
+    elaboration = elaborate_model(load("resnet18"), config=config)
+    trained = [info for info in elaboration.parameters if info.kind != "state"]
+    assert len(trained) == 82
+    assert sum(prod(map(int, map(str, info.type.shape))) for info in trained) == 11_180_170
