@@ -1,6 +1,7 @@
 """`meganeura explain-opt`: what the optimizer makes of a model, rule by rule."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,8 @@ from meganeura_dsl.cli.model_options import (
 )
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 
+PICTURES = (".svg", ".html")
+
 
 def explain_opt(
     target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
@@ -27,6 +30,10 @@ def explain_opt(
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
+    drawing: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Draw both graphs: .svg or .html."),
+    ] = None,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what the optimizer does to a model: costs, times, and the rules it chose, with places.
@@ -35,6 +42,9 @@ def explain_opt(
     """
     from meganeura_dsl import pipeline
 
+    if drawing is not None and drawing.suffix not in PICTURES:
+        text = f"`{drawing}` is neither a .svg nor a .html file"
+        raise typer.BadParameter(text, param_hint="--picture")
     rules = rewriting(no_opt=no_opt, disabled=disabled)
     sizes: dict[str, int] = {}
     match mode:
@@ -45,9 +55,18 @@ def explain_opt(
         case Mode.TRAIN:
             settings = [*(changes or ()), *rewriting_settings(rules)]
             built = compiled_step(pipeline.load(target), settings)
+    if drawing is not None:
+        _draw(built, drawing)
     if as_data:
         typer.echo(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
         return
     if sizes:
         typer.echo(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
     typer.echo(report_text(built))
+
+
+def _draw(built: Compiled, file: Path) -> None:
+    from meganeura_dsl.cli.picture import picture
+    from meganeura_runtime.tensors.atomic import write_text
+
+    write_text(file, picture(built.graph, built.optimized, as_page=file.suffix == ".html"))
