@@ -16,13 +16,17 @@ from meganeura_dsl.ops.fused.core import Fused
 
 WIDTH, HEIGHT = 128, 20
 COLUMN, ROW = 144, 36
-MARGIN = 24
-TITLE = 28
-STYLE = """\
-text { font: 11px sans-serif; text-anchor: middle; fill: #222 }
-.title { font-size: 15px; text-anchor: start }
-rect { fill: #f2f2f2; stroke: #999 } .fused { fill: #ffd98a; stroke: #b07c00 }
-.input { fill: #cfe5ff; stroke: #4a7fb5 } path { fill: none; stroke: #aaa }"""
+MARGIN = 48
+TITLE = 12
+COLOURS = {
+    "input": ("#cfe5ff", "#4a7fb5"),
+    "fused": ("#ffd98a", "#b07c00"),
+    "op": ("#f2f2f2", "#999"),
+}
+"""How a box is filled and drawn."""
+
+TEXT = 'font-family="sans-serif" font-size="11" fill="#222"'
+LINE = 'fill="none" stroke="#999"'
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def picture(before: Graph, after: Graph, *, as_page: bool) -> str:
     width = sum(each.width for each in drawings)
     height = max(each.height for each in drawings)
     size = f'width="{width:.0f}" height="{height:.0f}"'
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{STYLE}</style>"]
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {TEXT}>']
     start = 0.0
     for each in drawings:
         lines += [f'<g transform="translate({start:.0f} 0)">', *_drawn(each), "</g>"]
@@ -90,7 +94,7 @@ def _wish(value: Value, places: Mapping[int, tuple[float, float]], middle: float
 
 
 def _drawn(drawing: Drawing) -> Iterator[str]:
-    yield f'<text class="title" x="{MARGIN}" y="{MARGIN}">{escape(drawing.title)}</text>'
+    yield f'<text x="{MARGIN}" y="{MARGIN / 2}">{escape(drawing.title)}</text>'
     for value in drawing.shown:
         for operand in value.operands:
             if operand.id in drawing.places:
@@ -100,22 +104,32 @@ def _drawn(drawing: Drawing) -> Iterator[str]:
 
 
 def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
+    """A curve between two boxes; one that passes others makes a bow around them."""
     (x1, y1), (x2, y2) = (start[0], start[1] + HEIGHT), end
+    bow = COLUMN if y2 - y1 > ROW else 0
     bend = (y1 + y2) / 2
-    return (
-        f'<path d="M{x1:.0f} {y1:.0f} C{x1:.0f} {bend:.0f} {x2:.0f} {bend:.0f} {x2:.0f} {y2:.0f}"/>'
-    )
+    curve = f"M{x1:.0f} {y1:.0f} C{x1 + bow:.0f} {bend:.0f} {x2 + bow:.0f} {bend:.0f}"
+    return f'<path d="{curve} {x2:.0f} {y2:.0f}" {LINE}/>'
 
 
 def _box(value: Value, x: float, y: float) -> str:
-    kind = (
-        "input" if isinstance(value.op, Input) else "fused" if isinstance(value.op, Fused) else ""
-    )
     span = value.origin.span
     place = f"{span.source.name}:{span.line}" if span else ""
     words = " ".join(word for word in (str(value.type), value.origin.path, place) if word)
+    name = type(value.op).__name__
+    fill, stroke = COLOURS[_kind(value)]
     return (
-        f'<g><title>{escape(words)}</title><rect class="{kind}" x="{x - WIDTH / 2:.0f}" y="{y:.0f}"'
-        f' width="{WIDTH}" height="{HEIGHT}" rx="4"/>'
-        f'<text x="{x:.0f}" y="{y + 14:.0f}">{escape(type(value.op).__name__)}</text></g>'
+        f'<g><title>{escape(words)}</title><rect x="{x - WIDTH / 2:.0f}" y="{y:.0f}" rx="4"'
+        f' width="{WIDTH}" height="{HEIGHT}" fill="{fill}" stroke="{stroke}"/>'
+        f'<text x="{x:.0f}" y="{y + 14:.0f}" text-anchor="middle">{name}</text></g>'
     )
+
+
+def _kind(value: Value) -> str:
+    match value.op:
+        case Input():
+            return "input"
+        case Fused():
+            return "fused"
+        case _:
+            return "op"

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from meganeura_dsl.cli.picture import lay_out, picture
+from meganeura_dsl.cli.picture import COLOURS, lay_out, picture
 from meganeura_dsl.graph.core import Builder, Graph
 from meganeura_dsl.ops import Add, Constant, Exp, Input, Mul
 from meganeura_dsl.ops.fused import Activation
@@ -41,8 +41,9 @@ def test_a_value_stands_below_all_it_reads_and_beside_no_other() -> None:
 
 def test_fused_ops_and_inputs_are_marked() -> None:
     root = ET.fromstring(picture(graph(), graph(), as_page=False))  # noqa: S314 - our own
-    kinds = [box.get("class", "none") for box in root.iter(f"{SVG}rect")]
-    assert sorted(kinds) == sorted(["input", "", "fused", "", ""] * 2)
+    fills = [box.get("fill", "none") for box in root.iter(f"{SVG}rect")]
+    wanted = [COLOURS[kind][0] for kind in ("input", "op", "fused", "op", "op")]
+    assert sorted(fills) == sorted(wanted * 2)
     assert {each.text for each in root.iter(f"{SVG}title")} == {"f32[]"}
     assert len(list(root.iter(f"{SVG}path"))) == 2 * 5
 
