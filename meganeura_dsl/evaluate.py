@@ -102,16 +102,38 @@ class Interpreter:
 
     def run(self, feeds: Mapping[str, Array]) -> Results:
         """One evaluation. The feeds are inputs and parameters by name, and nothing else."""
-        values = self._start.copy()
-        for name, array in self._checked(feeds).items():
-            values[self._slots[self.leaves[name].id]] = array
+        values = self._given(feeds)
         # Infinities and NaN are values like others, here as on a GPU.
         with np.errstate(all="ignore"):
             for step in self._steps:
-                values[step.result] = _compute(step, values)
-                for slot in step.dead:
-                    values[slot] = None
+                self._advance(step, values)
         return Results(_named(self._outputs, values), _named(self._updates, values))
+
+    def find(self, feeds: Mapping[str, Array], is_sought: Callable[[Array], bool]) -> Value | None:
+        """The first value that is sought, in the order of computation: first what is fed."""
+        values = self._given(feeds)
+        for name, leaf in self.leaves.items():
+            if is_sought(feeds[name]):
+                return leaf
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                if is_sought(self._advance(step, values)):
+                    return step.value
+        return None
+
+    def _given(self, feeds: Mapping[str, Array]) -> list[Array | None]:
+        """The values before the first step."""
+        values = self._start.copy()
+        for name, array in self._checked(feeds).items():
+            values[self._slots[self.leaves[name].id]] = array
+        return values
+
+    def _advance(self, step: Step, values: list[Array | None]) -> Array:
+        """Compute one value, and forget what nobody reads any more."""
+        result = values[step.result] = _compute(step, values)
+        for slot in step.dead:
+            values[slot] = None
+        return result
 
     def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         missing = [name for name in self.leaves if name not in feeds]

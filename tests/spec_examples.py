@@ -37,7 +37,12 @@ from meganeura_runtime.deploy.problems import DeployedDiffers
 from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
 from meganeura_runtime.tensors import problems as tensor_problems
-from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, LossNotFinite
+from meganeura_runtime.train.problems import (
+    BeyondLimits,
+    CannotResume,
+    DeviceFailure,
+    LossNotFinite,
+)
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
 
 FIT = """\
@@ -130,7 +135,12 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         DeployedDiffers("output", 0.0371, 1e-4),
         NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
-        LossNotFinite(1200, "nan"),
+        LossNotFinite(
+            1200,
+            "nan",
+            "`Log`, f32[], of step 1,187",
+            within(FIT, "cross_entropy(image |> fc: linear(10), label)"),
+        ),
         DeviceFailure("there is no adapter 3: `meganeura devices` lists 1"),
         BeyondLimits(
             within(FIT, "image |> fc: linear(10)"),
@@ -138,5 +148,6 @@ EXAMPLES: Mapping[str, Problem] = {
             "max_buffer_size",
             "f32[65536, 10, 784] takes 2.1 GB, and a buffer holds 256 MB",
         ),
+        CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
     )
 }

@@ -51,15 +51,22 @@ def train(
     weights: WeightFiles = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
+    ] = None,
+    detect_anomaly: Annotated[
+        bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
+    ] = False,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
     from meganeura_runtime.session import choose_device
     from meganeura_runtime.train.failures import explained_failures
-    from meganeura_runtime.train.folder import named_folder, new_folder
+    from meganeura_runtime.train.folder import named_folder, new_folder, resumed_folder
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.resume import Manner, resume_job
 
     overrides = list(changes or ())
     overrides += [] if device is None else [f"device={device}"]
@@ -68,16 +75,27 @@ def train(
     program = pipeline.load(target)
     name = program.train()
     start = _start(weights, allow_missing, allow_unexpected)
-    job = prepare(program, name, pipeline.find(target).path.parent, overrides, start)
+    base = pipeline.find(target).path.parent
+    if resume is None:
+        job, resumed = prepare(program, name, base, overrides, start), None
+    elif out is not None or start is not None:
+        raise typer.BadParameter("the run has its folder and its weights", param_hint="--resume")
+    else:
+        job, resumed = resume_job(program, name, base, overrides, resumed_folder(resume))
     with explained_failures():
         chosen = choose_device(job.settings.device)
         typer.echo(f"device: {chosen.description}")
         if job.start is not None:
             typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-        folder = new_folder(RUNS, name) if out is None else named_folder(out)
+        if resume is not None:
+            folder = resumed_folder(resume)
+        else:
+            folder = new_folder(RUNS, name) if out is None else named_folder(out)
         with Interruption() as interruption, closing(display(sys.stdout)) as shown:
             stop = interruption.is_wanted
-            finished = run_job(job, folder, chosen.open, shown.watch, stop)
+            finished = run_job(
+                job, folder, chosen.open, shown.watch, stop, Manner(resumed, detect_anomaly)
+            )
     typer.echo(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)

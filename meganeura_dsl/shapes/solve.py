@@ -164,7 +164,10 @@ class Facts:
 
         None if there may be none, or several. The value can be 0 or less: `k + 1 == h`.
         """
-        offset = substitute(pattern, {name: 0})
+        try:
+            offset = substitute(pattern, {name: 0})
+        except ZeroDivisionError:  # the variable divides something
+            return None
         factor = substitute(pattern, {name: 1}) - offset
         is_linear = pattern == factor * dim(name) + offset
         if not is_linear or not entails(self._known, Compare("!=", factor, 0)):

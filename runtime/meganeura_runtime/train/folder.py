@@ -1,6 +1,7 @@
 """The folder of a run: what it was asked to do, what it measured, and what it learned."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -9,7 +10,10 @@ from pathlib import Path
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.resolve import RunSettings
 from meganeura_runtime.tensors.atomic import write_text
-from meganeura_runtime.tensors.problems import CannotWrite
+from meganeura_runtime.tensors.problems import CannotWrite, NoSuchFile
+
+STEP = re.compile(r'"step": (\d+)')
+"""Where a line of the metrics says which step it is about."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,14 @@ class RunFolder:
     def checkpoint(self) -> Path:
         """All that is needed to go on."""
         return self.path / "checkpoint.safetensors"
+
+    def forget_after(self, step: int) -> None:
+        """Drop from `metrics.jsonl` what was measured after a step, and files never finished."""
+        for partial in self.path.glob(".*.partial"):
+            partial.unlink(missing_ok=True)
+        if self.metrics.is_file():
+            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_text(self.metrics, "".join(line for line in lines if _is_by(step, line)))
 
     def write_settings(self, settings: RunSettings) -> None:
         """Write `settings.json`."""
@@ -83,6 +95,19 @@ def named_folder(path: Path) -> RunFolder:
     if occupied:
         raise ProblemError(CannotWrite(path, "the folder is not empty"))
     return RunFolder(path)
+
+
+def resumed_folder(path: Path) -> RunFolder:
+    """The folder of an earlier run."""
+    if not path.is_dir():
+        raise ProblemError(NoSuchFile(path))
+    return RunFolder(path)
+
+
+def _is_by(step: int, line: str) -> bool:
+    """Whether a whole line of the metrics speaks of a step up to this one."""
+    found = STEP.search(line)
+    return line.endswith("\n") and found is not None and int(found[1]) <= step
 
 
 def _has_json(value: str | float) -> bool:

@@ -112,13 +112,16 @@ def prepare(
     folder: Path,
     overrides: Sequence[str] = (),
     start: Start | None = None,
+    revise: Callable[[RunSettings], RunSettings] = lambda settings: settings,
 ) -> Job:
     """A job from a `train` block; relative data paths of the program start at `folder`.
+
+    `revise` has the last word on the settings: a run that goes on has those it began with.
 
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data and
     weights.
     """
-    settings = settings_of(program, train, overrides)
+    settings = revise(settings_of(program, train, overrides))
     symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
     demand = Demand(_data_inputs(symbolic.inputs), settings.sizes)
     raw = with_overrides(pipeline.train_settings(program, train), overrides)

@@ -9,12 +9,13 @@ from contextlib import closing
 from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.training import LEARNING_RATE, LOSS
-from meganeura_runtime.checkpoint import Progress, write_checkpoint
-from meganeura_runtime.data.batches import order_of_epoch
+from meganeura_runtime.checkpoint import Progress, read_checkpoint, write_checkpoint
 from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import OpenSession, Outputs, Session
 from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
     Evaluated,
@@ -25,11 +26,12 @@ from meganeura_runtime.train.events import (
     Stepped,
     Watch,
 )
+from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, concrete
 from meganeura_runtime.train.problems import LossNotFinite
+from meganeura_runtime.train.resume import FROM_THE_START, Manner, Resumption
 from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.train.sessions import feeds
 from meganeura_runtime.weights import write_weights
 
 
@@ -39,6 +41,7 @@ def train(
     open_session: OpenSession,
     watch: Watch,
     stop: Callable[[], bool],
+    manner: Manner = FROM_THE_START,
 ) -> Finished:
     """Run a job to its end, or until `stop` says so after a step; a checkpoint is kept either way.
 
@@ -46,12 +49,16 @@ def train(
     """
     folder.write_settings(job.settings)
     with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
-        session.load(job.initial_values())
-        return Trainer(job, folder, session, evaluator, watch, stop).run()
+        trainer = Trainer(job, folder, session, evaluator, watch, stop)
+        trainer.looks_at_every_step = manner.detect_anomaly
+        trainer.begin(manner.resumption)
+        return trainer.run()
 
 
 class Trainer:
     """A run and how far it has come."""
+
+    looks_at_every_step = False
 
     def __init__(
         self,
@@ -70,27 +77,46 @@ class Trainer:
         self.stop = stop
         self.outputs: Outputs = {}
         self.step = 0
+        self.epoch = 0
+        """The epoch to begin with."""
+        self.finite = 0
+        """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
+        self.feeder = Feeder(job)
         self.clock = Clock()
 
+    def begin(self, resumption: Resumption | None) -> None:
+        """Load what a run starts with, or goes on with; from here on there is a checkpoint."""
+        if resumption is None:
+            self.session.load(self.job.initial_values())
+            write_checkpoint(self.folder.checkpoint, self.session.kept(), self._progress(0, 0))
+            return
+        progress = resumption.progress
+        self.session.load(resumption.kept)
+        self.step = self.finite = progress.step
+        self.epoch = progress.epoch
+        self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
+        self.folder.forget_after(progress.step)
+
     def run(self) -> Finished:
-        """All epochs, or as many as there is time for."""
+        """All epochs that are left, or as many as there is time for."""
         started = perf_counter()
         self.watch(_started(self.job))
         self.clock.start(self.step)
-        interrupted = any(self._epoch(epoch) for epoch in range(self.job.settings.epochs))
+        epochs = range(self.epoch, self.job.settings.epochs)
+        interrupted = any(self._epoch(epoch) for epoch in epochs)
+        if not epochs:
+            self._save_weights(self.session.kept())
         finished = Finished(self.step, perf_counter() - started, interrupted)
         self.watch(finished)
         return finished
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""
-        job, settings = self.job, self.job.settings
-        examples = job.dataset.train.examples
-        order = order_of_epoch(settings.seed, epoch, examples, shuffle=settings.shuffle)
-        for position in range(job.steps_per_epoch):
-            batch = order[position * job.batch : (position + 1) * job.batch]
-            self._step(epoch, job.dataset.train.take(batch))
+        for position in range(
+            self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
+        ):
+            self._step(epoch)
             if self.stop():
                 kept = self.session.kept()
                 self._save_checkpoint(kept, epoch, position + 1)
@@ -99,16 +125,35 @@ class Trainer:
         self._end_epoch(epoch)
         return False
 
-    def _step(self, epoch: int, data: Mapping[str, Array]) -> None:
+    def _step(self, epoch: int) -> None:
         """Hand one step to the device, and read the loss if it is time."""
         job = self.job
-        rate = learning_rate(job.settings, self.step, job.steps)
-        fed = feeds(job.step, data, job.settings.seed, self.step, rate)
-        self.outputs = self.session.step(fed)
+        fed = self.feeder.feeds(self.step)
+        if self.looks_at_every_step:
+            self._look(Suspect(self.step, self.session.kept(), fed))
+        else:
+            self.outputs = self.session.step(fed)
         self.step += 1
         self.watch(Stepped(self.step, epoch))
         if self.step in (1, job.steps) or self.step % job.settings.log_every == 0:
-            self._log(epoch, rate)
+            self._log(epoch, learning_rate(job.settings, self.step - 1, job.steps))
+
+    def _look(self, suspect: Suspect) -> None:
+        """Make a step and see to it that all of its results are finite."""
+        self.outputs = self.session.step(suspect.fed)
+        anomaly = suspect.judge(self.job.step, self.session, self.outputs)
+        if anomaly is not None:
+            raise ProblemError(_not_finite(anomaly.step, float(self.outputs[LOSS]), anomaly))
+
+    def _explained(self, loss: float) -> LossNotFinite:
+        """Why the loss is not finite: the steps since the last checkpoint are made again."""
+        tensors, progress = read_checkpoint(self.folder.checkpoint)
+        leaves = {name: tensors[name].bits for name in self.session.names}
+        self.session.load(leaves)
+        anomaly = find_anomaly(
+            self.job.step, self.session, self.feeder, progress.step, self.step, self.finite
+        )
+        return _not_finite(self.step, loss, anomaly)
 
     def _log(self, epoch: int, rate: float) -> None:
         """Read the loss and the metrics of the last step; this waits for the device."""
@@ -118,7 +163,8 @@ class Trainer:
         rates = {LEARNING_RATE: rate, "steps_per_second": speed}
         self._record("step", epoch, loss, {**metrics, **rates})
         if not math.isfinite(loss):
-            raise ProblemError(LossNotFinite(self.step, str(loss)))
+            raise ProblemError(self._explained(loss))
+        self.finite = self.step
         self.watch(Logged(self.step, epoch, loss, metrics, rate, speed))
 
     def _end_epoch(self, epoch: int) -> None:
@@ -155,8 +201,17 @@ class Trainer:
         self.watch(Saved(self.folder.weights))
 
     def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
-        """Save everything; the next step will be number `position` of `epoch`."""
-        progress = Progress(
+        """Save everything; the next step will be number `position` of `epoch`.
+
+        What is not finite never takes the place of what is.
+        """
+        if not is_finite(kept):
+            raise ProblemError(self._explained(float(self.outputs[LOSS])))
+        write_checkpoint(self.folder.checkpoint, kept, self._progress(epoch, position))
+        self.watch(Saved(self.folder.checkpoint))
+
+    def _progress(self, epoch: int, position: int) -> Progress:
+        return Progress(
             program=self.job.program_hash,
             step=self.step,
             epoch=epoch,
@@ -164,8 +219,6 @@ class Trainer:
             lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
             settings=self.job.settings,
         )
-        write_checkpoint(self.folder.checkpoint, kept, progress)
-        self.watch(Saved(self.folder.checkpoint))
 
     def _record(self, kind: str, epoch: int, loss: float, numbers: Mapping[str, float]) -> None:
         place = {"kind": kind, "step": self.step, "epoch": epoch}
@@ -174,6 +227,19 @@ class Trainer:
     def _metadata(self) -> dict[str, str]:
         """What a weights file says of itself. `format` is what other readers look for."""
         return {"format": "pt", "train": self.job.name, "step": str(self.step)}
+
+
+def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:
+    """The problem, with the line of the program where it began, as far as that is known."""
+    shown = "" if math.isfinite(loss) else str(loss)
+    if anomaly is None:
+        return LossNotFinite(step, shown)
+    if anomaly.value is None:
+        return LossNotFinite(step, shown, f"step {anomaly.step:,}")
+    op, origin = anomaly.value.op, anomaly.value.origin
+    what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
+    first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
+    return LossNotFinite(step, shown, first, origin.span, origin.path)
 
 
 class Clock:

@@ -11,8 +11,10 @@ from meganeura_dsl.source import Span
 class LossNotFinite(Problem):
     """The loss became infinite or NaN, and every parameter with it or soon after.
 
-    The run is stopped, and its last checkpoint, from before, is kept. Common causes: a learning
-    rate that is too large, data that is not scaled, a division or a logarithm that reached 0.
+    The run is stopped, and its last checkpoint, from before, is kept. The steps since then are made
+    again to find the first value that is not finite; `--detect-anomaly` looks at each step as it is
+    made, which is slower. Common causes: a learning rate that is too large, data that is not
+    scaled, a division or a logarithm that reached 0.
     """
 
     code = "E0550"
@@ -20,17 +22,47 @@ class LossNotFinite(Problem):
 
     step: int
     loss: str
+    """What the loss is; empty if it is finite and what the step left behind is not."""
+    first: str = ""
+    """What the first value that is not finite is, and of which step; empty if it was not found."""
+    span: Span | None = None
+    path: str = ""
 
     def report(self) -> Report:
+        found = (Remark("first", self.first),) if self.first else ()
+        what = f"the loss is {self.loss}" if self.loss else "a parameter is no longer finite"
         return Report(
             self.code,
             self.severity,
-            f"the loss is {self.loss} at step {self.step:,}",
+            f"{what} at step {self.step:,}",
             self.topic,
-            None,
-            (Remark("", "the last checkpoint, from before, is kept"),),
+            None if self.span is None else Label(self.span, "this is no longer finite"),
+            (*found, Remark("", "the last checkpoint, from before, is kept")),
             Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
+            self.path,
         )
+
+
+@dataclass(frozen=True)
+class CannotResume(Problem):
+    """A run cannot go on as if it had not been interrupted.
+
+    `meganeura train PROGRAM --resume RUN` needs the program as it was when the run began, and the
+    run's last checkpoint. Everything a step depends on is as it was then; only what it does not
+    depend on may be given anew, such as `--set epochs=40`.
+    """
+
+    code = "E0553"
+    topic: ClassVar[str] = "training"
+
+    reason: str
+    changeable: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        names = ", ".join(self.changeable)
+        cure = Help(f"only these may be given anew: {names}") if names else None
+        headline = f"the run cannot be resumed: {self.reason}"
+        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
 
 
 @dataclass(frozen=True)
@@ -79,5 +111,5 @@ class BeyondLimits(Problem):
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (LossNotFinite, DeviceFailure, BeyondLimits)
+PROBLEMS: tuple[type[Problem], ...] = (LossNotFinite, DeviceFailure, BeyondLimits, CannotResume)
 """Every kind of problem that only a run can have."""

@@ -1,0 +1,68 @@
+"""Where a number stops being one: the first step, and in it the first value that is not finite.
+
+A step depends on its number and on what is kept before it, so it can be made again: on the device
+to find the step, and by the reference, which knows every value in between, to find the line.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from meganeura_dsl.evaluate import Interpreter
+from meganeura_dsl.graph.core import Graph, Value
+from meganeura_runtime.session import Session
+from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.feeder import Feeder
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """The first step whose results are not finite, and in it the first value that is not.
+
+    Steps count from 1. The value is None if the reference finds all of them finite.
+    """
+
+    step: int
+    value: Value | None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A step about to be made: what it is fed, and what is kept before it. Counted from 0."""
+
+    step: int
+    kept: Mapping[str, Array]
+    fed: Mapping[str, Array]
+
+    def judge(self, graph: Graph, session: Session, outputs: Mapping[str, Array]) -> Anomaly | None:
+        """Whether something that came of the step is not finite, and what first."""
+        if is_finite(outputs) and is_finite(session.kept()):
+            return None
+        value = Interpreter(graph).find({**self.kept, **self.fed}, _is_not_finite)
+        return Anomaly(self.step + 1, value)
+
+
+def is_finite(arrays: Mapping[str, Array]) -> bool:
+    """Whether all numbers are finite."""
+    return all(not _is_not_finite(arrays[name]) for name in arrays)
+
+
+def find_anomaly(
+    graph: Graph, session: Session, feeder: Feeder, first: int, last: int, good: int
+) -> Anomaly | None:
+    """Make steps `first` up to `last` again, and look at each from number `good` on."""
+    for step in range(first, last):
+        fed = feeder.feeds(step)
+        if step < good:
+            session.step(fed)
+            continue
+        suspect = Suspect(step, session.kept(), fed)
+        anomaly = suspect.judge(graph, session, dict(session.step(fed)))
+        if anomaly is not None:
+            return anomaly
+    return None
+
+
+def _is_not_finite(array: Array) -> bool:
+    return np.issubdtype(array.dtype, np.floating) and not bool(np.isfinite(array).all())

@@ -1,0 +1,81 @@
+"""Going on with a run: its checkpoint, and whether program and settings are still the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.resolve import RunSettings
+from meganeura_runtime.checkpoint import Progress, read_checkpoint
+from meganeura_runtime.tensors.stored import NUMPY, Array, StoredTensor
+from meganeura_runtime.train.folder import RunFolder
+from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.problems import CannotResume
+from meganeura_runtime.train.sessions import leaves
+
+CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device")
+"""Settings that do not change what a step computes."""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """How far a run has come, and what it kept."""
+
+    progress: Progress
+    kept: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a job is run: from where, and how closely it is watched."""
+
+    resumption: Resumption | None = None
+    detect_anomaly: bool = False
+    """Whether each step is looked at, so that the first that is not finite is the last."""
+
+
+FROM_THE_START = Manner()
+"""From the start, and only looked at now and then."""
+
+
+def resume_job(
+    program: Program, train: str, base: Path, overrides: Sequence[str], folder: RunFolder
+) -> tuple[Job, Resumption]:
+    """The job of an earlier run with the settings it began with, and how far it has come.
+
+    Raises what `prepare` raises, and `ProblemError` if it is not the same run.
+    """
+    if not folder.checkpoint.is_file():
+        raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    job = prepare(
+        program, train, base, overrides,
+        revise=lambda now: _revised(progress.settings, overrides, now),
+    )  # fmt: skip
+    if progress.program != job.program_hash:
+        raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
+    return job, Resumption(progress, _kept(tensors, job))
+
+
+def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
+    """The settings a run began with, but for those given anew, of which some are too late."""
+    names = [text.partition("=")[0].strip() for text in overrides]
+    late = [name for name in names if name not in CHANGEABLE]
+    if late:
+        raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+    return stored.model_copy(update={name: getattr(now, name) for name in names})
+
+
+def _kept(tensors: Mapping[str, StoredTensor], job: Job) -> dict[str, Array]:
+    """The tensors of a checkpoint, which must be those that the job keeps between steps."""
+    wanted = {leaf.name: leaf for leaf in leaves(job.step) if leaf.is_kept}
+    if set(tensors) != set(wanted):
+        raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
+    for name, leaf in wanted.items():
+        found = tensors[name]
+        if found.shape != leaf.shape or found.bits.dtype != NUMPY[leaf.dtype]:
+            raise ProblemError(CannotResume(f"`{name}` is {found} in its checkpoint"))
+    return {name: np.array(tensors[name].bits) for name in wanted}
