@@ -44,16 +44,12 @@ def reads_of(value: Value, stored: Collection[int]) -> Reads:
     make = Expressions()
     reader = Reader(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
-        return _elsewhere(_factors(reader, value))
+        return _found(_factors(reader, value), ())
     count = elements(value)
     position = variable(Axis("i", count)) if count > 1 else Affine(0)
     index = unravel(position, concrete_shape(value.type.shape))
-    if is_reduction(value):
-        return _elsewhere(_term(reader, value, index))
-    loads = list(walk([reader.at(value, index)]))
-    at = {(load.tensor, load.index == position) for load in loads if isinstance(load, Load)}
-    aligned = frozenset(tensor for tensor, same in at if same)
-    return Reads(aligned, frozenset(tensor for tensor, same in at if not same), len(loads))
+    roots = _term(reader, value, index) if is_reduction(value) else [reader.at(value, index)]
+    return _found(roots, [position])
 
 
 def reads_in_rows(value: Value, rows: Rows, stored: Collection[int]) -> Reads:
@@ -71,19 +67,15 @@ def reads_in_rows(value: Value, rows: Rows, stored: Collection[int]) -> Reads:
         root = reduction.term(reader, unravel(row, shape), at).element
     else:
         root = reader.at(value, unravel(here[elements(value)], shape))
-    expressions = list(walk([root]))
-    at_home = {
-        (load.tensor, load.index in here.values()) for load in expressions if isinstance(load, Load)
-    }
-    aligned = frozenset(tensor for tensor, same in at_home if same)
-    elsewhere = frozenset(tensor for tensor, same in at_home if not same)
-    return Reads(aligned, elsewhere, len(expressions))
+    return _found([root], here.values())
 
 
-def _elsewhere(roots: Sequence[Expression]) -> Reads:
+def _found(roots: Sequence[Expression], here: Collection[Affine]) -> Reads:
+    """What expressions read, at one of the positions `here` or elsewhere."""
     expressions = list(walk(roots))
-    tensors = {load.tensor for load in expressions if isinstance(load, Load)}
-    return Reads(frozenset(), frozenset(tensors), len(expressions))
+    at = {(load.tensor, load.index in here) for load in expressions if isinstance(load, Load)}
+    aligned = frozenset(tensor for tensor, same in at if same)
+    return Reads(aligned, frozenset(tensor for tensor, same in at if not same), len(expressions))
 
 
 def _term(reader: Reader, value: Value, index: Index) -> Sequence[Expression]:
