@@ -1,6 +1,7 @@
 """The README shows what the program really does."""
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -10,20 +11,40 @@ from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for line in re.findall(r"^meganeura (.*)$", README, re.MULTILINE)
-]
-QUICK = [command for command in COMMANDS if command[0] != "train"]
 
 
-@pytest.mark.parametrize("arguments", QUICK, ids=" ".join)
-def test_a_command_shown_succeeds(meganeura: Command, arguments: list[str]) -> None:
-    assert meganeura(*arguments).code == 0
+def blocks(language: str, section: str) -> list[str]:
+    """The code blocks of one section."""
+    (text,) = re.findall(rf"^## {section}$(.*?)(?=^## )", README, re.DOTALL | re.MULTILINE)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_training_is_shown_too() -> None:
-    assert len(COMMANDS) == len(QUICK) + 1
+def commands(section: str) -> list[list[str]]:
+    """What the section types after `meganeura`."""
+    (shown,) = blocks("sh", section)
+    return [shlex.split(line, comments=True)[1:] for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize("arguments", commands("The command line"), ids=" ".join)
+def test_a_command_shown_succeeds(
+    meganeura: Command, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    short = ["--set", "epochs=1", "--device", "cpu"] if arguments[0] == "train" else []
+    assert meganeura(*arguments, *short).code == 0
+
+
+def test_the_tour_leads_to_its_end(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("mgn", "A tour of five minutes")
+    (tmp_path / "tour.mgn").write_text(program)
+    for arguments in commands("A tour of five minutes"):
+        assert meganeura(*arguments).code == 0
+    (script,) = blocks("py", "A tour of five minutes")
+    (tmp_path / "tour.py").write_text(script)
+    runpy.run_path("tour.py")
 
 
 def test_the_refusal_shown_is_the_one_printed(
