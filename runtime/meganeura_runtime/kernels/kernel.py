@@ -9,9 +9,12 @@ from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.affine import Affine, Axis, Expression, Guard, unravel
 from meganeura_runtime.kernels.expression import Expressions, Load, walk
 from meganeura_runtime.kernels.library import functions
-from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.writer import Writer
+
+FEWEST_QUADS = {Style.GPU: 1 << 15, Style.CPU_ADAPTER: 1}
+"""Quads that keep a device busy; with fewer of them, invocations count for more than wide loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,11 @@ def quads_of(
             fits = whole and _holds_quads(memory, tensor, value.type.dtype)
             used[tensor] = used.get(tensor, True) and fits
     return frozenset(tensor for tensor, fits in used.items() if fits)
+
+
+def are_many_quads(count: int, target: Target) -> bool:
+    """Whether a device stays busy with one invocation for every four elements."""
+    return count % 4 == 0 and count >= 4 * FEWEST_QUADS[target.style]
 
 
 def _holds_quads(memory: Memory, tensor: int, dtype: DType) -> bool:

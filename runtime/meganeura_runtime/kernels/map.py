@@ -12,22 +12,21 @@ from meganeura_runtime.kernels.kernel import (
     Memory,
     Work,
     all_of,
+    are_many_quads,
     quads_of,
     result_of,
     write_result,
 )
-from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.writer import Writer
 
 WORKGROUP = 64
-FEWEST_QUADS = {Style.GPU: 1 << 15, Style.CPU_ADAPTER: 1}
-"""Quads that keep a device busy; with fewer of them, invocations count for more than wide loads."""
 
 
 def map_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Compute and store each element of the results."""
     count = prod(concrete_shape(work.stores[0].type.shape))
-    wide = count % 4 == 0 and count >= 4 * FEWEST_QUADS[target.style]
+    wide = are_many_quads(count, target)
     each = 4 if wide else 1
     make = Expressions()
     launch = Launch(count // each, WORKGROUP, target)

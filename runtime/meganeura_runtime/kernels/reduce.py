@@ -18,6 +18,8 @@ from meganeura_runtime.kernels.kernel import (
     Memory,
     Work,
     all_of,
+    are_many_quads,
+    quads_of,
     result_of,
     write_result,
 )
@@ -93,39 +95,50 @@ class _Accumulator:
 def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Combine all terms of an element one after another, then compute what is stored of it."""
     shape = concrete_shape(work.anchors[0].type.shape)
-    launch = Launch(prod(shape), WORKGROUP, target)
+    reductions = [reduction_of(anchor) for anchor in work.anchors]
+    each = 4 if are_many_quads(prod(shape), target) and all(map(_is_plain, reductions)) else 1
+    launch = Launch(prod(shape) // each, WORKGROUP, target)
     writer, make = Writer(), Expressions()
     axis, exists = launch.declare(writer, "i")
     before = memory.before(work)
     reader = Reader(make, before)
-    kept = unravel(variable(axis), shape)
-    accumulators = [
-        _Accumulator(f"r{place}", reduction_of(anchor), _term_type(anchor))
-        for place, anchor in enumerate(work.anchors)
-    ]
-    for accumulator in accumulators:
-        accumulator.declare(writer)
-    reduction = accumulators[0].reduction
+    reduction = reductions[0]
     loops = reduction.axes()
+    accumulators: list[tuple[_Accumulator, Term]] = []
+    elements: list[Element] = []
+    for place in range(each):
+        position = variable(axis) * each + place
+        kept = unravel(position, shape)
+        registers: dict[int, str] = {}
+        for anchor, one in zip(work.anchors, reductions, strict=True):
+            accumulator = _Accumulator(f"r{len(accumulators)}", one, _term_type(anchor))
+            term = one.term(reader, kept, one.index(loops))
+            accumulators.append((accumulator, term))
+            registers[anchor.id] = accumulator.result
+        elements.append(Element(position, registers, all_of(exists)))
+    result = result_of(make, work.stores, before, elements)
+    if each == 4:
+        writer.quads = quads_of([term.element for _, term in accumulators], memory, [result])
+    for accumulator, _ in accumulators:
+        accumulator.declare(writer)
     with ExitStack() as stack:
         for loop in loops if reduction.links is None else ():
             stack.enter_context(writer.loop(loop))
         if reduction.links is not None:
-            start = integer(reduction.links.first(reader, kept))
-            stack.enter_context(writer.walk(loops[0], start))
-        for accumulator in accumulators:
-            at = accumulator.reduction.index(loops)
-            accumulator.add(writer, accumulator.reduction.term(reader, kept, at), at)
+            first = reduction.links.first(reader, unravel(variable(axis), shape))
+            stack.enter_context(writer.walk(loops[0], integer(first)))
+        for accumulator, term in accumulators:
+            accumulator.add(writer, term, accumulator.reduction.index(loops))
         if reduction.links is not None:
             on = integer(reduction.links.following(reader, reduction.index(loops)))
             writer.line(f"{loops[0].name} = {writer.index(on)};")
-    registers = {
-        anchor.id: accumulator.result
-        for anchor, accumulator in zip(work.anchors, accumulators, strict=True)
-    }
-    element = Element(variable(axis), registers, all_of(exists))
-    write_result(writer, memory, result_of(make, work.stores, before, [element]))
+    write_result(writer, memory, result)
     return launch.kernel(writer, memory)
+
+
+def _is_plain(reduction: Reduction) -> bool:
+    """Whether all elements have their terms at the same places of the loops."""
+    return reduction.links is None and reduction.kind is not Kind.ARG_MAX
 
 
 def _term_type(anchor: Value) -> DType:

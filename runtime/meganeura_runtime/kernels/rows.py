@@ -147,7 +147,9 @@ class _Sum:
 
     def combined(self, a: str, b: str) -> str:
         """What two terms give together."""
-        return f"{a} + {b}" if reduction(self.anchor).kind is Kind.SUM else f"max({a}, {b})"
+        if reduction(self.anchor).kind is Kind.SUM:
+            return f"{a} + {b}"
+        return f"larger({a}, {b})" if self.anchor.type.dtype.is_float else f"max({a}, {b})"
 
     @property
     def nothing(self) -> float:

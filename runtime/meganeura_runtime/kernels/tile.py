@@ -39,7 +39,7 @@ class Tile:
         return prod(contraction.batch) * rows * columns
 
 
-WIDE = Tile(64, 128, 8, 8, 8)
+WIDE = Tile(64, 128, 16, 8, 8)
 SQUARE = Tile(64, 64, 16, 8, 4)
 FLAT = Tile(32, 64, 16, 4, 4)
 TALL = Tile(64, 32, 16, 4, 4)

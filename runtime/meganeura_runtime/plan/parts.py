@@ -13,6 +13,12 @@ MOST_PRODUCTS = 60_000
 """Iterations of all loops of a contraction together, just below the cap of old Mesa drivers."""
 BUSY_WORKGROUPS = 288
 """Workgroups of a tiled kernel that keep a large GPU busy."""
+EVEN_WORKGROUPS = 1200
+"""Workgroups that a large GPU is done with at about the same time everywhere."""
+FEW_WORKGROUPS = 320
+"""Workgroups that leave some parts of a large GPU idle for long."""
+LONG_PART = 512
+"""Terms for which the work of a part is large against the memory it needs."""
 BUSY_GROUPS = 8
 """Workgroups that keep a CPU busy."""
 BUSY_INVOCATIONS = {Style.GPU: 8192, Style.CPU_ADAPTER: 32}
@@ -44,9 +50,11 @@ def parts_of(whole: Contraction, target: Target) -> int:
 
 def _parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
     """As many as keep all workgroups busy, of whole steps of the tile if there can be such."""
-    longest = max(whole.terms)
-    most = min(whole.count // FEWEST_TERMS[target.style], longest)
-    wanted = min(BUSY_WORKGROUPS // tile.count(whole), most)
+    longest, workgroups = max(whole.terms), tile.count(whole)
+    wanted = min(BUSY_WORKGROUPS // workgroups, whole.count // FEWEST_TERMS[target.style])
+    if workgroups < FEW_WORKGROUPS:
+        wanted = max(wanted, min(EVEN_WORKGROUPS // workgroups, whole.count // LONG_PART))
+    wanted = min(wanted, longest)
     if wanted < 2:
         return 1
     stepped = whole.together == (whole.terms.index(longest),) and longest % tile.terms == 0

@@ -12,6 +12,9 @@ from meganeura_runtime.device import Device, Range
 from meganeura_runtime.plan.plan import Plan, Role, Slot, Tensor
 from meganeura_runtime.session.base import Outputs, Session, SessionError, known
 
+MOST_STAGED = 1 << 16
+"""Bytes of inputs that are sooner copied together than written one by one."""
+
 
 class GpuSession(Session):
     """A plan on a device."""
@@ -32,11 +35,11 @@ class GpuSession(Session):
             for dispatch in plan.dispatches
         ]
         self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
-        # The inputs of one buffer are put together here, and so written at once.
+        # Small inputs of one buffer are put together here, and so written at once.
         self._staged = {
             number: np.zeros(buffer.bytes, np.uint8)
             for number, buffer in enumerate(plan.buffers)
-            if buffer.role is Role.INPUTS
+            if buffer.role is Role.INPUTS and buffer.bytes <= MOST_STAGED
         }
 
     def close(self) -> None:
@@ -49,9 +52,12 @@ class GpuSession(Session):
         """A tensor's value once all steps submitted so far are done."""
         return from_bytes(self.device.read(self._range(tensor.slot)), tensor)
 
-    def profile(self) -> list[float]:
-        """Run the kernels of a step on the inputs of the last one; the seconds each took."""
-        return self.device.timed(self._launches)
+    def profile(self, before: int = 0) -> list[float]:
+        """Run the kernels of a step on the inputs of the last one; the seconds each took.
+
+        Parameters are updated as in a step, and as in the steps that run `before`.
+        """
+        return self.device.timed(self._launches, before)
 
     def _range(self, slot: Slot) -> Range:
         return Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
@@ -66,8 +72,11 @@ class GpuSession(Session):
     def _run(self, feeds: Mapping[str, Array]) -> Outputs:
         for tensor in self.plan.inputs:
             slot = tensor.slot
-            staged = self._staged[slot.buffer]
-            staged[slot.offset : slot.end] = to_bytes(feeds[tensor.name], slot.bytes)
+            content = to_bytes(feeds[tensor.name], slot.bytes)
+            if slot.buffer in self._staged:
+                self._staged[slot.buffer][slot.offset : slot.end] = content
+            else:
+                self.device.write(self._range(slot), content)
         for number, staged in self._staged.items():
             self.device.write(Range(self._buffers[number], 0, staged.size), staged)
         self.device.submit(self._launches, self._copies)
@@ -108,7 +117,7 @@ def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:
 def to_bytes(array: Array, size: int) -> NDArray[np.uint8]:
     """An array as it lies in a buffer: bools as words, and the end filled to whole words."""
     stored = array.astype(np.uint32) if array.dtype == np.bool_ else array
-    content = np.frombuffer(np.ascontiguousarray(stored).tobytes(), np.uint8)
+    content = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
     return np.pad(content, (0, size - content.size)) if content.size < size else content
 
 

@@ -73,21 +73,29 @@ def _largest(op: Pooling, x: Value, kind: Kind) -> Reduction:
 
 
 def _spread(op: WindowSpread, chosen: Value, dy: Value) -> Reduction:
+    """A place p lies in windows o = (p + padding) / stride - j, for j < ceil(window / stride).
+
+    It is their tap k = (p + padding) % stride + j stride: no tap is tried that never fits.
+    """
     window, stride = concrete_shape(op.window), concrete_shape(op.stride)
     padding, windows = concrete_shape(op.padding), concrete_shape(dy.type.shape[2:])
 
-    def term(reading: Reading, kept: Index, tap: Index) -> Term:
-        # the tap k of window o lies at o * stride + k - padding
-        axes = zip(kept[2:], tap, padding, stride, windows, strict=True)
-        guards = [Guard(at + pad - k, by, size) for at, k, pad, by, size in axes]
-        place = (*kept[:2], *(guard.index for guard in guards))
+    def term(reading: Reading, kept: Index, at: Index) -> Term:
+        places = [place + pad for place, pad in zip(kept[2:], padding, strict=True)]
+        axes = list(zip(places, at, stride, strict=True))
+        numbers = zip(axes, windows, strict=True)
+        outer = [Guard(place // by - j, 1, size) for (place, j, by), size in numbers]
+        taps = zip(axes, window, strict=True)
+        inner = [Guard(place % by + j * by, 1, size) for (place, j, by), size in taps]
+        index = (*kept[:2], *(guard.index for guard in outer))
         make = reading.make
-        number = make.number(ravel(tap, window), DType.I32)
-        same = make.call("{0} == {1}", DType.BOOL, reading.at(chosen, place), number)
+        number = make.number(ravel(tuple(guard.index for guard in inner), window), DType.I32)
+        same = make.call("{0} == {1}", DType.BOOL, reading.at(chosen, index), number)
         zero = make.literal(0, dy.type.dtype)
         element = make.call(
-            "select({2}, {1}, {0})", dy.type.dtype, same, reading.at(dy, place), zero
+            "select({2}, {1}, {0})", dy.type.dtype, same, reading.at(dy, index), zero
         )
-        return Term(guarded(make, guards, element))
+        return Term(guarded(make, [*outer, *inner], element))
 
-    return Reduction(Kind.SUM, _loops(op), term)
+    turns = tuple((-(-size // by),) for size, by in zip(window, stride, strict=True))
+    return Reduction(Kind.SUM, turns, term)

@@ -1,0 +1,152 @@
+"""How fast single contractions are on an adapter, in TFLOP/s, by the tile they are computed with.
+
+    python benchmarks/kernels.py [--tiles] [--json FILE]
+
+Times come from the adapter's own clock, the median of several runs after it has been kept busy.
+Without `--tiles` only the tile that the planner chooses is timed.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Builder, Graph, Op
+from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.device import Device, open_device
+from meganeura_runtime.kernels import tile
+from meganeura_runtime.kernels.contract import CONTRACTIONS
+from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.tile import Tile, tile_of
+from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.session import GpuSession
+
+RUNS = 5
+WARM_SECONDS = 0.03
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contraction and the shapes of its factors."""
+
+    name: str
+    op: Op
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+    def graph(self) -> Graph:
+        """The contraction alone, of two inputs."""
+        build = Builder()
+        shapes = {"left": self.left, "right": self.right}
+        factors = [build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items()]
+        return build.graph({"product": build.add(self.op, *factors)})
+
+
+def matrices(rows: int, columns: int, terms: int, batch: tuple[int, ...] = ()) -> Case:
+    """A product with a right factor that lies as the weights of a linear layer do."""
+    name = " x ".join(map(str, (*batch, rows, columns, terms)))
+    op = MatMul(transpose_right=True)
+    return Case(f"matmul {name}", op, (*batch, rows, terms), (*batch, columns, terms))
+
+
+def convolutions(
+    samples: int, channels: int, outputs: int, size: int, kernel: int = 3, stride: int = 1
+) -> Iterator[Case]:
+    """A convolution of squares and its two gradients."""
+    geometry = ((stride, stride), (kernel // 2,) * 2, (1, 1), 1)
+    x, w = (samples, channels, size, size), (outputs, channels, kernel, kernel)
+    y = (samples, outputs, -(-size // stride), -(-size // stride))
+    name = f"{samples} x {channels} -> {outputs}, {size}^2, {kernel}^2 / {stride}"
+    yield Case(f"conv {name}", Conv(*geometry), x, w)
+    yield Case(f"to input {name}", ConvInputGradient(*geometry, (size, size)), w, y)
+    yield Case(f"to weight {name}", ConvWeightGradient(*geometry, (kernel, kernel)), x, y)
+
+
+def cases() -> Iterator[Case]:
+    """Square matrices, and the layers of ResNet-18 and of Whisper's encoder."""
+    yield Case("matmul 4096^3", MatMul(), (4096, 4096), (4096, 4096))
+    yield matrices(12000, 384, 1536)
+    yield matrices(12000, 1536, 384)
+    yield matrices(12000, 384, 384)
+    yield matrices(1500, 384, 384)
+    yield matrices(1500, 1500, 64, (48,))
+    yield Case("matmul 48 x 1500 x 64 x 1500", MatMul(), (48, 1500, 1500), (48, 1500, 64))
+    yield Case(
+        "matmul 384 x 1536 x 12000", MatMul(transpose_left=True), (12000, 384), (12000, 1536)
+    )
+    for samples in (32, 1):
+        yield from convolutions(samples, 3, 64, 224, 7, 2)
+        for channels, size in ((64, 56), (128, 28), (256, 14), (512, 7)):
+            yield from convolutions(samples, channels, channels, size)
+
+
+def operations(case: Case) -> float:
+    """Multiplications and additions, those with padding counted in."""
+    value = case.graph().outputs["product"]
+    found = CONTRACTIONS[type(case.op)](case.op, *value.operands)
+    return 2.0 * prod(found.batch) * prod(found.rows) * prod(found.columns) * found.count
+
+
+def speed(case: Case, device: Device) -> float:
+    """Operations a second, in units of 10^12."""
+    generator = np.random.default_rng(0)
+    feeds = {
+        name: generator.standard_normal(shape, np.float32)
+        for name, shape in {"left": case.left, "right": case.right}.items()
+    }
+    with GpuSession(plan_graph(case.graph(), device.limits, device.style), device) as session:
+        session.step(feeds)
+        before = max(1, int(WARM_SECONDS / sum(session.profile(before=3))))
+        seconds = statistics.median(sum(session.profile(before)) for _ in range(RUNS))
+    return operations(case) / seconds / 1e12
+
+
+def chosen(case: Case, device: Device) -> Tile | None:
+    """The tile that the planner takes for the whole of a contraction."""
+    value = case.graph().outputs["product"]
+    contraction = CONTRACTIONS[type(case.op)](case.op, *value.operands)
+    return tile_of(contraction, Target(device.limits, device.style))
+
+
+def measured(case: Case, device: Device, *, tiles: bool) -> Mapping[str, float]:
+    """The speed of the planner's choice, and of every tile if asked for."""
+    speeds = {"chosen": speed(case, device)}
+    for one in tile.SPEEDS if tiles else ():
+        with patch.object(tile, "SPEEDS", {one: 1.0}), patch.object(tile, "ENOUGH_WORKGROUPS", 0):
+            speeds[_shown(one)] = speed(case, device)
+    return speeds
+
+
+def _shown(one: Tile) -> str:
+    return f"{one.rows} x {one.columns} x {one.terms}, {one.rows_each} x {one.columns_each}"
+
+
+def main() -> None:
+    """Time all cases and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiles", action="store_true", help="time every tile")
+    parser.add_argument("--json", type=Path, help="also write the table here")
+    options = parser.parse_args()
+    device = open_device("wgpu")
+    print(device)
+    table: dict[str, Mapping[str, float]] = {}
+    for case in cases():
+        table[case.name] = measured(case, device, tiles=options.tiles)
+        if len(table) == 1:
+            print(f"| TFLOP/s | {' | '.join(table[case.name])} |")
+            print(f"|{'---|' * (1 + len(table[case.name]))}")
+        shown = " | ".join(f"{value:.1f}" for value in table[case.name].values())
+        print(f"| {case.name} | {shown} |", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(table, indent=1))
+
+
+if __name__ == "__main__":
+    main()
