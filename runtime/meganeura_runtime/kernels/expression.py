@@ -70,10 +70,15 @@ class Register(Expression):
 
 
 class Expressions:
-    """Makes expressions, equal ones once."""
+    """Makes expressions, equal ones once.
 
-    def __init__(self) -> None:
+    A choice that is certain is none, unless `keep_choices`: whether that can be seen depends on
+    how a kernel counts its elements, and so it is no property of the graph.
+    """
+
+    def __init__(self, *, keep_choices: bool = False) -> None:
         self._made: dict[tuple[object, ...], Expression] = {}
+        self._keep_choices = keep_choices
 
     def load(self, tensor: int, index: Affine, dtype: DType) -> Expression:
         """The element of `tensor` at a row-major position."""
@@ -94,7 +99,7 @@ class Expressions:
 
     def choice(self, guard: Guard, inside: Expression, outside: Expression) -> Expression:
         """`inside` where the guard holds, `outside` elsewhere."""
-        if guard.always_holds or guard.never_holds:
+        if not self._keep_choices and (guard.always_holds or guard.never_holds):
             return inside if guard.always_holds else outside
         key = ("choice", guard, inside.number, outside.number)
         return self._intern(key, lambda n: Choice(n, inside.dtype, guard, inside, outside))

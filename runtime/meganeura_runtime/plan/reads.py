@@ -41,7 +41,7 @@ class Reads:
 
 def reads_of(value: Value, stored: Collection[int]) -> Reads:
     """How a stored value reads the other stored ones."""
-    make = Expressions()
+    make = Expressions(keep_choices=True)
     reader = Reader(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
         return _found(_factors(reader, value), ())
@@ -57,7 +57,9 @@ def reads_in_rows(value: Value, rows: Rows, stored: Collection[int]) -> Reads:
 
     A value of rows is aligned where it is read at the row, one of terms where at the term.
     """
-    reader = Reader(Expressions(), {number: number for number in stored if number != value.id})
+    reader = Reader(
+        Expressions(keep_choices=True), {number: number for number in stored if number != value.id}
+    )
     row, term = variable(Axis("i", rows.count)), variable(Axis("t", rows.terms))
     here = {rows.count: row, rows.count * rows.terms: rows.place(row, term)}
     shape = concrete_shape(value.type.shape)
