@@ -65,9 +65,7 @@ class Derivation:
     def __init__(self, load: Graph) -> None:
         self.names = frozenset(leaf_types(load)[0])
         self._interpreter = Interpreter(load, Precision.DOUBLE)
-        self._types = {
-            name: storage_type(value.type.dtype) for name, value in load.outputs.items()
-        }
+        self._types = {name: storage_type(value.type.dtype) for name, value in load.outputs.items()}
 
     def __call__(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Their values, computed in double precision and stored in their own types."""
