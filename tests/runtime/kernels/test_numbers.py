@@ -28,6 +28,7 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.elementwise import Relation
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
+from meganeura_runtime.plan.errors import LimitError
 from tests.runtime.running import assert_as_reference, graph_of, run
 
 pytestmark = pytest.mark.adapter
@@ -88,6 +89,10 @@ def test_large_integers_become_the_nearest_float(device: Device) -> None:
 def test_halves_round_to_the_nearest(device: Device) -> None:
     x = np.geomspace(1e-7, 60_000, 3001).astype(np.float32)
     graph, feeds = graph_of(Cast(DType.F16), x)
+    if not device.limits.half_floats:
+        with pytest.raises(LimitError, match="shader-f16"):
+            run(graph, feeds, device)
+        return
     np.testing.assert_array_equal(run(graph, feeds, device).outputs["y"], x.astype(np.float16))
 
 
