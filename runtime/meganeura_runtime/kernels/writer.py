@@ -34,7 +34,7 @@ class _Quad:
     index: Affine
 
 
-Node = Expression | Atom | Guard | Affine | _Quad
+Node = Expression | Atom | Guard | Affine | _Quad | tuple[Guard, ...]
 
 
 @dataclass
@@ -152,9 +152,10 @@ class Writer:
                 return f"f32({element})" if dtype is DType.F16 else element
             case Call(template=template, operands=operands):
                 return template.format(*(self.value(operand) for operand in operands))
-            case Choice(guard=guard, inside=inside, outside=outside):
+            case Choice(outside=outside):
+                guards, inside = _nested(expression)
                 chosen, other = self.value(inside), self.value(outside)
-                return f"select({other}, {chosen}, {self.guard(guard)})"
+                return f"select({other}, {chosen}, {self._all(guards)})"
             case _:
                 raise TypeError(f"{expression} has no text")
 
@@ -170,6 +171,11 @@ class Writer:
     def guard(self, guard: Guard) -> str:
         """The condition under which a guarded position counts."""
         return self._named(guard, "g", lambda: self._condition(guard))
+
+    def _all(self, guards: tuple[Guard, ...]) -> str:
+        if len(guards) == 1:
+            return self.guard(guards[0])
+        return self._named(guards, "g", lambda: " && ".join(map(self.guard, guards)))
 
     def _condition(self, guard: Guard) -> str:
         if guard.always_holds:
@@ -261,6 +267,8 @@ class Writer:
                 return self._depth(part)
             case Call(operands=operands):
                 return self._deepest(operands)
+            case tuple():
+                return self._deepest(node)
             case Register(name=name):
                 return self._axes.get(name.partition(".")[0], 0)
             case Choice(guard=guard, inside=inside, outside=outside):
@@ -282,6 +290,14 @@ class Writer:
     def _bound_type(self, tensor: int) -> str:
         element = memory_type(self.dtypes[tensor])
         return f"vec4<{element}>" if tensor in self.quads else element
+
+
+def _nested(choice: Choice) -> tuple[tuple[Guard, ...], Expression]:
+    """What is chosen inside, and the guards under which it is: one `select` does for all."""
+    guards, inside = (choice.guard,), choice.inside
+    while isinstance(inside, Choice) and inside.outside is choice.outside:
+        guards, inside = (*guards, inside.guard), inside.inside
+    return guards, inside
 
 
 def quarter(index: Affine) -> Affine:

@@ -1,0 +1,51 @@
+"""Single kernels timed by the adapter, and modules without checks."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.graph.core import Builder
+from meganeura_dsl.ops import Add, Input, MatMul, Parameter
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.device import Device, DeviceError, Range, open_device
+from meganeura_runtime.kernels.limits import Style
+from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.session import GpuSession
+
+pytestmark = pytest.mark.adapter
+
+DOUBLE = """\
+@group(0) @binding(0) var<storage, read_write> b0: array<u32>;
+
+@compute @workgroup_size(4)
+fn main(@builtin(local_invocation_index) lane: u32) {
+    b0[lane] *= 2u;
+}
+"""
+
+
+def test_each_dispatch_has_a_time_and_is_run_so_often(device: Device) -> None:
+    build = Builder()
+    x, w = build.add(Input("x", DType.F32, (20, 20))), Parameter("w", DType.F32, (20, 20), "param")
+    weights = build.add(w)
+    product = build.add(MatMul(), x, weights)
+    grown = build.add(Add(), weights, x)
+    graph = build.graph({"y": product}, {"w": grown})
+    ones = np.ones((20, 20), np.float32)
+    with GpuSession(plan_graph(graph, device.limits, Style.GPU), device) as session:
+        session.write("w", ones)
+        session.step({"x": ones})
+        times = session.profile(before=2)
+        assert len(times) == len(session.plan.dispatches)
+        assert min(times) >= 0
+        np.testing.assert_array_equal(session.read("w"), 5 * ones)
+
+
+def test_an_unchecked_module_computes_and_says_what_is_wrong() -> None:
+    device = open_device("wgpu", checked=False)
+    at = Range(device.allocate(16), 0, 16)
+    device.write(at, np.arange(4, dtype=np.uint32).view(np.uint8))
+    device.submit([device.launch(DOUBLE, [at], (1, 1, 1))])
+    assert device.read(at).view(np.uint32).tolist() == [0, 2, 4, 6]
+    with pytest.raises(DeviceError, match="compiling a kernel failed"):
+        device.launch("fn main( {", [at], (1, 1, 1))
+    device.close()
