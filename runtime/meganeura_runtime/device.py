@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
+from meganeura_runtime.webgpu import Adapter, Buffer, Pipeline, WebGpuDevice
 
 INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
@@ -66,73 +66,6 @@ class DeviceInfo:
         return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
 
 
-class Buffer(Protocol):
-    """Memory of the device."""
-
-    @property
-    def size(self) -> int:
-        """Its bytes."""
-        ...
-
-    def destroy(self) -> None:
-        """Give it back."""
-        ...
-
-
-class _Pipeline(Protocol):
-    def get_bind_group_layout(self, index: int) -> object: ...
-
-
-class _Pass(Protocol):
-    def set_pipeline(self, pipeline: _Pipeline) -> None: ...
-    def set_bind_group(self, index: int, bindings: object) -> None: ...
-    def dispatch_workgroups(self, x: int, y: int, z: int) -> None: ...
-    def end(self) -> None: ...
-
-
-class _Encoder(Protocol):
-    def begin_compute_pass(self, *, timestamp_writes: Mapping[str, object] = ...) -> _Pass: ...
-    def resolve_query_set(
-        self, queries: object, first: int, count: int, target: Buffer, offset: int
-    ) -> None: ...
-    def copy_buffer_to_buffer(
-        self, source: Buffer, at: int, target: Buffer, to: int, size: int
-    ) -> None: ...
-    def finish(self) -> object: ...
-
-
-class _Queue(Protocol):
-    def write_buffer(self, buffer: Buffer, offset: int, data: NDArray[np.uint8]) -> None: ...
-    def read_buffer(self, buffer: Buffer, offset: int, size: int) -> memoryview: ...
-    def submit(self, commands: Sequence[object]) -> None: ...
-
-
-class _Device(Protocol):
-    @property
-    def queue(self) -> _Queue: ...
-    def create_buffer(self, *, size: int, usage: int) -> Buffer: ...
-    def create_shader_module(self, *, code: str) -> object: ...
-    def create_compute_pipeline(
-        self, *, layout: str, compute: Mapping[str, object]
-    ) -> _Pipeline: ...
-    def create_bind_group(self, *, layout: object, entries: Sequence[object]) -> object: ...
-    def create_command_encoder(self) -> _Encoder: ...
-    def create_query_set(self, *, type: str, count: int) -> object: ...  # noqa: A002 its name there
-    def destroy(self) -> None: ...
-
-
-class _Adapter(Protocol):
-    @property
-    def info(self) -> Mapping[str, str]: ...
-    @property
-    def features(self) -> Collection[str]: ...
-    @property
-    def limits(self) -> Mapping[str, int]: ...
-    def request_device_sync(
-        self, *, required_features: Sequence[str], required_limits: Mapping[str, int]
-    ) -> _Device: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Range:
     """A part of a buffer."""
@@ -146,7 +79,7 @@ class Range:
 class Launch:
     """A kernel bound to memory, ready to be run."""
 
-    pipeline: _Pipeline
+    pipeline: Pipeline
     bindings: object
     workgroups: tuple[int, int, int]
 
@@ -192,7 +125,7 @@ def _numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
     return number
 
 
-def _adapters() -> Sequence[_Adapter]:
+def _adapters() -> Sequence[Adapter]:
     with explained("looking for adapters"):
         return _wgpu().gpu.enumerate_adapters_sync()
 
@@ -206,7 +139,7 @@ def _wgpu() -> ModuleType:
     return wgpu
 
 
-def _info(number: int, adapter: _Adapter) -> DeviceInfo:
+def _info(number: int, adapter: Adapter) -> DeviceInfo:
     info = adapter.info
     return DeviceInfo(
         f"wgpu:{number}",
@@ -217,7 +150,7 @@ def _info(number: int, adapter: _Adapter) -> DeviceInfo:
     )
 
 
-def _unchecked_module(device: _Device, text: str) -> object:
+def _unchecked_module(device: WebGpuDevice, text: str) -> object:
     """A shader module that is trusted to stay in bounds; only wgpu's native interface offers it."""
     native = import_module("wgpu.backends.wgpu_native._api")
     code = text.encode()
@@ -255,7 +188,7 @@ def explained(doing: str) -> Generator[None]:
 class Device:
     """An open adapter: memory, kernels, and steps of many kernels in one submission."""
 
-    def __init__(self, adapter: _Adapter, info: DeviceInfo, reason: str, *, checked: bool) -> None:
+    def __init__(self, adapter: Adapter, info: DeviceInfo, reason: str, *, checked: bool) -> None:
         self.info = info
         self.checked = checked
         self.reason = reason
@@ -278,7 +211,7 @@ class Device:
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
-        self._pipelines: dict[str, _Pipeline] = {}
+        self._pipelines: dict[str, Pipeline] = {}
         if "subgroup" in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
 
@@ -344,7 +277,7 @@ class Device:
             bindings = self._device.create_bind_group(layout=layout, entries=entries)
         return Launch(pipeline, bindings, workgroups)
 
-    def _pipeline(self, text: str) -> _Pipeline:
+    def _pipeline(self, text: str) -> Pipeline:
         pipeline = self._pipelines.get(text)
         if pipeline is None:
             with explained("compiling a kernel"):

@@ -1,0 +1,86 @@
+"""The part of the WebGPU API that is used, as types: wgpu-py has none of its own."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Buffer(Protocol):
+    """Memory of the device."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+    def destroy(self) -> None:
+        """Give it back."""
+        ...
+
+
+class Pipeline(Protocol):
+    """A compiled kernel."""
+
+    def get_bind_group_layout(self, index: int) -> object: ...
+
+
+class Pass(Protocol):
+    """Dispatches being recorded."""
+
+    def set_pipeline(self, pipeline: Pipeline) -> None: ...
+    def set_bind_group(self, index: int, bindings: object) -> None: ...
+    def dispatch_workgroups(self, x: int, y: int, z: int) -> None: ...
+    def end(self) -> None: ...
+
+
+class Encoder(Protocol):
+    """Commands being recorded."""
+
+    def begin_compute_pass(self, *, timestamp_writes: Mapping[str, object] = ...) -> Pass: ...
+    def resolve_query_set(
+        self, queries: object, first: int, count: int, target: Buffer, offset: int
+    ) -> None: ...
+    def copy_buffer_to_buffer(
+        self, source: Buffer, at: int, target: Buffer, to: int, size: int
+    ) -> None: ...
+    def finish(self) -> object: ...
+
+
+class Queue(Protocol):
+    """Where commands and data are sent."""
+
+    def write_buffer(self, buffer: Buffer, offset: int, data: NDArray[np.uint8]) -> None: ...
+    def read_buffer(self, buffer: Buffer, offset: int, size: int) -> memoryview: ...
+    def submit(self, commands: Sequence[object]) -> None: ...
+
+
+class WebGpuDevice(Protocol):
+    """An open adapter."""
+
+    @property
+    def queue(self) -> Queue: ...
+    def create_buffer(self, *, size: int, usage: int) -> Buffer: ...
+    def create_shader_module(self, *, code: str) -> object: ...
+    def create_compute_pipeline(
+        self, *, layout: str, compute: Mapping[str, object]
+    ) -> Pipeline: ...
+    def create_bind_group(self, *, layout: object, entries: Sequence[object]) -> object: ...
+    def create_command_encoder(self) -> Encoder: ...
+    def create_query_set(self, *, type: str, count: int) -> object: ...  # noqa: A002 its name there
+    def destroy(self) -> None: ...
+
+
+class Adapter(Protocol):
+    """A GPU, or a CPU that poses as one."""
+
+    @property
+    def info(self) -> Mapping[str, str]: ...
+    @property
+    def features(self) -> Collection[str]: ...
+    @property
+    def limits(self) -> Mapping[str, int]: ...
+    def request_device_sync(
+        self, *, required_features: Sequence[str], required_limits: Mapping[str, int]
+    ) -> WebGpuDevice: ...
