@@ -29,6 +29,14 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+MOST_DIGITS = 300
+"""A power with more digits is no size, and would take long to compute."""
+HIGHEST_DEGREE = 32
+"""A symbolic size to a higher power is no size either."""
+LONGEST_LIST = 100_000
+"""Items of a list made by repetition."""
+
+
 class KindError(Exception):
     """An operator was given a value it has no meaning for."""
 
@@ -49,6 +57,8 @@ def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
     if isinstance(left, list) and isinstance(right, list) and operator == "+":
         return [*left, *right]
     if isinstance(left, list) and operator == "*" and isinstance(right, int):
+        if len(left) * right > LONGEST_LIST:
+            raise KindError(f"a list of at most {LONGEST_LIST:,}", right)
         return left * right
     if not is_number(left):
         raise KindError("a number", left)
@@ -145,6 +155,23 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
 
 
 def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
+    try:
+        return _combine_bounded(operator, left, right)
+    except OverflowError as error:
+        raise KindError("numbers whose result is finite", right) from error
+
+
+def _power(left: Size, right: int) -> Size:
+    """A power that stays within what sizes can be."""
+    if isinstance(left, int):
+        if abs(left) > 1 and right * math.log10(abs(left)) > MOST_DIGITS:
+            raise KindError(f"a power of at most {MOST_DIGITS} digits", right)
+    elif right > HIGHEST_DEGREE:
+        raise KindError(f"an exponent up to {HIGHEST_DEGREE}", right)
+    return left**right
+
+
+def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
     match operator:
         case "+":
             return left + right
@@ -163,7 +190,7 @@ def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
                 left / right if isinstance(left, int) and isinstance(right, int) else Unknown.NUMBER
             )
         case "**" if isinstance(right, int) and right >= 0:
-            return left**right
+            return _power(left, right)
         case "**":
             return (
                 float(left) ** right

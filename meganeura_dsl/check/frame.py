@@ -118,6 +118,8 @@ class Elaborating:
     """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that stand for every round at once."""
+    rounds: int = 0
+    """Rounds of loops that were unrolled."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 

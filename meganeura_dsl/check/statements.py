@@ -18,6 +18,8 @@ from meganeura_dsl.shapes.solve import Compare, Proved
 from meganeura_dsl.syntax import ast
 
 Results = tuple[Tensor, ...]
+MOST_ROUNDS = 20_000
+"""Rounds of loops that are unrolled in one model."""
 
 
 class Statements(Expressions, ABC):
@@ -95,6 +97,11 @@ class Statements(Expressions, ABC):
     def _for(self, statement: ast.For, frame: Frame) -> Results | None:
         start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
         if isinstance(start, int) and isinstance(stop, int):
+            frame.state.rounds += max(0, stop - start)
+            if frame.state.rounds > MOST_ROUNDS:
+                wanted = f"at most {MOST_ROUNDS:,} rounds of all loops together"
+                found = f"{frame.state.rounds:,} rounds"
+                raise ProblemError(WrongKind(frame.place(statement.span), wanted, found))
             for index in range(start, stop):
                 frame.names[statement.variable.text] = index
                 results = self.execute(statement.body, frame)

@@ -4,6 +4,8 @@ from meganeura_dsl import ops
 from meganeura_dsl.check.apply import dtype_of, shape_of
 from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.patterns import Evaluate, size_names
+from meganeura_dsl.check.problems import WrongKind
+from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.syntax import ast
 
@@ -19,6 +21,7 @@ def rest_names(block: ast.Block) -> list[str]:
 
 def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:
     """Make a tensor of every size for each input; names that are not config are new sizes."""
+    _require_solvable(inputs, frame)
     for item in inputs:
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):
@@ -28,3 +31,17 @@ def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) 
         shape = shape_of(item.type.shape, frame, evaluate)
         leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
         frame.names[item.name] = frame.add(item.span, leaf)
+
+
+def _require_solvable(inputs: tuple[ast.Input, ...], frame: Frame) -> None:
+    """Refuse a size such as `a * b` of which a call could not tell the parts."""
+    entries = [entry for item in inputs for entry in item.type.shape.entries]
+    known = {*frame.names, *(entry.text for entry in entries if isinstance(entry, ast.Name))}
+    for entry in entries:
+        if isinstance(entry, ast.Rest):
+            continue
+        new = [name for name in dict.fromkeys(size_names(entry)) if name not in known]
+        if len(new) > 1:
+            wanted = "a size with at most one new name"
+            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+        known.update(new)

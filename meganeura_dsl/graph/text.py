@@ -81,7 +81,7 @@ def parse_graph(text: str, ops: Iterable[type[Op]]) -> Graph:
                 roots[word][name] = _known(values, root)
             else:
                 values.append(line.value(values, classes))
-        except (ValueError, TypeError) as error:
+        except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
             raise GraphTextError(f"line {number}: {error}") from error
     return Graph(tuple(values), roots["output"], roots["update"])
 
@@ -91,6 +91,9 @@ def _known(values: list[Value], number: int) -> Value:
         raise ValueError(f"%{number} is not defined above")
     return values[number]
 
+
+HIGHEST_POWER = 64
+"""A size to a higher power is no size, and would take long to compute."""
 
 TOKEN = re.compile(
     r"""\s*(?:
@@ -222,7 +225,12 @@ class _Line:
 
     def _power(self) -> Size:
         base = self._atom()
-        return base ** int(self._take("whole")) if self._has("**") else base
+        if not self._has("**"):
+            return base
+        exponent = int(self._take("whole"))
+        if exponent > HIGHEST_POWER:
+            raise ValueError(f"{exponent} is too high a power for a size")
+        return base**exponent
 
     def _atom(self) -> Size:
         if self._has("("):

@@ -4,6 +4,9 @@ from meganeura_dsl.graph.core import Graph, Leaf, TypeRuleError, Value, dependen
 from meganeura_dsl.shapes.solve import Facts, Unproved
 from meganeura_dsl.shapes.tensor import TensorType
 
+ILL_FORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a type rule may stumble over where operands or attributes are not of its op at all."""
+
 
 class GraphError(Exception):
     """A graph breaks an invariant; the message names the value."""
@@ -43,6 +46,8 @@ def _verify_type(value: Value, facts: Facts) -> None:
         inferred = value.op.infer(facts, *(operand.type for operand in value.operands))
     except (TypeRuleError, Unproved) as error:
         raise GraphError(f"{label(value)} is ill typed: {error}") from error
+    except ILL_FORMED as error:
+        raise GraphError(f"{label(value)} is ill formed: {error}") from error
     if not _same_type(facts, inferred, value.type):
         raise GraphError(f"{label(value)} is marked {value.type}, but its op gives {inferred}")
 

@@ -166,9 +166,9 @@ class Facts:
         """
         try:
             offset = substitute(pattern, {name: 0})
+            factor = substitute(pattern, {name: 1}) - offset
         except ZeroDivisionError:  # the variable divides something
             return None
-        factor = substitute(pattern, {name: 1}) - offset
         is_linear = pattern == factor * dim(name) + offset
         if not is_linear or not entails(self._known, Compare("!=", factor, 0)):
             return None

@@ -3,7 +3,9 @@
 from io import BytesIO
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import BinaryIO
+from warnings import catch_warnings
 from zipfile import BadZipFile, ZipFile, ZipInfo
 from zlib import error as ZlibError  # noqa: N812 - zlib names its exception like a function
 
@@ -71,7 +73,14 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]
     """Shape, whether columns come first, and type; the file is left at its first value."""
     version = npy.read_magic(file)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return read(file)
+    try:
+        with catch_warnings(action="ignore"):  # of headers that Python 2 wrote
+            shape, fortran, dtype = read(file)
+    except (SyntaxError, TokenError, RecursionError, TypeError) as error:
+        raise ValueError("its header cannot be read") from error
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"its header claims the shape {list(shape)}")
+    return shape, fortran, dtype
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: int) -> None:

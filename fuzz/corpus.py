@@ -1,0 +1,96 @@
+"""What fuzzing starts from: small valid inputs of every reader, made afresh, and all cases found.
+
+Cases that once failed lie in `tests/fuzz/found/READER/`; they are inputs like the others.
+"""
+
+import gzip
+import io
+import json
+import struct
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
+from meganeura_runtime.checkpoint import KEY, Progress
+
+FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
+
+ARRAYS = {
+    "x": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "ids": np.array([1, 2], np.int32),
+    "half": np.ones((1, 2), np.float16),
+}
+
+
+def corpus(reader: str) -> list[bytes]:
+    """The inputs of a reader to start from."""
+    found = sorted((FOUND / reader).glob("*")) if (FOUND / reader).is_dir() else []
+    return [*_valid(reader), *(path.read_bytes() for path in found)]
+
+
+@cache
+def _valid(reader: str) -> tuple[bytes, ...]:
+    match reader:
+        case "program":
+            names = ("digits_mlp.mgn", "digits_cnn.mgn", "loss.mgn", "vit.mgn", "gpt2.mgn")
+            return tuple((standard_models() / name).read_bytes() for name in names)
+        case "graph":
+            return _graphs()
+        case "override":
+            return (
+                b"batch=32", b"optimizer=adam(lr=1e-3, beta1=0.9)", b"optimizer.lr=0.5",
+                b"data=points.safetensors", b"schedule=cosine(warmup=10)", b"shuffle=false",
+            )  # fmt: skip
+        case "safetensors":
+            return (save(ARRAYS), save(ARRAYS, {"format": "pt"}), save({}))
+        case "index":
+            index = {"metadata": {}, "weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}
+            return (json.dumps(index).encode(),)
+        case "checkpoint":
+            return (_checkpoint(),)
+        case "npy":
+            return tuple(_npy(array) for array in ARRAYS.values())
+        case "npz":
+            return _npz()
+        case "idx":
+            return (_idx(),)
+        case "idx-gz":
+            return (gzip.compress(_idx(), mtime=0),)
+        case _:
+            raise KeyError(reader)
+
+
+def _graphs() -> tuple[bytes, ...]:
+    programs = (pipeline.load("digits_mlp"), pipeline.load("digits_cnn"))
+    return tuple(format_graph(pipeline.elaborate_model(each).graph).encode() for each in programs)
+
+
+def _checkpoint() -> bytes:
+    settings = RunSettings(
+        data="digits", sizes={"batch": 4}, optimizer=Adam(lr=0.1), schedule=Constant()
+    )
+    progress = Progress(program="0" * 64, step=3, epoch=0, position=3, settings=settings)
+    return save(ARRAYS, {KEY: progress.model_dump_json()})
+
+
+def _npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _npz() -> tuple[bytes, ...]:
+    plain, packed = io.BytesIO(), io.BytesIO()
+    np.savez(plain, **ARRAYS)  # pyright: ignore[reportArgumentType]
+    np.savez_compressed(packed, **ARRAYS)  # pyright: ignore[reportArgumentType]
+    return plain.getvalue(), packed.getvalue()
+
+
+def _idx() -> bytes:
+    return struct.pack(">HBB3I", 0, 8, 3, 2, 2, 2) + bytes(range(8))

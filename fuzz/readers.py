@@ -1,0 +1,100 @@
+"""Everything that reads bytes from outside, each as a function that any bytes may be given to.
+
+A reader may refuse what it is given, in the way it promises; whatever else escapes is a mistake.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.check.trains import Setting
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Sink
+from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.graph.verify import GraphError, verify
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.render import render
+from meganeura_dsl.settings.resolve import resolve_settings
+from meganeura_dsl.settings.values import with_overrides
+from meganeura_dsl.source import Source, Span
+from meganeura_dsl.syntax.files import decode
+from meganeura_dsl.syntax.format import find_comments, format_module
+from meganeura_dsl.syntax.parser import parse
+from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.data.idx_files import read_idx
+from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.tensors.safetensors_file import open_tensors
+from meganeura_runtime.tensors.shards import open_weights
+
+Reader = Callable[[bytes], None]
+
+FOLDER = tempfile.TemporaryDirectory(prefix="meganeura-fuzz-")
+PLACE = Span(Source("fuzz.mgn", "data"), 0, 4)
+SETTINGS = {"data": Setting("digits", PLACE), "batch": Setting(4, PLACE)}
+
+
+def read_program(data: bytes) -> None:
+    """A program: read, checked, its messages drawn, and formatted if it can be."""
+    try:
+        source = decode(data, "fuzz.mgn")
+        result = pipeline.check(source, lambda _: None)
+    except ProblemError as error:
+        render(error.problem.report(), colour=False)
+        return
+    for report in result.reports:
+        render(report, colour=False)
+    sink = Sink()
+    tree = parse(source, sink)
+    if not sink.has_errors:
+        format_module(tree, find_comments(source))
+
+
+def read_graph(data: bytes) -> None:
+    """A graph as text: read, verified, and written again."""
+    try:
+        graph = parse_graph(data.decode(errors="replace"), OPS)
+        format_graph(graph)
+        verify(graph)
+    except (GraphTextError, GraphError):
+        return
+
+
+def read_override(data: bytes) -> None:
+    """An override of a setting, from the command line."""
+    try:
+        written = with_overrides(SETTINGS, [data.decode(errors="replace")])
+        resolve_settings(written, (), ("batch",))
+    except ProblemError as error:
+        render(error.problem.report(), colour=False)
+    except ProblemsError as error:
+        for problem in error.problems:
+            render(problem.report(), colour=False)
+
+
+def _file(name: str, read: Callable[[Path], object]) -> Reader:
+    """A reader of files, given the content of one."""
+    path = Path(FOLDER.name) / name
+
+    def from_bytes(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            read(path)
+        except ProblemError as error:
+            render(error.problem.report(), colour=False)
+
+    return from_bytes
+
+
+READERS: Mapping[str, Reader] = {
+    "program": read_program,
+    "graph": read_graph,
+    "override": read_override,
+    "safetensors": _file("fuzz.safetensors", open_tensors),
+    "index": _file("fuzz.safetensors.index.json", open_weights),
+    "checkpoint": _file("checkpoint.safetensors", read_checkpoint),
+    "npy": _file("fuzz.npy", read_npy),
+    "npz": _file("fuzz.npz", read_npz),
+    "idx": _file("train-images-idx3-ubyte", read_idx),
+    "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
+}
+"""Every reader, by name."""
