@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -132,6 +134,8 @@ def _adapters() -> Sequence[Adapter]:
 
 def _wgpu() -> ModuleType:
     """The module, which loads a native library: late, so that a machine without it can say so."""
+    # Some drivers complain where it is missing, though nothing is drawn.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     try:
         import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
     except (ImportError, OSError, RuntimeError) as error:
