@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -21,6 +21,8 @@ class Checked:
     reports: tuple[Report, ...]
     proved: tuple[str, ...] = ()
     holds: int = 0
+    facts: tuple[str, ...] = ()
+    """What else there is to say, such as what a training step needs of a GPU."""
 
     @property
     def errors(self) -> tuple[Report, ...]:
@@ -35,9 +37,15 @@ def check(
     *,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     short: Annotated[bool, typer.Option("--short", help="One line for each message.")] = False,
+    limits: Annotated[
+        str | None,
+        typer.Option(metavar="webgpu-default|DEVICE", help="Does a training step fit a GPU?"),
+    ] = None,
 ) -> None:
     """Prove shapes, names, expectations and settings of programs."""
     results = [_check(target) for target in targets]
+    if limits is not None:
+        results = [_within(result, limits) for result in results]
     if as_data:
         typer.echo(json.dumps(_as_data(results), indent=2))
     else:
@@ -59,6 +67,23 @@ def _check(target: str) -> Checked:
     except ProblemError as error:
         return Checked(target, (error.problem.report(),))
     return Checked(target, (*found.reports, *settings), found.proved, found.holds)
+
+
+def _within(result: Checked, limits: str) -> Checked:
+    """A target that is fine, and what of its training steps is beyond the limits of a GPU."""
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.cli.limits import fits
+
+    if result.errors:
+        return result
+    fitting = [
+        fits(program, train, limits)
+        for program in (pipeline.load(result.target),)
+        for train in program.trains
+    ]
+    reports = [report for found, _ in fitting for report in found]
+    facts = tuple(fact for _, fact in fitting)
+    return replace(result, reports=(*result.reports, *reports), facts=facts)
 
 
 def _settings_reports(target: str) -> tuple[Report, ...]:
@@ -83,14 +108,16 @@ def _settings_reports(target: str) -> tuple[Report, ...]:
 def _summary(result: Checked) -> str:
     """`resnet18: fine, 3 blocks proved for all sizes, 3 expectations hold`."""
     if result.errors:
-        return f"{result.target}: {count(len(result.errors), 'error')}"
+        return "\n  ".join(
+            [f"{result.target}: {count(len(result.errors), 'error')}", *result.facts]
+        )
     facts = [f"{result.target}: fine"]
     if result.proved:
         facts.append(f"{count(len(result.proved), 'block')} proved for all sizes")
     if result.holds:
         verb = "holds" if result.holds == 1 else "hold"
         facts.append(f"{count(result.holds, 'expectation')} {verb}")
-    return ", ".join(facts)
+    return "\n  ".join([", ".join(facts), *result.facts])
 
 
 def _as_data(results: Sequence[Checked]) -> list[dict[str, object]]:

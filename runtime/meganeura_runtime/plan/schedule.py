@@ -1,6 +1,6 @@
 """From a graph to a plan: expand, lower, store, fuse, order, place in memory, write the kernels."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import Input
@@ -26,27 +26,38 @@ def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> 
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style)
     lowered = lower(expand_fused(graph), target)
-    _require_half_floats(lowered.values, limits)
     stored = stored_values(lowered, target)
-    _require_sizes([value for value in lowered.values if value.id in stored], limits)
+    for excess in _excesses(lowered, stored, limits):
+        raise excess
     return _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
 
 
-def _require_half_floats(values: Iterable[Value], limits: DeviceLimits) -> None:
-    for value in values:
+def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
+    """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
+    target = Target(limits, style)
+    lowered = lower(expand_fused(graph), target)
+    return list(_excesses(lowered, stored_values(lowered, target), limits))
+
+
+def _excesses(graph: Graph, stored: Container[int], limits: DeviceLimits) -> Iterator[LimitError]:
+    for value in graph.values:
         if value.type.dtype is DType.F16 and not limits.half_floats:
-            raise LimitError(value, "shader-f16", "half floats", "absent")
+            yield LimitError(value, "shader-f16", "half floats", "absent")
+    for value in graph.values:
+        if value.id in stored:
+            yield from _too_large(value, limits)
 
 
-def _require_sizes(values: Iterable[Value], limits: DeviceLimits) -> None:
-    for value in values:
-        needed = byte_size(value)
-        for name, allowed in (
-            ("max-storage-buffer-binding-size", limits.binding_bytes),
-            ("max-buffer-size", limits.buffer_bytes),
-        ):
-            if needed > allowed:
-                raise LimitError(value, name, f"{needed} bytes", f"{allowed} bytes")
+def _too_large(value: Value, limits: DeviceLimits) -> Iterator[LimitError]:
+    """The limit a value exceeds, of those two the one that is easier to exceed."""
+    needed = byte_size(value)
+    for name, allowed in (
+        ("max-storage-buffer-binding-size", limits.binding_bytes),
+        ("max-buffer-size", limits.buffer_bytes),
+    ):
+        if needed > allowed:
+            yield LimitError(value, name, f"{needed} bytes", f"{allowed} bytes")
+            return
 
 
 def byte_size(value: Value) -> int:
