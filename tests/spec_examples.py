@@ -28,6 +28,7 @@ from meganeura_runtime.data.problems import (
     ExamplesNotFirst,
     MissingTensor,
     NoData,
+    OutsideFolder,
     PicksNothing,
     TooFewExamples,
     UnequalExamples,
@@ -92,6 +93,7 @@ EXAMPLES: Mapping[str, Problem] = {
         NoArguments(whole("epochs.lr=0.1"), "epochs"),
         ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
+        OutsideFolder(DATA, Path("../digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),
         MissingTensor(DATA, FILE, "label", ("train.image", "train.labels")),
         DataShape(

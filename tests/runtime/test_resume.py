@@ -137,6 +137,13 @@ def test_the_settings_of_the_command_line_stay(place: Place) -> None:
     assert_same_run(place.resume("run"), whole)
 
 
+def test_data_of_the_command_line_is_found_again(place: Place) -> None:
+    data = f"data={place.folder / 'points.safetensors'}"
+    whole = place.start("whole", data)
+    place.start("run", data, steps=6)
+    assert_same_run(place.resume("run"), whole)
+
+
 def test_another_program_is_another_run(place: Place) -> None:
     place.start("run", steps=3)
     place.write((place.folder / "fit.mgn").read_text().replace("gelu", "relu"))

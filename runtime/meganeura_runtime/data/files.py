@@ -7,7 +7,7 @@ from meganeura_dsl.resources import standard_models
 from meganeura_dsl.source import Span
 from meganeura_runtime.data.idx_files import is_idx, read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.data.problems import NoData, UnknownFormat
+from meganeura_runtime.data.problems import NoData, OutsideFolder, UnknownFormat
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import StoredTensor
@@ -28,6 +28,17 @@ def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
     if not path.exists():
         raise ProblemError(NoData(place, path, tuple(embedded)))
     return path
+
+
+def find_data_below(written: str, folder: Path, place: Span | None = None) -> Path:
+    """As `find_data`, for a program's own words: nothing above its folder. Raises `ProblemError`.
+
+    A link that lies in the folder is followed, since whoever owns the folder has put it there.
+    """
+    path = Path(written)
+    if path.is_absolute() or ".." in path.parts:
+        raise ProblemError(OutsideFolder(place, path))
+    return find_data(written, folder, place)
 
 
 def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:

@@ -48,6 +48,23 @@ class NoData(DataProblem):
 
 
 @dataclass(frozen=True)
+class OutsideFolder(DataProblem):
+    """A program names data that is not below its own folder.
+
+    A program from elsewhere could otherwise read any file there is. Whoever starts the run decides:
+    a path on the command line may be any.
+    """
+
+    code = "E0529"
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.file}` is not below the program's folder",
+            advice=Help("name it on the command line", f"--set data={self.file}"),
+        )
+
+
+@dataclass(frozen=True)
 class UnknownFormat(DataProblem):
     """The file has a suffix that no reader here knows.
 
@@ -209,6 +226,7 @@ class PicksNothing(DataProblem):
 
 PROBLEMS: tuple[type[Problem], ...] = (
     NoData,
+    OutsideFolder,
     UnknownFormat,
     MissingTensor,
     DataShape,

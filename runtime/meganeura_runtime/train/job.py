@@ -24,7 +24,7 @@ from meganeura_dsl.settings.values import OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.data.batches import steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
-from meganeura_runtime.data.files import find_data, open_data
+from meganeura_runtime.data.files import find_data, find_data_below, open_data
 from meganeura_runtime.data.ids import check_dataset, id_bounds
 from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.schedule import is_steady
@@ -202,10 +202,16 @@ def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
 
 
 def _dataset(written: RawSettings, settings: RunSettings, demand: Demand, folder: Path) -> Dataset:
-    """The data that the settings name, checked; a path of the command line starts where one is."""
+    """The data that the settings name, checked; a path of the command line starts where one is.
+
+    A run that goes on may have been given its path there when it began.
+    """
     place = written["data"].span
-    base = Path() if place.source.name == OVERRIDE else folder
-    path = find_data(settings.data, base, place)
+    in_program = place.source.name != OVERRIDE and written["data"].value == settings.data
+    if in_program:
+        path = find_data_below(settings.data, folder, place)
+    else:
+        path = find_data(settings.data, Path(), place)
     dataset = match_data(open_data(path, place), demand, path, place)
     steps_of_epoch(dataset, demand.batch, place)
     return dataset

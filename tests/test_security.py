@@ -1,0 +1,98 @@
+"""What docs/security.md promises, as far as no other test holds it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.data.problems import OutsideFolder
+from meganeura_runtime.train.job import prepare
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("meganeura", "meganeura_dsl", "runtime/meganeura_runtime")
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "joblib", "subprocess", "ctypes"}
+PROGRAM = """\
+train fit(x: [batch, 2]):
+  minimize mean(x |> fc: linear(1))
+  run:
+    data      = "{data}"
+    batch     = 2
+    optimizer = sgd(lr=0.1)
+"""
+
+
+def nodes() -> Iterator[tuple[Path, ast.AST]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                yield path, node
+
+
+def test_nothing_evaluates_text() -> None:
+    seen = 0
+    for path, node in nodes():
+        seen += 1
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                assert name not in FORBIDDEN_CALLS, f"{path} calls {name}"
+            case ast.Import(names=names):
+                found = {each.name.partition(".")[0] for each in names}
+                assert not found & FORBIDDEN_MODULES, f"{path} imports {found}"
+            case ast.ImportFrom(module=str(module)):
+                assert module.partition(".")[0] not in FORBIDDEN_MODULES, f"{path}: {module}"
+            case ast.keyword(arg="allow_pickle", value=ast.Constant(value=value)):
+                assert value is False, f"{path} allows pickle"
+            case _:
+                pass
+    assert seen > 10_000
+
+
+@pytest.mark.parametrize("module", ["..secret", ".secret", "/etc/secret", "a/../secret", "~.x"])
+def test_an_import_cannot_climb(tmp_path: Path, module: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "secret.mgn").write_text("def f(x) = x\n")
+    (inner / "net.mgn").write_text(f"from {module} import f\n")
+    result = pipeline.check_file(str(inner / "net.mgn"))
+    assert not result.fine
+    assert not any(re.search(r"secret\.mgn", str(report)) for report in result.reports)
+
+
+@pytest.mark.parametrize("written", ["../x.safetensors", "sub/../../x.safetensors", "{absolute}"])
+def test_data_of_a_program_stays_below_its_folder(tmp_path: Path, written: str) -> None:
+    absolute = tmp_path / "x.safetensors"
+    save_file({"x": np.ones((4, 2), np.float32)}, absolute)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    file = inner / "net.mgn"
+    file.write_text(PROGRAM.format(data=written.format(absolute=absolute)))
+    program = pipeline.load(str(file))
+    with pytest.raises(ProblemError) as caught:
+        prepare(program, "fit", inner)
+    assert isinstance(caught.value.problem, OutsideFolder)
+    caught.value.problem.report()
+    allowed = prepare(program, "fit", inner, [f"data={absolute}"])
+    assert allowed.dataset.train.examples == 4
+
+
+def test_data_in_a_folder_below_is_found(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    save_file({"x": np.ones((4, 2), np.float32)}, tmp_path / "data" / "x.safetensors")
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM.format(data="data/x.safetensors"))
+    assert prepare(pipeline.load(str(file)), "fit", tmp_path).steps_per_epoch == 2
+
+
+def test_every_promise_names_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) >= 9
+    for path, test in named:
+        assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{test}"
