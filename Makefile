@@ -25,7 +25,7 @@ TEST_ENVIRONMENT := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format setup wheel-test clean
+.PHONY: help demo test nightly check format setup wheel-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accurac
 test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without PyTorch)
 	@scripts/ensure_adapter.sh
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
+
+nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
+	@scripts/ensure_adapter.sh
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/fuzz tests/runtime/test_resume.py
+	$(PYTHON) scripts/random_programs.py 10000
+	$(PYTHON) scripts/plant_bugs.py
 
 check: $(LINTERS) $(PARITY) ## Run all linters, and prove that they bite
 	$(VENV)/bin/ruff format --check

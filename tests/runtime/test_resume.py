@@ -144,9 +144,12 @@ def test_data_of_the_command_line_is_found_again(place: Place) -> None:
     assert_same_run(place.resume("run"), whole)
 
 
-def test_another_program_is_another_run(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [("gelu", "relu"), ("dropout(0.25)", "dropout(0.3)"), ("fc2", "fc3")]
+)
+def test_another_program_is_another_run(place: Place, old: str, new: str) -> None:
     place.start("run", steps=3)
-    place.write((place.folder / "fit.mgn").read_text().replace("gelu", "relu"))
+    place.write((place.folder / "fit.mgn").read_text().replace(old, new))
     assert "has changed" in refused(place).reason
 
 

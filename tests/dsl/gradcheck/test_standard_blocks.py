@@ -8,6 +8,7 @@ from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
 from meganeura_dsl.gradcheck.verdicts import Passed
 from meganeura_dsl.gradcheck.words import tell
 from meganeura_dsl.resources import standard_model_names
+from tests.effort import effort
 
 LAYERS = [
     block_subject(module, block)
@@ -18,7 +19,7 @@ LAYERS = [
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
 def test_layers(subject: Subject) -> None:
-    verdict = check_gradients(subject, Effort(examples=40))
+    verdict = check_gradients(subject, Effort(examples=effort(40, 10_000)))
     assert isinstance(verdict, Passed), tell(verdict)
     assert verdict.examples >= 25
     assert verdict.slopes > 0
@@ -27,13 +28,13 @@ def test_layers(subject: Subject) -> None:
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
 def test_layers_on_kinks(subject: Subject) -> None:
-    verdict = check_gradients(subject, Effort(examples=5, kinks=True))
+    verdict = check_gradients(subject, Effort(examples=effort(5, 1000), kinks=True))
     assert isinstance(verdict, Passed), tell(verdict)
 
 
 @pytest.mark.parametrize("name", [n for n in standard_model_names() if n not in ("nn", "loss")])
 def test_models(name: str) -> None:
     for subject in subjects(pipeline.load(name).module):
-        verdict = check_gradients(subject, Effort(examples=2))
+        verdict = check_gradients(subject, Effort(examples=effort(2, 100)))
         assert isinstance(verdict, Passed), tell(verdict)
         assert verdict.slopes > 0
