@@ -22,7 +22,15 @@ from meganeura_dsl.graph.core import Array, Graph, continued
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, loader_beside
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.source import Source
-from meganeura_dsl.training import STATES, Optimizer, TrainingSettings, trained, training_step
+from meganeura_dsl.training import (
+    STATES,
+    Adam,
+    Optimizer,
+    Sgd,
+    TrainingSettings,
+    trained,
+    training_step,
+)
 from meganeura_runtime.weights import read_weights, write_weights
 
 VOCABULARY = 11
@@ -198,6 +206,12 @@ def their_step(
 
 
 STEPS = 5
+# A bias before a norm has no gradient but rounding, which Adam would divide by itself, so eps is
+# larger here.
+OPTIMIZERS: dict[str, tuple[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
+    "sgd": (Sgd(0.01, momentum=0.9), lambda each: torch.optim.SGD(each, 0.01, 0.9)),
+    "adam": (Adam(1e-3, eps=1e-5), lambda each: torch.optim.Adam(each, 1e-3, eps=1e-5)),
+}
 
 
 def trained_weights(
@@ -245,6 +259,17 @@ def assert_near(ours: Mapping[str, Array], theirs: Mapping[str, Array], toleranc
         scale = max(float(np.abs(expected).max()), largest / 1000)
         worst = float(np.abs(ours[name] - expected).max()) / scale
         assert worst <= tolerance, f"{name}: {worst:.2e} of its largest element"
+
+
+def assert_same_weights_after_steps(case: Case, optimizer: str) -> None:
+    """Both sides reach the same weights, and moved on the way."""
+    ours, theirs = OPTIMIZERS[optimizer]
+    module = reference(case)
+    values = weights(case, module)
+    expected = their_trained_weights(case, module, theirs)
+    assert_near(trained_weights(case, values, ours, Precision.DOUBLE), expected, 1e-9)
+    names = trainable(inference(case).parameters)
+    assert any(np.abs(expected[name] - values[name]).max() > 1e-5 for name in names)
 
 
 def trainable(parameters: tuple[ParameterInfo, ...]) -> set[str]:

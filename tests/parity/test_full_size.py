@@ -61,3 +61,9 @@ def test_output_and_gradients(case: Case) -> None:
     models.assert_near(ours.gradients, theirs.gradients, 1e-9)
     for name, state in theirs.states.items():
         np.testing.assert_allclose(ours.states[name], state, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", models.OPTIMIZERS)
+@pytest.mark.parametrize("case", FULL, ids=str)
+def test_weights_after_five_steps(case: Case, optimizer: str) -> None:
+    models.assert_same_weights_after_steps(case, optimizer)

@@ -5,14 +5,11 @@ all weights after five steps. In single precision, as they run, to the tolerance
 Weights cross over in files, in both directions, strictly.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-import torch
 
 from meganeura_dsl.evaluate import Precision
-from meganeura_dsl.training import Adam, Optimizer, Sgd
+from meganeura_dsl.training import Sgd
 from tests.parity import models
 from tests.parity.cases import FAMILIES, SMALL
 from tests.parity.models import Case
@@ -63,26 +60,10 @@ def test_the_output_in_training_is_of_the_batch() -> None:
         assert np.abs(found - kept).max() > 0.01
 
 
-# A bias before a norm has no gradient but rounding, which Adam would divide by itself, so eps is
-# larger here.
-OPTIMIZERS: dict[str, tuple[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
-    "sgd": (Sgd(0.01, momentum=0.9), lambda each: torch.optim.SGD(each, 0.01, 0.9)),
-    "adam": (Adam(1e-3, eps=1e-6), lambda each: torch.optim.Adam(each, 1e-3, eps=1e-6)),
-}
-
-
 @every_family
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", models.OPTIMIZERS)
 def test_weights_after_five_steps(case: Case, optimizer: str) -> None:
-    moves, theirs = OPTIMIZERS[optimizer]
-    module = models.reference(case)
-    values = models.weights(case, module)
-    expected = models.their_trained_weights(case, module, theirs)
-    found = models.trained_weights(case, values, moves, Precision.DOUBLE)
-    models.assert_near(found, expected, 1e-9)
-    moved = [name for name in models.trainable(models.inference(case).parameters)
-             if np.abs(expected[name] - values[name]).max() > 1e-5]  # fmt: skip
-    assert moved
+    models.assert_same_weights_after_steps(case, optimizer)
 
 
 @every_family
