@@ -53,7 +53,7 @@ def test_damaged_inputs(reader: str) -> None:
 
 
 def test_cases_once_found_belong_to_a_reader() -> None:
-    assert {path.name for path in FOUND.iterdir()} <= {*READERS}
+    assert {path.name for path in FOUND.glob("*")} <= {*READERS}
 
 
 # --- hostile -------------------------------------------------------------------------------------
