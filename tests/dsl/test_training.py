@@ -169,6 +169,30 @@ def test_clipping_leaves_the_norm_of_all_gradients_at_the_limit() -> None:
     np.testing.assert_allclose(1 - after, 0.5 * x / 5, rtol=1e-5)
 
 
+def test_clipping_takes_one_norm_of_all_tensors_together() -> None:
+    build = Builder()
+    shapes = {"a": (3,), "b": (2,)}
+    terms = [
+        build.add(
+            Sum((0,)),
+            build.add(
+                Mul(),
+                build.add(Parameter(name, DType.F32, shape, "param")),
+                build.add(Input(f"x.{name}", DType.F32, shape)),
+            ),
+        )
+        for name, shape in shapes.items()
+    ]
+    forward_graph = build.graph({"loss": build.add(Add(), *terms)})
+    graph = training_step(forward_graph, TrainingSettings(Sgd(1.0), clip_norm=1.0))
+    gradients = {"a": np.array([1, 2, 2], np.float32), "b": np.array([0, 4], np.float32)}
+    fed = {f"x.{name}": each for name, each in gradients.items()}
+    start = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    after = evaluate(graph, {**fed, **start}).updates
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(after[name], -gradient / 5, rtol=1e-5)
+
+
 def test_half_float_parameters_have_moments_in_single_precision() -> None:
     graph = training_step(forward(DType.F16), TrainingSettings(Adam(), clip_norm=1.0))
     verify(graph)
