@@ -9,15 +9,21 @@ import json
 import struct
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from safetensors.numpy import save
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.ops import Input, Sum, Tanh
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.checkpoint import KEY, Progress
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.schedule import plan_graph
 
 FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
 
@@ -58,6 +64,8 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             return tuple(_npy(array) for array in ARRAYS.values())
         case "npz":
             return _npz()
+        case "plan":
+            return (_plan(),)
         case "idx":
             return (_idx(),)
         case "idx-gz":
@@ -77,6 +85,16 @@ def _checkpoint() -> bytes:
     )
     progress = Progress(program="0" * 64, step=3, epoch=0, position=3, settings=settings)
     return save(ARRAYS, {KEY: progress.model_dump_json()})
+
+
+def _plan() -> bytes:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3)))
+    graph = build.graph({"y": build.add(Sum((1,)), build.add(Tanh(), x))})
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        plan_graph(graph, DeviceLimits()).save(path)
+        return path.read_bytes()
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -23,6 +23,7 @@ from meganeura_dsl.syntax.parser import parse
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.tensors.safetensors_file import open_tensors
 from meganeura_runtime.tensors.shards import open_weights
 
@@ -85,6 +86,13 @@ def _file(name: str, read: Callable[[Path], object]) -> Reader:
     return from_bytes
 
 
+def _plan(path: Path) -> None:
+    try:
+        str(Plan.load(path))
+    except PlanError:
+        return
+
+
 READERS: Mapping[str, Reader] = {
     "program": read_program,
     "graph": read_graph,
@@ -94,6 +102,7 @@ READERS: Mapping[str, Reader] = {
     "checkpoint": _file("checkpoint.safetensors", read_checkpoint),
     "npy": _file("fuzz.npy", read_npy),
     "npz": _file("fuzz.npz", read_npz),
+    "plan": _file("plan.json", _plan),
     "idx": _file("train-images-idx3-ubyte", read_idx),
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
 }

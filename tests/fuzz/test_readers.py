@@ -29,7 +29,7 @@ from meganeura_runtime.tensors.problems import UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import open_tensors
 from tests.effort import effort
 
-MUTANTS = {"program": effort(60, 20_000)}
+MUTANTS = {"program": effort(50, 20_000)}
 """Mutants of readers that are slow."""
 MEBIBYTE = 1 << 20
 
@@ -43,7 +43,7 @@ def test_whole_inputs(reader: str) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_damaged_inputs(reader: str) -> None:
     inputs = corpus(reader)
-    for seed in range(MUTANTS.get(reader, effort(400, 100_000))):
+    for seed in range(MUTANTS.get(reader, effort(250, 100_000))):
         data = mutate(Random(seed), inputs)
         try:
             READERS[reader](data)
