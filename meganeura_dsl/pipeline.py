@@ -26,6 +26,7 @@ from meganeura_dsl.targets import UnknownTarget
 if TYPE_CHECKING:
     from meganeura_dsl.check.values import Static
     from meganeura_dsl.diagnostics import Report
+    from meganeura_dsl.shapes.tensor import TensorType
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,14 @@ class CheckResult:
     """What a check found: all reports, what was proved, and every visible value's type."""
 
     reports: tuple[Report, ...]
-    bindings: Mapping[tuple[int, str], str]
+    types: Mapping[tuple[int, str], TensorType]
     proved: tuple[str, ...]
     holds: int
+
+    @property
+    def bindings(self) -> Mapping[tuple[int, str], str]:
+        """Every visible value's type as text, by its line and name."""
+        return {place: str(type_) for place, type_ in self.types.items()}
 
     @property
     def fine(self) -> bool:
@@ -169,7 +175,7 @@ class Checker:
         self.module = Linker(loader, self.sink).link(source)
         self.chosen = chosen
         self.proved: list[str] = []
-        self.bindings: dict[tuple[int, str], str] = {}
+        self.types: dict[tuple[int, str], TensorType] = {}
         self.holds = 0
         self._places: set[tuple[str, int, int]] = set()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
@@ -192,7 +198,7 @@ class Checker:
         for name, train in self.module.trains.items():
             if self._is_chosen(name):
                 self._attempt(lambda t=train: self._train(t))
-        return CheckResult(self.sink.reports, self.bindings, tuple(self.proved), self.holds)
+        return CheckResult(self.sink.reports, self.types, tuple(self.proved), self.holds)
 
     def _names(self) -> tuple[str, ...]:
         return (*self.module.models, *self.module.trains)
@@ -254,7 +260,7 @@ class Checker:
     def _bind(self, bindings: Iterable[Binding]) -> None:
         for binding in bindings:
             if binding.span.source is self.module.source:
-                self.bindings.setdefault((binding.span.line, binding.name), str(binding.type))
+                self.types.setdefault((binding.span.line, binding.name), binding.type)
 
     def _attempt(self, action: Callable[[], None]) -> bool:
         try:

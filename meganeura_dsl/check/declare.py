@@ -1,6 +1,7 @@
 """Parameters and states: their declaration, first value and update."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Protocol
 
 from meganeura_dsl.check.apply import dtype_of, shape_of
@@ -150,6 +151,7 @@ def own_parameters(block: ast.Block) -> tuple[str, ...]:
     return tuple(path.span.text for path in _declared(block.body))
 
 
+@cache
 def own_paths(block: ast.Block) -> tuple[str, ...]:
     """Where a block keeps weights: the names it declares, and the labels of its layers."""
     labels = [

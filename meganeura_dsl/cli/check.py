@@ -87,12 +87,12 @@ def _within(result: Checked, limits: str) -> Checked:
 
 
 def _settings_reports(target: str) -> tuple[Report, ...]:
-    """What is wrong with the settings of the `train` blocks that have any."""
+    """What is wrong with the settings of the `train` blocks that are checked and have any."""
     from meganeura_dsl import pipeline
 
     program = pipeline.load(target)
     reports: list[Report] = []
-    for train in program.trains:
+    for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
         raw = pipeline.train_settings(program, train)
         if not raw:
             continue

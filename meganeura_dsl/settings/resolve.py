@@ -18,7 +18,6 @@ from pydantic_core import ErrorDetails
 
 from meganeura_dsl.check.values import Invocation, Static
 from meganeura_dsl.diagnostics import Problem, ProblemsError
-from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
     MissingSetting,
@@ -127,11 +126,6 @@ class RunSettings(Strict):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|wgpu(:\d+)?)$")
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
-
-    @property
-    def rewriting(self) -> Rewriting:
-        """What the optimizer may do."""
-        return Rewriting(self.optimize, tuple(self.disabled_rules))
 
 
 MEANINGS = {

@@ -7,7 +7,7 @@ from meganeura_runtime.data.batches import even_batch, runs
 from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import OpenSession, Session, open_inference
 from meganeura_runtime.tensors.stored import Array
-from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.job import Job, rewriting_of
 from meganeura_runtime.train.sessions import feeds
 
 
@@ -44,6 +44,6 @@ class Evaluator:
     def _session(self, examples: int) -> tuple[Graph, Session]:
         if examples not in self.opened:
             graph = self.job.evaluation(examples)
-            rewriting = self.job.settings.rewriting
+            rewriting = rewriting_of(self.job.settings)
             self.opened[examples] = graph, open_inference(graph, self.open_session, rewriting)
         return self.opened[examples]

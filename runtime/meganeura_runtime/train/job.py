@@ -17,6 +17,7 @@ from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.initialize import sample
+from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings import resolve
 from meganeura_dsl.settings.resolve import RunSettings, resolve_settings
@@ -171,7 +172,7 @@ def step_of(program: Program, train: str, settings: RunSettings) -> Step:
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
     graph = training.training_step(forward.graph, wanted)
-    optimized = training.optimized_training_step(forward.graph, wanted, settings.rewriting)
+    optimized = training.optimized_training_step(forward.graph, wanted, rewriting_of(settings))
     return Step(graph, forward.parameters, optimized)
 
 
@@ -180,6 +181,11 @@ def training_settings(settings: RunSettings) -> training.TrainingSettings:
     return training.TrainingSettings(
         _optimizer(settings.optimizer), settings.clip_norm, not is_steady(settings.schedule)
     )
+
+
+def rewriting_of(settings: RunSettings) -> Rewriting:
+    """What the optimizer may do."""
+    return Rewriting(settings.optimize, tuple(settings.disabled_rules))
 
 
 def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:
