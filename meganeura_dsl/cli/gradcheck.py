@@ -41,7 +41,10 @@ def gradcheck(
         if block is not None and block not in known:
             text = f"{program.source.name} has {', '.join(known)}, not `{block}`"
             raise typer.BadParameter(text, param_hint="--block")
-        for subject in subjects(program.module, block or program.chosen):
+        found = subjects(program.module, block or program.chosen)
+        if not found:
+            typer.echo(f"{program.source.name}: it declares no block and no model")
+        for subject in found:
             verdict = check_gradients(subject, effort)
             wrong = wrong or isinstance(verdict, Failed)
             typer.echo(tell(verdict))

@@ -43,6 +43,14 @@ def test_an_unknown_block_exits_with_2(meganeura: Command) -> None:
     assert "silu" in shown.err
 
 
+def test_a_file_without_blocks_and_models_says_so(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text("def f(x) = x\n")
+    shown = meganeura("gradcheck", str(file))
+    assert shown.code == 0
+    assert shown.out.endswith("net.mgn: it declares no block and no model\n")
+
+
 def test_kinks(meganeura: Command) -> None:
     shown = meganeura("gradcheck", "nn", "--block", "relu", "--kinks", "--examples", "5")
     assert (shown.code, shown.out) == (0, "relu: fine, 5 examples\n")
