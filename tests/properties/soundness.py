@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
+from math import prod
 from random import Random
 
 import numpy as np
@@ -153,7 +154,7 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     verify(graph)
     text = format_graph(graph)
     assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
-    if sum(int(np.prod(concrete_shape(v.type.shape))) for v in graph.values) > MOST_NUMBERS:
+    if sum(prod(concrete_shape(v.type.shape)) for v in graph.values) > MOST_NUMBERS:
         return
     feeds = Numbers(case.seed).feeds(graph)
     outputs = evaluate(graph, feeds, Precision.DOUBLE)
