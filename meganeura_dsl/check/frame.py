@@ -141,7 +141,8 @@ class Elaborating:
 
     def claim(self, name: str, place: Place, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
-        first = self.claimed.setdefault(name, place)
+        declared = self.parameters.get(name)
+        first = self.claimed.setdefault(name, place) if declared is None else declared.place
         if first is not place and not self.shared:
             raise ProblemError(DuplicatePath(place, name, first, label))
 
@@ -152,6 +153,8 @@ class Elaborating:
             if not self.shared or known.type != info.type:
                 raise ProblemError(DuplicatePath(info.place, info.name, known.place, label))
             return self.current(info.name)
+        if info.name in self.claimed and not self.shared:
+            raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))
         if not self.generic:
             symbolic = {
                 name

@@ -325,8 +325,9 @@ class Mover:
         condition = Compare("==", mismatch.wanted, mismatch.found)
         if unbound:
             factor = mismatch.wanted // dim(next(iter(unbound)))
-            fault = f"{axis}, which {show(factor)} need not divide"
-            condition = Compare("==", mismatch.found % factor, 0)
+            if factor != 0:
+                fault = f"{axis}, which {show(factor)} need not divide"
+                condition = Compare("==", mismatch.found % factor, 0)
         example = None
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
