@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
-from meganeura_runtime.webgpu import Adapter, Buffer, Pipeline, WebGpuDevice
+from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pipeline, WebGpuDevice
 
 INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
@@ -173,6 +173,13 @@ def _unchecked_module(device: WebGpuDevice, text: str) -> object:
     return native.GPUShaderModule("", made, device)
 
 
+def _encode_copies(encoder: Encoder, copies: Sequence[tuple[Range, Range]]) -> None:
+    for source, target in copies:
+        encoder.copy_buffer_to_buffer(
+            source.buffer, source.offset, target.buffer, target.offset, source.size
+        )
+
+
 @contextmanager
 def explained(doing: str) -> Generator[None]:
     """Turns what wgpu raises into an error that says what was being done, and what may help."""
@@ -297,11 +304,18 @@ class Device:
         return pipeline
 
     def submit(
-        self, launches: Sequence[Launch], copies: Sequence[tuple[Range, Range]] = ()
+        self,
+        launches: Sequence[Launch],
+        copies: Sequence[tuple[Range, Range]] = (),
+        before: Sequence[tuple[Range, Range]] = (),
     ) -> None:
-        """Run kernels and then copies, in order, as one submission; does not wait for them."""
+        """Make copies `before`, run kernels, and make copies, in order, as one submission.
+
+        Does not wait for any of it.
+        """
         with explained("running a step"):
             encoder = self._device.create_command_encoder()
+            _encode_copies(encoder, before)
             compute = encoder.begin_compute_pass()
             current = None
             for launch in launches:
@@ -311,10 +325,7 @@ class Device:
                 compute.set_bind_group(0, launch.bindings)
                 compute.dispatch_workgroups(*launch.workgroups)
             compute.end()
-            for source, target in copies:
-                encoder.copy_buffer_to_buffer(
-                    source.buffer, source.offset, target.buffer, target.offset, source.size
-                )
+            _encode_copies(encoder, copies)
             self._device.queue.submit([encoder.finish()])
         self.submissions += 1
 

@@ -1,6 +1,6 @@
 """Sessions: a step that runs again and again on tensors that stay where they are computed."""
 
-from meganeura_runtime.session.base import Outputs, Session, SessionError
+from meganeura_runtime.session.base import Outputs, Session, SessionError, Uploaded
 from meganeura_runtime.session.choice import Choice, choose_device
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
@@ -15,6 +15,7 @@ __all__ = [
     "Outputs",
     "Session",
     "SessionError",
+    "Uploaded",
     "choose_device",
     "open_inference",
 ]

@@ -19,6 +19,25 @@ class SessionError(Exception):
     """A session was used at a time when that has no meaning."""
 
 
+class Uploaded(ABC):
+    """Inputs that are on a device already, for as many steps of one session as wanted."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the memory back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
 class Session(ABC):
     """Parameters and states on a device, and the step that uses and updates them."""
 
@@ -54,18 +73,18 @@ class Session(ABC):
         """Read all parameters and states."""
         return {name: self.read(name) for name in self.names}
 
-    def step(self, feeds: Mapping[str, Array]) -> Outputs:
+    def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        """Put inputs on the device, for `step` to take any number of times."""
+        return self._upload(self._fitting(feeds))
+
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         """Run one step on these inputs; all updates read the values from before it."""
         if self._missing:
             raise SessionError(f"no value was written for {quoted(self._missing)}")
-        missing = [name for name in self._inputs if name not in feeds]
-        if missing:
-            raise FeedError(f"no value was fed for {quoted(missing)}")
-        fed = {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
-        self._last = self._run(fed)
+        self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
         return self._last
 
-    def run(self, feeds: Mapping[str, Array]) -> None:
+    def run(self, feeds: Mapping[str, Array] | Uploaded) -> None:
         """Run one step whose outputs `outputs` gives."""
         self.step(feeds)
 
@@ -97,7 +116,17 @@ class Session(ABC):
     def _get(self, name: str) -> Array: ...
 
     @abstractmethod
-    def _run(self, feeds: Mapping[str, Array]) -> Outputs: ...
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded: ...
+
+    @abstractmethod
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs: ...
+
+    def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs, of which none is missing and each has its type."""
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing:
+            raise FeedError(f"no value was fed for {quoted(missing)}")
+        return {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
 
 
 def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorType]]:
@@ -127,6 +156,11 @@ def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
         found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         raise FeedError(f"`{name}` is {expected}, not {found}")
     return array
+
+
+def foreign() -> SessionError:
+    """What is wrong with inputs that are on another device, or in another plan's order."""
+    return SessionError("these inputs were uploaded by another session, or given back")
 
 
 def quoted(names: Iterable[str]) -> str:

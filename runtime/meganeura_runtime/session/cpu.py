@@ -16,7 +16,7 @@ from meganeura_dsl.ops import (
     MatMul,
 )
 from meganeura_dsl.ops.fused.expand import expand_fused
-from meganeura_runtime.session.base import Outputs, Session, leaf_types
+from meganeura_runtime.session.base import Outputs, Session, Uploaded, foreign, leaf_types
 
 CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
@@ -52,12 +52,30 @@ class CpuSession(Session):
     def _get(self, name: str) -> Array:
         return np.array(self._values[name])
 
-    def _run(self, feeds: Mapping[str, Array]) -> Outputs:
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Kept(self, {name: np.array(array) for name, array in feeds.items()})
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        if isinstance(feeds, Uploaded):
+            if not isinstance(feeds, _Kept) or feeds.session is not self:
+                raise foreign()
+            feeds = feeds.arrays
         alone = nullcontext() if self._threads is None else self._threads.limit(limits=1)
         with alone:
             results = self._interpreter.run({**self._values, **feeds})
         self._values.update(results.updates)
         return results.outputs
+
+
+class _Kept(Uploaded):
+    """Copies of inputs: nothing has to be moved."""
+
+    def __init__(self, session: CpuSession, arrays: Mapping[str, Array]) -> None:
+        self.session: CpuSession | None = session
+        self.arrays: Mapping[str, Array] = arrays
+
+    def close(self) -> None:
+        self.session, self.arrays = None, {}
 
 
 def _multiply_adds(value: Value) -> float:

@@ -10,14 +10,28 @@ from meganeura_dsl.graph.core import Array
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_runtime.device import Device, Range
 from meganeura_runtime.plan.plan import Plan, Role, Slot, Tensor
-from meganeura_runtime.session.base import Outputs, Session, SessionError, known
+from meganeura_runtime.session.base import (
+    Outputs,
+    Session,
+    SessionError,
+    Uploaded,
+    foreign,
+    known,
+)
 
 MOST_STAGED = 1 << 16
 """Bytes of inputs that are sooner copied together than written one by one."""
 
 
 class GpuSession(Session):
-    """A plan on a device."""
+    """A plan on a device.
+
+    `step(feeds)` copies its inputs to the device each time. `upload(feeds)` does so once, and
+    `step(uploaded)` may follow any number of times, with other steps between:
+
+        with session.upload({"image": images}) as batch:
+            outputs = session.step(batch)
+    """
 
     def __init__(self, plan: Plan, device: Device) -> None:
         super().__init__(_types(plan.parameters), _types(plan.inputs))
@@ -59,6 +73,10 @@ class GpuSession(Session):
         """
         return self.device.timed(self._launches, before)
 
+    def whole(self, number: int) -> Range:
+        """All of a buffer of the plan."""
+        return Range(self._buffers[number], 0, self.plan.buffers[number].bytes)
+
     def _range(self, slot: Slot) -> Range:
         return Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
 
@@ -69,7 +87,21 @@ class GpuSession(Session):
     def _get(self, name: str) -> Array:
         return self.fetch(self._tensors[name])
 
-    def _run(self, feeds: Mapping[str, Array]) -> Outputs:
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Resident(self, feeds)
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        if isinstance(feeds, Uploaded):
+            if not isinstance(feeds, _Resident) or feeds.session is not self:
+                raise foreign()
+            self.device.submit(self._launches, self._copies, feeds.copies)
+        else:
+            self._write(feeds)
+            self.device.submit(self._launches, self._copies)
+        self.steps += 1
+        return _Fetched(self)
+
+    def _write(self, feeds: Mapping[str, Array]) -> None:
         for tensor in self.plan.inputs:
             slot = tensor.slot
             content = to_bytes(feeds[tensor.name], slot.bytes)
@@ -79,9 +111,35 @@ class GpuSession(Session):
                 self.device.write(self._range(slot), content)
         for number, staged in self._staged.items():
             self.device.write(Range(self._buffers[number], 0, staged.size), staged)
-        self.device.submit(self._launches, self._copies)
-        self.steps += 1
-        return _Fetched(self)
+
+
+class _Resident(Uploaded):
+    """Inputs in buffers of their own; a step begins by copying them to where its kernels read."""
+
+    def __init__(self, session: GpuSession, feeds: Mapping[str, Array]) -> None:
+        self.session: GpuSession | None = session
+        plan, device = session.plan, session.device
+        self._buffers = {
+            number: device.allocate(buffer.bytes)
+            for number, buffer in enumerate(plan.buffers)
+            if buffer.role is Role.INPUTS
+        }
+        for tensor in plan.inputs:
+            slot = tensor.slot
+            at = Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
+            device.write(at, to_bytes(feeds[tensor.name], slot.bytes))
+        self.copies = [
+            (Range(buffer, 0, size), session.whole(number))
+            for number, buffer in self._buffers.items()
+            for size in (plan.buffers[number].bytes,)
+        ]
+
+    def close(self) -> None:
+        """Give the memory back, once the steps that were handed to the device are done."""
+        if self.session is not None:
+            for buffer in self._buffers.values():
+                self.session.device.free(buffer)
+        self.session, self.copies = None, []
 
 
 class _Fetched(Outputs):

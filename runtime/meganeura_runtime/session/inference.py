@@ -10,7 +10,7 @@ from meganeura_dsl.evaluate import Interpreter, Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.optimize.optimizer import Optimized
 from meganeura_dsl.optimize.rewriting import Rewriting
-from meganeura_runtime.session.base import Outputs, Session, leaf_types
+from meganeura_runtime.session.base import Outputs, Session, Uploaded, leaf_types
 
 OpenSession = Callable[[Graph], Session]
 """Plans a graph and places it on a device."""
@@ -52,7 +52,10 @@ class InferenceSession(Session):
     def _get(self, name: str) -> Array:
         return self._inner.read(name) if name in self._inner.names else self._values[name].copy()
 
-    def _run(self, feeds: Mapping[str, Array]) -> Outputs:
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._inner.upload(feeds)
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         if self._stale:
             self._inner.load(self._derive(self._values))
             self._stale = False

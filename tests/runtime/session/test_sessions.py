@@ -154,6 +154,23 @@ def test_every_element_type_goes_there_and_back(
         np.testing.assert_array_equal(found, values)
 
 
+def test_uploaded_inputs_are_fed_again_and_again(open_session: Open) -> None:
+    session = started(open_session)
+    x = np.array([1, 1, -1], np.float32)
+    with session.upload({**fed(1), "x": x}) as once:
+        x[:] = 7
+        assert float(session.step(once)["loss"]) == 1 + 2 - 3
+        assert float(session.step(fed(2))["loss"]) == 1 + 1.5 - 7
+        assert float(session.step(once)["loss"]) == -0.5 + 1 - 4.5
+    with pytest.raises(SessionError, match="given back"):
+        session.step(once)
+    once.close()
+    with pytest.raises(FeedError, match="no value was fed for `rate`"):
+        session.upload({"x": x})
+    with pytest.raises(SessionError, match="by another session"):
+        started(open_session).step(session.upload(fed(1)))
+
+
 @pytest.mark.adapter
 def test_a_step_is_one_submission_and_reads_nothing_back(device: Device) -> None:
     graph = descent()
