@@ -22,6 +22,17 @@ def differentiate(
     What the loss does not depend on has a gradient of zeros. A value made here has the origin of
     the forward value whose pullback made it.
     """
+    found = gradients(build, loss, wrt, seed)
+    return tuple(
+        full(build, value.type, 0) if gradient is None else gradient
+        for value, gradient in zip(wrt, found, strict=True)
+    )
+
+
+def gradients(
+    build: Builder, loss: Value, wrt: Sequence[Value], seed: Value | None = None
+) -> tuple[Value | None, ...]:
+    """As `differentiate`, with `None` for what no gradient flows to."""
     start = _one(build, loss) if seed is None else _like(loss, seed)
     for value in wrt:
         if not value.type.dtype.is_float:
@@ -40,10 +51,7 @@ def differentiate(
                     known = cotangents.get(operand.id)
                     total = part if known is None else build.add(Add(), known, part)
                     cotangents[operand.id] = total
-    return tuple(
-        cotangents[value.id] if value.id in cotangents else full(build, value.type, 0)
-        for value in wrt
-    )
+    return tuple(cotangents.get(value.id) for value in wrt)
 
 
 def _one(build: Builder, loss: Value) -> Value:

@@ -11,7 +11,7 @@ from functools import reduce
 from math import log
 from typing import assert_never
 
-from meganeura_dsl.autodiff import differentiate
+from meganeura_dsl.autodiff import gradients
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, continued
 from meganeura_dsl.ops import (
     Add,
@@ -105,17 +105,22 @@ class TrainingSettings:
 
 
 def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
-    """One step: the forward graph's outputs, and the next parameters, moments and states."""
+    """One step: the forward graph's outputs, and the next parameters, moments and states.
+
+    A parameter that no gradient flows to stays as it is, weight decay or not, as in `torch.optim`.
+    """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
     _require_free_names(forward)
     build, graph = continued(forward)
     parameters = {op.name: value for value in graph.values if (op := trained(value)) is not None}
     rates = _multipliers(settings.multipliers or {}, parameters)
-    gradients = differentiate(build, graph.outputs[LOSS], tuple(parameters.values()))
-    clipped = _clipped(build, gradients, settings.clip_norm)
+    found = gradients(build, graph.outputs[LOSS], tuple(parameters.values()))
+    moved = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
+    clipped = _clipped(build, tuple(moved.values()), settings.clip_norm)
     rule = _Rule(build, settings)
-    for (name, parameter), gradient in zip(parameters.items(), clipped, strict=True):
+    for name, gradient in zip(moved, clipped, strict=True):
+        parameter = parameters[name]
         with build.at(parameter.origin):
             rule.update(name, parameter, gradient, rates[name])
     return build.graph(graph.outputs, {**graph.updates, **rule.updates})
@@ -169,17 +174,15 @@ def _multipliers(
     return rates
 
 
-def _clipped(
-    build: Builder, gradients: tuple[Value, ...], limit: float | None
-) -> tuple[Value, ...]:
+def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
     """As `torch.nn.utils.clip_grad_norm_`: g min(1, limit / (norm + 1e-6)), one norm for all."""
-    if limit is None or not gradients:
-        return gradients
-    squares = [_squared_norm(build, _as_f32(build, gradient)) for gradient in gradients]
+    if limit is None or not found:
+        return found
+    squares = [_squared_norm(build, _as_f32(build, gradient)) for gradient in found]
     norm = build.add(Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), squares))
     ratio = build.add(Div(), _number(build, limit), build.add(Add(), norm, _number(build, 1e-6)))
     factor = build.add(Minimum(), ratio, _number(build, 1.0))
-    return tuple(_scaled(build, factor, _as_f32(build, gradient)) for gradient in gradients)
+    return tuple(_scaled(build, factor, _as_f32(build, gradient)) for gradient in found)
 
 
 def _squared_norm(build: Builder, x: Value) -> Value:

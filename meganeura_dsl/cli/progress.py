@@ -1,6 +1,6 @@
 """What a run shows while it runs: a live bar on a terminal, plain lines elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Protocol, TextIO
 
@@ -17,6 +17,9 @@ from meganeura_runtime.train.events import (
     Started,
     Stepped,
 )
+
+NAMED = 4
+"""Parameters named in a line."""
 
 
 class Display(Protocol):
@@ -138,7 +141,16 @@ def announcement(event: Started) -> str:
     return (
         f"training {event.name}: {count(event.parameters, 'param')}, "
         f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
+        f"{untouched(event.untouched)}"
     )
+
+
+def untouched(names: Sequence[str]) -> str:
+    """A line that names what stays as it is, a few of many; nothing where all parameters move."""
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"\n  no gradient reaches {', '.join(names[:NAMED])}{more}; left as they are"
 
 
 def measured(event: Logged | Evaluated) -> str:

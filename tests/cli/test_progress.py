@@ -76,3 +76,16 @@ def test_the_bar_is_cleared_up_when_the_run_breaks_off() -> None:
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (("a.w",), "  no gradient reaches a.w; left as they are"),
+        (tuple("abcdef"), "  no gradient reaches a, b, c, d and 2 more; left as they are"),
+    ],
+)
+def test_parameters_that_stay_are_named(names: tuple[str, ...], line: str) -> None:
+    stream = StringIO()
+    display(stream).watch(Started("fit", 2, 50, 1437, 360, 7, 4810, names))
+    assert stream.getvalue().splitlines()[1] == line

@@ -15,15 +15,15 @@ from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings
 pytestmark = pytest.mark.parity
 
 STEPS = 5
-SHAPES = {"hidden": (3, 5), "head": (5, 2), "scale": ()}
+SHAPES = {"hidden": (3, 5), "head": (5, 2), "scale": (), "unread": (2,)}
 TorchOptimizer = Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
 
 
 def network() -> Graph:
-    """The sum of squares of scale * tanh(x hidden) head, with a batch of four."""
+    """The sum of squares of scale * tanh(x hidden) head; `unread` is no part of it."""
     build = Builder()
     x = build.add(Input("x", DType.F32, (4, 3)))
-    hidden, head, scale = (
+    hidden, head, scale, _ = (
         build.add(Parameter(name, DType.F32, shape, "param")) for name, shape in SHAPES.items()
     )
     out = build.add(MatMul(), build.add(Tanh(), build.add(MatMul(), x, hidden)), head)
@@ -126,7 +126,7 @@ def test_rates_of_parameter_groups() -> None:
     settings = TrainingSettings(AdamW(0.1), multipliers={"*": 0.5, "head": 3.0})
 
     def grouped(parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
-        hidden, head, scale = parameters
+        hidden, head, scale, _ = parameters
         groups = [{"params": [hidden, scale], "lr": 0.05}, {"params": [head], "lr": 0.1 * 3}]
         return torch.optim.AdamW(groups)
 

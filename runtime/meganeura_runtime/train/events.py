@@ -17,6 +17,8 @@ class Started:
     parameters: int
     weights: int
     """Numbers in all trained parameters together."""
+    untouched: tuple[str, ...] = ()
+    """Parameters to train that no gradient reaches."""
 
 
 @dataclass(frozen=True)

@@ -274,4 +274,5 @@ def _started(job: Job) -> Started:
         held_out=0 if job.dataset.test is None else job.dataset.test.examples,
         parameters=len(trained),
         weights=sum(math.prod(concrete(each.type.shape)) for each in trained),
+        untouched=tuple(each.name for each in trained if each.name not in job.step.updates),
     )
