@@ -143,6 +143,18 @@ def test_a_sound_becomes_a_spectrogram(meganeura: Command, tmp_path: Path) -> No
     assert load_file("y.safetensors")["output"].shape == (1, 150)
 
 
+def test_a_length_that_the_model_has_fixed_cannot_be_chosen(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "ear.mgn").write_text(
+        "block Ear()(mel: [n, 80, 100]) -> [n, 80]:\n  return mean(mel, 2)\n\nmodel ear = Ear()\n"
+    )
+    soundfile.write("a.wav", np.zeros(16_000), 16_000)
+    shown = meganeura("run", "ear.mgn", *SEEDED, "--input", "a.wav", "--seconds", "1.5")
+    assert shown.code == 1
+    assert "it takes 100 frames, whatever `--seconds` says" in shown.err
+
+
 def test_all_inputs_and_outputs_in_one_file(meganeura: Command) -> None:
     a, b = np.ones((2, 3), np.float32), np.arange(6.0).reshape(2, 3)
     save_file({"a": a, "b": b}, "in.safetensors")
@@ -221,6 +233,8 @@ def test_a_wrong_command_line_exits_with_2(
         (("--input", "nan.npy"), "E0531"),
         (("--input", "data.csv"), "E0521"),
         (("--input", "a.wav"), "E0563"),
+        (("--input", "x.npy", "--resample", "nearest"), "E0565"),
+        (("--input", "x.npy", "--seconds", "1"), "E0565"),
     ],
 )
 def test_inputs_that_do_not_fit_exit_with_1(

@@ -102,5 +102,32 @@ class OpenSize(Problem):
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (WrongInputs, InputShape, OpenSize)
+@dataclass(frozen=True)
+class UnusedChoice(Problem):
+    """An option says how pictures or sounds are read, and none is read.
+
+    Tensors are fed as they are: nothing is resized, cropped or normalised. An option that changed
+    nothing would leave the impression that it had.
+    """
+
+    code = "E0565"
+    topic: ClassVar[str] = "inputs"
+
+    option: str
+    kind: str
+    """`picture` or `sound`."""
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.option}` is for {self.kind}s, and no input is a {self.kind}",
+            self.topic,
+            None,
+            (),
+            Help(f"leave it out, or feed a {self.kind}; tensors are taken as they are"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (WrongInputs, InputShape, OpenSize, UnusedChoice)
 """Every kind of problem of inputs."""

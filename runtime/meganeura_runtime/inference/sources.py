@@ -1,6 +1,6 @@
 """The files a model is fed from: tensors as they are, pictures and sounds made into tensors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.data.files import open_data
 from meganeura_runtime.data.numpy_files import stored_array
 from meganeura_runtime.data.problems import MissingTensor
-from meganeura_runtime.inference.problems import WrongInputs
+from meganeura_runtime.inference.problems import UnusedChoice, WrongInputs
 from meganeura_runtime.preprocess import audio, images
 from meganeura_runtime.preprocess.choices import Choices
 from meganeura_runtime.preprocess.problems import UnfitInput
@@ -58,7 +58,15 @@ class Reader:
             raise self._wrong((), unknown)
         for name, paths in files.items():
             self._add(name, self._of(name, paths))
+        suffixes = {path.suffix.lower() for paths in files.values() for path in paths}
+        self._require_use(suffixes & set(images.SUFFIXES), self.choices.for_pictures, "picture")
+        self._require_use(suffixes & set(audio.SUFFIXES), self.choices.for_sounds, "sound")
         return self.tensors
+
+    def _require_use(self, read: Collection[str], options: Sequence[str], kind: str) -> None:
+        """Refuse options about what was not read."""
+        if options and not read:
+            raise ProblemError(UnusedChoice(options[0], kind))
 
     def _read_all(self, path: Path) -> None:
         """Feed every input that a file holds a tensor for; the others may come from elsewhere."""
@@ -121,6 +129,9 @@ class Reader:
         form = self.choices.sound_form(wanted)
         if form is None:
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), SOUND_FORM))
+        if self.choices.seconds is not None and isinstance(wanted.shape[2], int):
+            reason = f"it takes {form.frames:,} frames, whatever `--seconds` says"
+            raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
         for path in paths:
             found = audio.read_sound(path, form.mels, form.frames)
             channels = "mono" if found.channels == 1 else f"{found.channels} channels mixed"

@@ -56,6 +56,23 @@ class Choices:
     seconds: float | None = None
     config: Path | None = None
 
+    @property
+    def for_pictures(self) -> tuple[str, ...]:
+        """The options given that say how pictures are read."""
+        said = {
+            "--image-size": self.size,
+            "--crop": self.crop,
+            "--mean": self.mean,
+            "--std": self.std,
+            "--resample": self.filter,
+        }
+        return tuple(option for option, value in said.items() if value is not None)
+
+    @property
+    def for_sounds(self) -> tuple[str, ...]:
+        """The options given that say how sounds are read."""
+        return () if self.seconds is None else ("--seconds",)
+
     def image_steps(self, wanted: TensorType) -> Pictures | None:
         """How a picture is made into what an input wants; `None` if it cannot be."""
         if not wanted.dtype.is_float or len(wanted.shape) != 4:
