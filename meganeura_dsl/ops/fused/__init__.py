@@ -16,6 +16,14 @@ from meganeura_dsl.ops.fused.contraction import (
     FusedMatMulAdd,
 )
 from meganeura_dsl.ops.fused.core import Fused
+from meganeura_dsl.ops.fused.masked_attention import (
+    MaskedAttention,
+    MaskedAttentionKeyGradient,
+    MaskedAttentionMaskGradient,
+    MaskedAttentionNormalizer,
+    MaskedAttentionQueryGradient,
+    MaskedAttentionValueGradient,
+)
 from meganeura_dsl.ops.fused.norm import (
     Norm,
     NormInputGradient,
@@ -56,6 +64,12 @@ FUSED_OPS: tuple[type[Op], ...] = (
     AttentionQueryGradient,
     AttentionKeyGradient,
     AttentionValueGradient,
+    MaskedAttention,
+    MaskedAttentionNormalizer,
+    MaskedAttentionQueryGradient,
+    MaskedAttentionKeyGradient,
+    MaskedAttentionValueGradient,
+    MaskedAttentionMaskGradient,
 )
 
 __all__ = [
@@ -75,6 +89,12 @@ __all__ = [
     "FusedMatMul",
     "FusedMatMulAdd",
     "LogSoftmax",
+    "MaskedAttention",
+    "MaskedAttentionKeyGradient",
+    "MaskedAttentionMaskGradient",
+    "MaskedAttentionNormalizer",
+    "MaskedAttentionQueryGradient",
+    "MaskedAttentionValueGradient",
     "Norm",
     "NormInputGradient",
     "NormWeightGradient",

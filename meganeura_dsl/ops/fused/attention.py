@@ -10,108 +10,77 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, TypeRuleError, Value
-from meganeura_dsl.ops.broadcast import Broadcast, Sum, full
+from meganeura_dsl.graph.core import Array, Builder, Value
+from meganeura_dsl.ops.broadcast import Sum, full
 from meganeura_dsl.ops.contract import MatMul
-from meganeura_dsl.ops.elementwise import Add, Compare, Exp, Log, Mul, StopGradient, Sub, Where
-from meganeura_dsl.ops.fused.core import Fused, elements
+from meganeura_dsl.ops.elementwise import Add, Exp, Log, Mul, StopGradient, Sub
+from meganeura_dsl.ops.fused.scores import ScaledProduct, over_keys, width_of
 from meganeura_dsl.ops.fused.softmax import Softmax, softmax
-from meganeura_dsl.ops.leaf import Iota
 from meganeura_dsl.ops.reduce import ReduceMax
-from meganeura_dsl.ops.rules import concrete_shape, require_same_type, title
+from meganeura_dsl.ops.rules import require_same_type
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
 
 Cotangents = tuple[Value | None, ...]
-HIDDEN = -1e30
-"""The score of a position ahead, as the standard library writes it."""
 
 
 @dataclass(frozen=True)
-class ScaledProduct(Fused):
-    """What all attention ops share: scores scale q k^T; if `causal`, no row looks ahead."""
+class WeightedMean(ScaledProduct):
+    """What attention with and without a mask share: softmax(scores) v."""
 
-    scale: float
-    causal: bool
+    def evaluate(self, q: Array, k: Array, v: Array, *mask: Array) -> Array:
+        weights = softmax(self.scores(q, k, *mask), q.ndim - 1)
+        return self.parted(np.matmul(self.joined(weights), v), q)
 
-    def scores(self, q: Array, k: Array) -> Array:
-        """The scores of every query with every key."""
-        product = np.matmul(q, np.swapaxes(k, -1, -2)) * self.scale
-        if not self.causal:
-            return product
-        ahead: Array = np.triu(np.ones(product.shape[-2:], np.bool_), 1)
-        return np.where(ahead, HIDDEN, product)
+    def normalizer(self) -> "Normalizer":
+        """The op for the logarithms of the sums."""
+        raise NotImplementedError
 
-    def scores_value(self, build: Builder, q: Value, k: Value) -> Value:
-        """The scores in primitives."""
-        product = build.add(MatMul(transpose_right=True), q, k)
-        scaled = build.add(Mul(), product, full(build, product.type, self.scale))
-        return self.hidden(build, scaled, HIDDEN) if self.causal else scaled
-
-    def hidden(self, build: Builder, x: Value, value: float) -> Value:
-        """The tensor [..., s, t] x with `value` wherever a column is ahead of its row."""
-        shape = x.type.shape
-        rows, columns = concrete_shape(shape[-2:])
-        down = build.add(Broadcast((rows, columns), (0,)), build.add(Iota(rows)))
-        along = build.add(Broadcast((rows, columns), (1,)), build.add(Iota(columns)))
-        ahead = build.add(Compare("gt"), along, down)
-        everywhere = build.add(Broadcast(shape, (len(shape) - 2, len(shape) - 1)), ahead)
-        return build.add(Where(), everywhere, full(build, x.type, value), x)
-
-    def require_queries(self, facts: Facts, q: TensorType, k: TensorType) -> TensorType:
-        """The type of the scores."""
-        scores = MatMul(transpose_right=True).infer(facts, q, k)
-        if scores.rank < 3:
-            raise TypeRuleError(f"{title(self)} takes batches, not {q}")
-        if self.causal:
-            rows, columns = scores.shape[-2:]
-            facts.require_equal(rows, columns, f"causal {title(self)} has a key for each query")
-        return scores
-
-    def products(self, queries: TensorType, keys: TensorType, width: int) -> int:
-        """The arithmetic of one product with the matrix of scores."""
-        return 2 * elements(queries) // concrete_shape(queries.shape)[-1] * keys_of(keys) * width
-
-
-@dataclass(frozen=True)
-class Attention(ScaledProduct):
-    """softmax(scale q k^T) v."""
-
-    def infer(self, facts: Facts, q: TensorType, k: TensorType, v: TensorType) -> TensorType:
-        return MatMul().infer(facts, self.require_queries(facts, q, k), v)
-
-    def evaluate(self, q: Array, k: Array, v: Array) -> Array:
-        return np.matmul(softmax(self.scores(q, k), q.ndim - 1), v)
+    def gradients(self) -> tuple["AttentionGradient", ...]:
+        """The op for the gradient of each operand."""
+        raise NotImplementedError
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
-        q, k, v = out.operands
-        rows = build.add(AttentionNormalizer(self.scale, self.causal), q, k)
+        q, k, v, *mask = out.operands
+        rows = build.add(self.normalizer(), q, k, *mask)
         last = out.type.rank - 1
         level = build.add(Sum((last,)), build.add(Mul(), cotangent, out))
-        kinds = (AttentionQueryGradient, AttentionKeyGradient, AttentionValueGradient)
-        operands = (q, k, v, cotangent, rows, level)
-        return tuple(build.add(kind(self.scale, self.causal), *operands) for kind in kinds)
+        operands = (q, k, v, cotangent, rows, level, *mask)
+        return tuple(build.add(gradient, *operands) for gradient in self.gradients())
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        q, k, v = operands
-        scores = self.scores_value(build, q, k)
-        return build.add(MatMul(), Softmax(scores.type.rank - 1).expand(build, (scores,)), v)
+        q, k, v, *mask = operands
+        scores = self.scores_value(build, q, k, *mask)
+        weights = Softmax(scores.type.rank - 1).expand(build, (scores,))
+        mean = build.add(MatMul(), self.joined_value(build, weights), v)
+        return self.parted_value(build, mean, q)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        q, k, v = operands
+        q, k, v, *_ = operands
         return self.products(q, k, width_of(q) + width_of(v))
 
 
 @dataclass(frozen=True)
-class AttentionNormalizer(ScaledProduct):
-    """log(sum(exp(scale q k^T))) of each query, with which weights are exp(score - it)."""
+class Attention(WeightedMean):
+    """softmax(scale q k^T) v."""
 
-    def infer(self, facts: Facts, q: TensorType, k: TensorType) -> TensorType:
-        scores = self.require_queries(facts, q, k)
-        return scores.with_shape(scores.shape[:-1])
+    def infer(self, facts: Facts, q: TensorType, k: TensorType, v: TensorType) -> TensorType:
+        return self.require_values(facts, q, k, v)
 
-    def evaluate(self, q: Array, k: Array) -> Array:
-        scores = self.scores(q, k)
+    def normalizer(self) -> "Normalizer":
+        return AttentionNormalizer(*self.form)
+
+    def gradients(self) -> tuple["AttentionGradient", ...]:
+        kinds = (AttentionQueryGradient, AttentionKeyGradient, AttentionValueGradient)
+        return tuple(kind(*self.form) for kind in kinds)
+
+
+@dataclass(frozen=True)
+class Normalizer(ScaledProduct):
+    """What the logarithms with and without a mask share."""
+
+    def evaluate(self, q: Array, k: Array, *mask: Array) -> Array:
+        scores = self.scores(q, k, *mask)
         largest = np.max(scores, axis=-1)
         return largest + np.log(np.sum(np.exp(scores - largest[..., None]), axis=-1))
 
@@ -123,45 +92,61 @@ class AttentionNormalizer(ScaledProduct):
         return build.add(Add(), largest, build.add(Log(), build.add(Sum((last,)), powers)))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        q, k = operands
+        q, k, *_ = operands
         return self.products(q, k, width_of(q))
 
 
 @dataclass(frozen=True)
-class AttentionGradient(ScaledProduct):
-    """What the three gradients share.
+class AttentionNormalizer(Normalizer):
+    """log(sum(exp(scale q k^T))) of each query, with which weights are exp(score - it)."""
 
-    With the weights P = exp(scores - rows), level = sum(dy out) and dP = dy v^T:
-    dS = scale P (dP - level),  dq = dS k,  dk = dS^T q,  dv = P^T dy.
+    def infer(self, facts: Facts, q: TensorType, k: TensorType) -> TensorType:
+        scores = self.require_scores(facts, q, k)
+        return scores.with_shape(scores.shape[:-1])
+
+
+@dataclass(frozen=True)
+class AttentionGradient(ScaledProduct):
+    """What the gradients share.
+
+    With the weights P = exp(scores - rows), level = sum(dy out), dP = dy v^T and the gradient of
+    the scores dS = P (dP - level):  dq = scale dS k,  dk = scale dS^T q,  dv = P^T dy.
     """
 
-    def weights(self, q: Array, k: Array, rows: Array) -> Array:
+    def weights(self, q: Array, k: Array, rows: Array, *mask: Array) -> Array:
         """The weights P."""
-        return np.exp(self.scores(q, k) - rows[..., None])
+        return np.exp(self.scores(q, k, *mask) - rows[..., None])
 
-    def slopes(self, q: Array, k: Array, v: Array, dy: Array, rows: Array, level: Array) -> Array:
-        """The slopes dS, which are 0 where P is."""
-        inner = np.matmul(dy, np.swapaxes(v, -1, -2)) - level[..., None]
-        return self.scale * self.weights(q, k, rows) * inner
+    def slopes(self, *operands: Array) -> Array:
+        """The gradient of the scores, which is 0 where P is."""
+        q, k, v, dy, rows, level, *mask = operands
+        inner = np.matmul(self.joined(dy), np.swapaxes(v, -1, -2))
+        return self.weights(q, k, rows, *mask) * (self.parted(inner, q) - level[..., None])
 
-    def weights_value(self, build: Builder, q: Value, k: Value, rows: Value) -> Value:
+    def weights_value(self, build: Builder, q: Value, k: Value, rows: Value, *mask: Value) -> Value:
         """The weights P in primitives."""
-        scores = self.scores_value(build, q, k)
+        scores = self.scores_value(build, q, k, *mask)
         return build.add(Exp(), build.add(Sub(), scores, over_keys(build, rows, scores)))
 
     def slopes_value(self, build: Builder, operands: Sequence[Value]) -> Value:
-        """The slopes dS in primitives."""
-        q, k, v, dy, rows, level = operands
-        weights = self.weights_value(build, q, k, rows)
-        inner = build.add(MatMul(transpose_right=True), dy, v)
+        """The gradient of the scores in primitives."""
+        q, k, v, dy, rows, level, *mask = operands
+        weights = self.weights_value(build, q, k, rows, *mask)
+        inner = build.add(MatMul(transpose_right=True), self.joined_value(build, dy), v)
+        inner = self.parted_value(build, inner, q)
         inner = build.add(Sub(), inner, over_keys(build, level, inner))
-        product = build.add(Mul(), weights, inner)
-        return build.add(Mul(), full(build, product.type, self.scale), product)
+        return build.add(Mul(), weights, inner)
 
-    def require_operands(self, facts: Facts, operands: Sequence[TensorType]) -> None:
+    def scaled_slopes_value(self, build: Builder, operands: Sequence[Value]) -> Value:
+        """The gradient of the unscaled products, heads that share keys as one."""
+        slopes = self.slopes_value(build, operands)
+        scaled = build.add(Mul(), full(build, slopes.type, self.scale), slopes)
+        return self.joined_value(build, scaled)
+
+    def require_operands(self, facts: Facts, *operands: TensorType) -> None:
         """The types of what the gradient is computed from."""
-        q, k, v, dy, rows, level = operands
-        out = Attention(self.scale, self.causal).infer(facts, q, k, v)
+        q, k, v, dy, rows, level, *mask = operands
+        out = self.require_values(facts, q, k, v, *mask)
         require_same_type(self, facts, dy, out)
         for each in (rows, level):
             require_same_type(self, facts, each, out.with_shape(out.shape[:-1]))
@@ -172,9 +157,51 @@ class AttentionGradient(ScaledProduct):
 
 
 @dataclass(frozen=True)
-class AttentionQueryGradient(AttentionGradient):
+class QueryGradient(AttentionGradient):
     """The gradient dq."""
 
+    def evaluate(self, *operands: Array) -> Array:
+        slopes = self.scale * self.joined(self.slopes(*operands))
+        return self.parted(np.matmul(slopes, operands[1]), operands[0])
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        q, k, *_ = operands
+        product = build.add(MatMul(), self.scaled_slopes_value(build, operands), k)
+        return self.parted_value(build, product, q)
+
+
+@dataclass(frozen=True)
+class KeyGradient(AttentionGradient):
+    """The gradient dk, summed over the heads that share the key."""
+
+    def evaluate(self, *operands: Array) -> Array:
+        slopes = self.scale * self.joined(self.slopes(*operands))
+        return np.matmul(np.swapaxes(slopes, -1, -2), self.joined(operands[0]))
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        slopes = self.scaled_slopes_value(build, operands)
+        return build.add(MatMul(transpose_left=True), slopes, self.joined_value(build, operands[0]))
+
+
+@dataclass(frozen=True)
+class ValueGradient(AttentionGradient):
+    """The gradient dv, summed over the heads that share the value."""
+
+    def evaluate(self, *operands: Array) -> Array:
+        q, k, _, dy, rows, _, *mask = operands
+        weights = self.joined(self.weights(q, k, rows, *mask))
+        return np.matmul(np.swapaxes(weights, -1, -2), self.joined(dy))
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        q, k, _, dy, rows, _, *mask = operands
+        weights = self.joined_value(build, self.weights_value(build, q, k, rows, *mask))
+        return build.add(MatMul(transpose_left=True), weights, self.joined_value(build, dy))
+
+
+@dataclass(frozen=True)
+class AttentionQueryGradient(QueryGradient):
+    """The gradient dq without a mask."""
+
     def infer(
         self,
         facts: Facts,
@@ -185,19 +212,13 @@ class AttentionQueryGradient(AttentionGradient):
         rows: TensorType,
         level: TensorType,
     ) -> TensorType:
-        self.require_operands(facts, (q, k, v, dy, rows, level))
+        self.require_operands(facts, q, k, v, dy, rows, level)
         return q
 
-    def evaluate(self, q: Array, k: Array, v: Array, dy: Array, rows: Array, level: Array) -> Array:
-        return np.matmul(self.slopes(q, k, v, dy, rows, level), k)
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        return build.add(MatMul(), self.slopes_value(build, operands), operands[1])
-
 
 @dataclass(frozen=True)
-class AttentionKeyGradient(AttentionGradient):
-    """The gradient dk."""
+class AttentionKeyGradient(KeyGradient):
+    """The gradient dk without a mask."""
 
     def infer(
         self,
@@ -209,20 +230,13 @@ class AttentionKeyGradient(AttentionGradient):
         rows: TensorType,
         level: TensorType,
     ) -> TensorType:
-        self.require_operands(facts, (q, k, v, dy, rows, level))
+        self.require_operands(facts, q, k, v, dy, rows, level)
         return k
 
-    def evaluate(self, q: Array, k: Array, v: Array, dy: Array, rows: Array, level: Array) -> Array:
-        return np.matmul(np.swapaxes(self.slopes(q, k, v, dy, rows, level), -1, -2), q)
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        slopes = self.slopes_value(build, operands)
-        return build.add(MatMul(transpose_left=True), slopes, operands[0])
-
 
 @dataclass(frozen=True)
-class AttentionValueGradient(AttentionGradient):
-    """The gradient dv."""
+class AttentionValueGradient(ValueGradient):
+    """The gradient dv without a mask."""
 
     def infer(
         self,
@@ -234,29 +248,5 @@ class AttentionValueGradient(AttentionGradient):
         rows: TensorType,
         level: TensorType,
     ) -> TensorType:
-        self.require_operands(facts, (q, k, v, dy, rows, level))
+        self.require_operands(facts, q, k, v, dy, rows, level)
         return v
-
-    def evaluate(self, q: Array, k: Array, v: Array, dy: Array, rows: Array, level: Array) -> Array:
-        return np.matmul(np.swapaxes(self.weights(q, k, rows), -1, -2), dy)
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        q, k, _, dy, rows, _ = operands
-        weights = self.weights_value(build, q, k, rows)
-        return build.add(MatMul(transpose_left=True), weights, dy)
-
-
-def over_keys(build: Builder, x: Value, scores: Value) -> Value:
-    """One number per query, repeated for every key."""
-    rank = scores.type.rank
-    return build.add(Broadcast(scores.type.shape, tuple(range(rank - 1))), x)
-
-
-def keys_of(keys: TensorType) -> int:
-    """How many keys a query looks at."""
-    return concrete_shape(keys.shape)[-2]
-
-
-def width_of(of: TensorType) -> int:
-    """The length of one vector."""
-    return concrete_shape(of.shape)[-1]

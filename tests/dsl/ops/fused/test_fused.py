@@ -1,6 +1,6 @@
 """A fused op is its expansion: in type, in value, and in gradient."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -17,10 +17,6 @@ from meganeura_dsl.ops.fused import (
     Activation,
     ActivationGradient,
     Attention,
-    AttentionKeyGradient,
-    AttentionNormalizer,
-    AttentionQueryGradient,
-    AttentionValueGradient,
     CrossEntropy,
     CrossEntropyGradient,
     Fused,
@@ -29,6 +25,7 @@ from meganeura_dsl.ops.fused import (
     FusedMatMul,
     FusedMatMulAdd,
     LogSoftmax,
+    MaskedAttention,
     Norm,
     NormInputGradient,
     NormWeightGradient,
@@ -40,18 +37,21 @@ from meganeura_dsl.ops.fused import (
     SwiGLU,
     Variance,
 )
+from meganeura_dsl.ops.fused.attention import AttentionGradient, Normalizer, WeightedMean
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.solve import Unproved
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from tests.gradients import assert_same, fed, weighted_loss
 
+Shapes = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True)
 class Case:
-    """A fused op and the shapes of its operands; a tuple of strings marks class labels."""
+    """A fused op and the shapes of its operands; `labels` is the one that holds classes."""
 
     op: Fused
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: Shapes
     labels: int | None = None
 
     def __str__(self) -> str:
@@ -157,24 +157,36 @@ def _softmaxes() -> list[Case]:
 
 
 def _attentions() -> list[Case]:
-    gradients = (AttentionQueryGradient, AttentionKeyGradient, AttentionValueGradient)
     same = ((2, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4))
     wide = ((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6))
+    shared = ((2, 6, 4, 3), (2, 2, 4, 3), (2, 2, 4, 5))
+    flat = ((4, 3, 2), (1, 2, 2), (1, 2, 3))
     return [
-        Case(Attention(0.5, causal=True), same),
-        Case(Attention(0.3, causal=False), wide),
-        Case(Attention(1.0, causal=False), ((2, 1, 3), (2, 1, 3), (2, 1, 2))),
-        Case(AttentionNormalizer(0.5, causal=True), same[:2]),
-        Case(AttentionNormalizer(0.3, causal=False), wide[:2]),
-        *(
-            Case(op(0.5, causal=True), (*same, (2, 2, 3, 4), (2, 2, 3), (2, 2, 3)))
-            for op in gradients
-        ),
-        *(
-            Case(op(0.3, causal=False), (*wide, (1, 2, 3, 6), (1, 2, 3), (1, 2, 3)))
-            for op in gradients
-        ),
+        case
+        for form, shapes in (
+            (Attention(0.5, causal=True), same),
+            (Attention(0.3, causal=False), wide),
+            (Attention(1.0, causal=False), ((2, 1, 3), (2, 1, 3), (2, 1, 2))),
+            (Attention(0.5, causal=True, window=1), same),
+            (Attention(0.5, causal=True, window=2), same),
+            (Attention(0.5, causal=True, window=3, shared=3), shared),
+            (Attention(0.7, causal=False, shared=4), flat),
+        )
+        for masked in (False, True)
+        for case in _attention(form, shapes, masked=masked)
     ]
+
+
+def _attention(op: Attention, shapes: Shapes, *, masked: bool) -> Iterator[Case]:
+    """Attention and all that its gradient is made of, for operands of these shapes."""
+    q, k, v = shapes
+    rows = q[:-1]
+    mask = ((*rows, k[-2]),) if masked else ()
+    form: WeightedMean = MaskedAttention(*op.form) if masked else op
+    yield Case(form, (*shapes, *mask))
+    yield Case(form.normalizer(), (q, k, *mask))
+    for gradient in form.gradients():
+        yield Case(gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
 
 
 CASES = (*_activations(), *_contractions(), *_norms(), *_softmaxes(), *_attentions())
@@ -185,10 +197,8 @@ HAVE_NO_GRADIENT = (
     NormWeightGradient,
     SoftmaxGradient,
     CrossEntropyGradient,
-    AttentionNormalizer,
-    AttentionQueryGradient,
-    AttentionKeyGradient,
-    AttentionValueGradient,
+    Normalizer,
+    AttentionGradient,
 )
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 Make = Callable[[Builder, Sequence[Value]], Value]
@@ -286,5 +296,18 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         build.add(Norm((1,), 1e-5, (1,)), x, bias, bias)
     with pytest.raises(TypeRuleError):
         build.add(Attention(1.0, causal=False), x, x, x)
+    q, k = (
+        build.add(Input(name, DType.F32, (heads, 3, 2))) for name, heads in (("q", 4), ("k", 2))
+    )
+    for wrong in (
+        Attention(1.0, causal=True),
+        Attention(1.0, causal=True, shared=4),
+        Attention(1.0, causal=True, window=-1, shared=2),
+        Attention(1.0, causal=False, window=2, shared=2),
+    ):
+        with pytest.raises((TypeRuleError, Unproved)):
+            build.add(wrong, q, k, k)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(MaskedAttention(1.0, causal=True, shared=2), q, k, k, q)
     with pytest.raises(TypeRuleError):
         build.add(CrossEntropy(), x, bias)
