@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.limits import Style
 
-VERSION = 1
+VERSION = 2
 
 
 class PlanError(Exception):
@@ -71,10 +71,17 @@ class Dispatch:
     """One run of a kernel; binding i is `slots[i]`."""
 
     name: str
+    """What it does, in a few words."""
+    kind: str
+    """The first of them: which sum of products, reduction or map it is."""
     origin: str
     kernel: int
     slots: tuple[Slot, ...]
     workgroups: tuple[int, int, int]
+    flops: int
+    """Additions and multiplications; convolutions count as direct ones."""
+    bytes: int
+    """What it reads and writes at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ class Plan:
     outputs: tuple[Tensor, ...]
     least_bytes: int
     """What the temporaries need at least, however they are placed."""
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
 
     def bytes_for(self, role: Role) -> int:
         """Memory taken for a purpose."""

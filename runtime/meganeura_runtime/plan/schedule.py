@@ -13,13 +13,15 @@ from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
+from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
 from meganeura_runtime.plan.errors import LimitError, describe
-from meganeura_runtime.plan.fuse import fuse
+from meganeura_runtime.plan.fuse import Fused, fuse
 from meganeura_runtime.plan.lower import lower
 from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
 from meganeura_runtime.plan.order import Order, order
 from meganeura_runtime.plan.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
 from meganeura_runtime.plan.store import elements, is_contraction, stored_values
+from meganeura_runtime.plan.titles import title_of
 
 
 def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
@@ -88,7 +90,7 @@ class _Assembly:
         temporaries = self._lifetimes()
         self._place(Role.TEMPORARIES, temporaries)
         tensors = {value: self._tensor(value) for value in self._stored()}
-        dispatches = tuple(self._dispatch(one.work, tensors) for one in self._order.kernels)
+        dispatches = tuple(self._dispatch(one, tensors) for one in self._order.kernels)
         return Plan(
             style=self._target.style,
             buffers=tuple(self._buffers),
@@ -144,19 +146,24 @@ class _Assembly:
             if value.id not in self._slots and value.id not in self._order.in_place
         ]
 
-    def _dispatch(self, work: Work, tensors: Mapping[int, int]) -> Dispatch:
+    def _dispatch(self, one: Fused, tensors: Mapping[int, int]) -> Dispatch:
+        work, computed = one.work, computed_values(one)
         kernel = self._kernel(work, tensors)
         made = (*work.anchors, *work.stores)
         if len(kernel.tensors) > self._target.limits.storage_buffers:
             limit = str(self._target.limits.storage_buffers)
             needed = f"{len(kernel.tensors)} tensors in one kernel"
             raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
+        title = title_of(work, computed, {value.id for value in self._graph.updates.values()})
         return Dispatch(
-            name=_name(work),
+            name=str(title),
+            kind=title.kind,
             origin=describe(made[0].origin),
             kernel=self._texts.setdefault(kernel.text, len(self._texts)),
             slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
             workgroups=kernel.workgroups,
+            flops=arithmetic(computed),
+            bytes=traffic(one, computed),
         )
 
     def _kernel(self, work: Work, tensors: Mapping[int, int]) -> Kernel:
@@ -187,13 +194,3 @@ class _Assembly:
             )
             for name, v in values.items()
         )
-
-
-def _name(work: Work) -> str:
-    """The ops a kernel ends with, after what it reduces."""
-    names = [_op_name(value) for value in (*work.anchors, *work.stores)]
-    return "+".join(dict.fromkeys(names))
-
-
-def _op_name(value: Value) -> str:
-    return type(value.op).__name__
