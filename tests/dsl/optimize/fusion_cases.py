@@ -127,15 +127,35 @@ def softmax() -> Iterator[tuple[str, Make]]:
     yield "cross-entropy", cross_entropy
 
 
-def attention(net: Net, draw: Draw) -> Value:
-    batch = sizes(draw, draw(st.integers(1, 2)), most=2)
-    rows, columns, width, out = sizes(draw, 4)
-    causal = draw(st.sampled_from(["", "gt", "difference"]))
-    columns = rows if causal else columns
-    q, k, v = (net.x(*batch, *each) for each in ((rows, width), (columns, width), (columns, out)))
-    scores = net.scores(q, k, 0.7)
-    weights = net.softmax(net.causal(scores, causal) if causal else scores, q.type.rank - 1)
-    return net.do(MatMul(), weights, v)
+def attention() -> Iterator[tuple[str, Make]]:
+    def case(*, masked: bool, rank: int | None = None, windows: bool = False) -> Make:
+        def make(net: Net, draw: Draw) -> Value:
+            depth = draw(st.integers(3, 4)) if rank is None else rank
+            count = 1 if rank is None else draw(st.integers(1, 3))
+            *batch, heads = sizes(draw, depth - 2, most=2)
+            rows, columns, width, out = sizes(draw, 4)
+            kind = "gt" if windows else draw(st.sampled_from(["", "gt", "difference"]))
+            columns = rows if kind else columns
+            q = net.x(*batch, heads * count, rows, width)
+            k, v = (net.x(*batch, heads, columns, each) for each in (width, out))
+            if rank is not None:
+                k, v = (net.repeated(each, depth - 3, count) for each in (k, v))
+            scores = net.scores(q, k, 0.7)
+            if masked:
+                mask = net.spread(net.x(rows, columns), scores, depth - 2, depth - 1)
+                scores = net.do(Add(), *draw(st.permutations([scores, mask])))
+            if kind:
+                window = draw(st.integers(1, 3)) if windows or draw(st.booleans()) else None
+                scores = net.causal(scores, kind, window=window)
+            return net.do(MatMul(), net.softmax(scores, depth - 1), v)
+
+        return make
+
+    for masked, prefix in ((False, ""), (True, "masked-")):
+        yield f"{prefix}attention", case(masked=masked)
+        yield f"{prefix}attention", case(masked=masked, windows=True)
+        for rank in (3, 4):
+            yield f"{prefix}shared-heads-{rank}", case(masked=masked, rank=rank)
 
 
 def epilogues() -> Iterator[tuple[str, Make]]:

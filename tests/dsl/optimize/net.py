@@ -157,21 +157,38 @@ class Net:
         product = self.do(MatMul(transpose_right=True), q, k)
         return self.do(Mul(), product, self.full(scale, product))
 
-    def causal(self, scores: Value, kind: str = "gt", fill: float = -1e30) -> Value:
-        """where(column > row, -1e30, scores), or another comparison in its place."""
+    def causal(
+        self, scores: Value, kind: str = "gt", fill: float = -1e30, window: int | None = None
+    ) -> Value:
+        """where(column > row or row - column >= window, -1e30, scores), or another comparison."""
         rank = scores.type.rank
         size = scores.type.shape[-1]
         square = (size, size)
         index = self.do(Iota(size))
         down, along = (self.do(Broadcast(square, (axis,)), index) for axis in (0, 1))
+        back = self.do(Sub(), down, along)
         if kind == "difference":
-            back = self.do(Sub(), down, along)
-            ahead = self.do(Compare("lt"), back, self.full(0, back))
+            hidden = self.do(Compare("lt"), back, self.full(0, back))
         else:
-            ahead = self.do(Compare("gt" if kind == "gt" else "ge"), along, down)
+            hidden = self.do(Compare("gt" if kind == "gt" else "ge"), along, down)
+        if window is not None:
+            behind = self.do(Compare("ge"), back, self.full(window, back))
+            pair = (hidden, behind) if kind == "difference" else (behind, hidden)
+            hidden = self.do(Where(), pair[0], self.full(value=True, like=hidden), pair[1])
         return self.do(
-            Where(), self.spread(ahead, scores, rank - 2, rank - 1), self.full(fill, scores), scores
+            Where(),
+            self.spread(hidden, scores, rank - 2, rank - 1),
+            self.full(fill, scores),
+            scores,
         )
+
+    def repeated(self, x: Value, axis: int, count: int) -> Value:
+        """X with every row along an axis `count` times in a row."""
+        shape = tuple(size for size in x.type.shape if isinstance(size, int))
+        parts = (*shape[: axis + 1], count, *shape[axis + 1 :])
+        copies = self.do(Broadcast(parts, others((axis + 1,), len(parts))), x)
+        whole = (*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
+        return self.do(Reshape(whole), copies)
 
     def conv(
         self,

@@ -17,6 +17,7 @@ from meganeura_dsl.ops import (
     Mul,
     Neg,
     RandomBits,
+    Reshape,
     StopGradient,
     Sub,
     Sum,
@@ -149,8 +150,27 @@ def _attention(fault: str) -> Make:
             scores = net.causal(scores, fill=-1e9)
         if fault == "diagonal":
             scores = net.causal(scores, kind="ge")
+        if fault == "window":
+            scores = net.causal(scores, kind="difference", window=0)
         weights = net.softmax(scores, 1 if fault == "axis" else 2)
         return net.do(MatMul(transpose_right=fault == "values"), weights, v)
+
+    return make
+
+
+def _shared_heads(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        q, k, v = net.x(4, 3, 3), net.x(2, 3, 3), net.x(2, 3, 3)
+        if fault == "tiled":
+            tiled = net.do(Broadcast((2, 2, 3, 3), (1, 2, 3)), k)
+            k, v = net.do(Reshape((4, 3, 3)), tiled), net.repeated(v, 0, 2)
+        elif fault == "rows":
+            k, v = net.x(4, 1, 3), net.x(4, 1, 3)
+            k, v = (net.repeated(each, 1, 3) for each in (k, v))
+        else:
+            k, v = net.repeated(k, 0, 2), net.repeated(net.x(1, 3, 3), 0, 4)
+        weights = net.softmax(net.scores(q, k, 0.5), 2)
+        return net.do(MatMul(), weights, v)
 
     return make
 
@@ -180,8 +200,9 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("sum-of-copies", "train", _summed_over_kept_axes),
     *(
         ("attention", "train", _attention(fault))
-        for fault in ("fill", "diagonal", "axis", "values")
+        for fault in ("fill", "diagonal", "window", "axis", "values")
     ),
+    *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
     ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
     ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
 )

@@ -53,6 +53,7 @@ def _cases() -> Iterator[tuple[str, Mode, Make]]:
         ("forward", activations()),
         ("forward", norms()),
         ("forward", softmax()),
+        ("forward", attention()),
         ("train", epilogues()),
         ("infer", inference()),
     )
@@ -66,7 +67,6 @@ def _cases() -> Iterator[tuple[str, Mode, Make]]:
     )
     for op in (Add(), Sub(), Mul(), Div(), Neg()):
         yield "fold-tensor", "forward", folded(op)
-    yield "attention", "forward", attention
 
 
 ALL = tuple(_cases())
