@@ -11,7 +11,7 @@ from meganeura_dsl.autodiff import differentiate
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import Linker
 from meganeura_dsl.diagnostics import ProblemError, Sink
-from meganeura_dsl.evaluate import Interpreter, Precision, storage_type
+from meganeura_dsl.evaluate import Interpreter, Precision, evaluate, storage_type
 from meganeura_dsl.graph.core import Array, continued
 from meganeura_dsl.initialize import sample
 from meganeura_dsl.ops import Conv, Input
@@ -24,6 +24,7 @@ from meganeura_dsl.pipeline import (
     load,
     loader_beside,
 )
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.source import Source
 
 
@@ -269,6 +270,21 @@ def test_dropouts_differ_from_each_other_and_from_step_to_step() -> None:
 def test_dropout_does_nothing_outside_of_training() -> None:
     for found in dropped(0, training=False):
         np.testing.assert_array_equal(found, np.ones((50, 80)))
+
+
+def test_dropping_everything_gives_zeros_and_no_gradient() -> None:
+    elaboration = model(
+        "block Net()(x: [n]) -> []:\n  return sum(x |> dropout(1.0))\nmodel net = Net()\n",
+        training=True,
+        n=5,
+    )
+    build, graph = continued(elaboration.graph)
+    x = next(value for value in graph.values if value.op == Input("x", DType.F32, (5,)))
+    (slope,) = differentiate(build, graph.outputs["output"], [x])
+    given = {"x": np.ones(5, np.float32), "counter": np.array([7, 0], np.uint32)}
+    found = evaluate(build.graph({"y": graph.outputs["output"], "slope": slope}), given).outputs
+    assert found["y"] == 0
+    np.testing.assert_array_equal(found["slope"], np.zeros(5))
 
 
 # --- the page of the models ----------------------------------------------------------------------
