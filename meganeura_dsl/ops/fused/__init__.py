@@ -38,6 +38,15 @@ from meganeura_dsl.ops.fused.softmax import (
     Softmax,
     SoftmaxGradient,
 )
+from meganeura_dsl.ops.fused.winograd import (
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
+)
 
 FUSED_OPS: tuple[type[Op], ...] = (
     Activation,
@@ -70,6 +79,13 @@ FUSED_OPS: tuple[type[Op], ...] = (
     MaskedAttentionKeyGradient,
     MaskedAttentionValueGradient,
     MaskedAttentionMaskGradient,
+    WinogradInput,
+    WinogradKernel,
+    WinogradOutput,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradOutputGradient,
+    WinogradKernelGradient,
 )
 
 __all__ = [
@@ -88,6 +104,8 @@ __all__ = [
     "FusedConvAdd",
     "FusedMatMul",
     "FusedMatMulAdd",
+    "FusedWinogradOutput",
+    "FusedWinogradOutputAdd",
     "LogSoftmax",
     "MaskedAttention",
     "MaskedAttentionKeyGradient",
@@ -105,4 +123,9 @@ __all__ = [
     "StandardizeGradient",
     "SwiGLU",
     "Variance",
+    "WinogradInput",
+    "WinogradKernel",
+    "WinogradKernelGradient",
+    "WinogradOutput",
+    "WinogradOutputGradient",
 ]

@@ -24,6 +24,8 @@ from meganeura_dsl.ops.fused import (
     FusedConvAdd,
     FusedMatMul,
     FusedMatMulAdd,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
     LogSoftmax,
     MaskedAttention,
     Norm,
@@ -36,6 +38,11 @@ from meganeura_dsl.ops.fused import (
     StandardizeGradient,
     SwiGLU,
     Variance,
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
 )
 from meganeura_dsl.ops.fused.attention import AttentionGradient, Normalizer, WeightedMean
 from meganeura_dsl.ops.rules import concrete_shape
@@ -189,7 +196,27 @@ def _attention(op: Attention, shapes: Shapes, *, masked: bool) -> Iterator[Case]
         yield Case(gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
 
 
-CASES = (*_activations(), *_contractions(), *_norms(), *_softmaxes(), *_attentions())
+def _winograd() -> list[Case]:
+    return [
+        Case(WinogradInput(2, (1, 1)), ((2, 3, 5, 4),)),
+        Case(WinogradInput(4, (0, 2)), ((1, 1, 3, 9),)),
+        Case(WinogradInput(4, (2, 1)), ((3, 2, 1, 1),)),
+        *(
+            Case(WinogradKernel(m, mirrored=mirrored), ((3, 2, 3, 3),))
+            for m, mirrored in ((2, True), (4, False))
+        ),
+        Case(WinogradOutput(2, 2, (3, 5)), ((16, 3, 12),)),
+        Case(WinogradOutput(4, 1, (1, 8)), ((36, 1, 2),)),
+        Case(FusedWinogradOutput(4, 2, (4, 5), "relu"), ((36, 3, 4), (3,))),
+        Case(FusedWinogradOutput(2, 1, (1, 1), "none"), ((16, 2, 1), (2,))),
+        Case(FusedWinogradOutputAdd(2, 1, (3, 3), "gelu"), ((16, 2, 4), (2,), (1, 2, 3, 3))),
+        Case(WinogradOutputGradient(2), ((2, 3, 5, 4),)),
+        Case(WinogradOutputGradient(4), ((1, 2, 9, 1),)),
+        *(Case(WinogradKernelGradient(m), (((m + 2) ** 2, 3, 2),)) for m in (2, 4)),
+    ]
+
+
+CASES = (*_activations(), *_contractions(), *_norms(), *_softmaxes(), *_attentions(), *_winograd())
 HAVE_NO_GRADIENT = (
     ActivationGradient,
     StandardizeGradient,
@@ -199,6 +226,13 @@ HAVE_NO_GRADIENT = (
     CrossEntropyGradient,
     Normalizer,
     AttentionGradient,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
 )
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 Make = Callable[[Builder, Sequence[Value]], Value]
