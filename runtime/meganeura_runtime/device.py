@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
-from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pipeline, WebGpuDevice
+from meganeura_runtime.stamps import Stamps
+from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pass, Pipeline, WebGpuDevice
 
 INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
@@ -173,6 +174,12 @@ def _unchecked_module(device: WebGpuDevice, text: str) -> object:
     return native.GPUShaderModule("", made, device)
 
 
+def _dispatch(compute: Pass, launch: Launch) -> None:
+    compute.set_pipeline(launch.pipeline)
+    compute.set_bind_group(0, launch.bindings)
+    compute.dispatch_workgroups(*launch.workgroups)
+
+
 def _encode_copies(encoder: Encoder, copies: Sequence[tuple[Range, Range]]) -> None:
     for source, target in copies:
         encoder.copy_buffer_to_buffer(
@@ -222,6 +229,7 @@ class Device:
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],
             half_floats="shader-f16" in features,
         )
+        self.has_clock = "timestamp-query" in features
         self._pipelines: dict[str, Pipeline] = {}
         if "subgroup" in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
@@ -334,36 +342,34 @@ class Device:
 
         They run several times before that: an idle adapter lowers its clock.
         """
-        usage, count = _wgpu().BufferUsage, 2 * len(launches)
         with explained("timing kernels"):
-            times = self._device.create_query_set(type="timestamp", count=count)
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()
             for launch in [*launches] * before:
-                compute.set_pipeline(launch.pipeline)
-                compute.set_bind_group(0, launch.bindings)
-                compute.dispatch_workgroups(*launch.workgroups)
+                _dispatch(compute, launch)
             compute.end()
-            for number, launch in enumerate(launches):
-                between = {
-                    "query_set": times,
-                    "beginning_of_pass_write_index": 2 * number,
-                    "end_of_pass_write_index": 2 * number + 1,
-                }
-                compute = encoder.begin_compute_pass(timestamp_writes=between)
-                compute.set_pipeline(launch.pipeline)
-                compute.set_bind_group(0, launch.bindings)
-                compute.dispatch_workgroups(*launch.workgroups)
-                compute.end()
-            results = self._device.create_buffer(
-                size=8 * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC
-            )
-            encoder.resolve_query_set(times, 0, count, results, 0)
+            stamps = self.encode_stamped(encoder, launches)
             self._device.queue.submit([encoder.finish()])
-            ticks = np.frombuffer(
-                self._device.queue.read_buffer(results, 0, 8 * count), np.uint64
-            ).reshape(-1, 2)
-        return [(end - start) * 1e-9 for start, end in ticks.tolist()]
+            return [end - start for start, end in stamps.read()]
+
+    def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> Stamps:
+        """Kernels in order, each in a pass of its own that tells when it began and ended."""
+        usage = _wgpu().BufferUsage
+        stamps = Stamps(
+            self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, self._tick()
+        )
+        for number, launch in enumerate(launches):
+            compute = encoder.begin_compute_pass(timestamp_writes=stamps.around(number))
+            _dispatch(compute, launch)
+            compute.end()
+        stamps.resolve(encoder)
+        return stamps
+
+    def _tick(self) -> float:
+        """Seconds of one tick of the adapter's clock; only wgpu's native interface knows them."""
+        native = import_module("wgpu.backends.wgpu_native._api")
+        queue = getattr(self._device.queue, "_internal")  # noqa: B009 it has no public name
+        return native.libf.wgpuQueueGetTimestampPeriod(queue) * 1e-9
 
     def close(self) -> None:
         """Give the adapter back."""

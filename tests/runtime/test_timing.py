@@ -49,3 +49,16 @@ def test_an_unchecked_module_computes_and_says_what_is_wrong() -> None:
     with pytest.raises(DeviceError, match="compiling a kernel failed"):
         device.launch("fn main( {", [at], (1, 1, 1))
     device.close()
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2050])
+def test_passes_have_times_in_order_however_many_there_are(device: Device, passes: int) -> None:
+    at = Range(device.allocate(16), 0, 16)
+    device.write(at, np.ones(4, np.uint32).view(np.uint8))
+    launch = device.launch(DOUBLE, [at], (1, 1, 1))
+    times = device.timed([launch] * passes)
+    assert len(times) == passes
+    assert all(0 <= time < 1 for time in times)
+    expected = [0 if passes > 31 else 1 << passes] * 4
+    assert device.read(at).view(np.uint32).tolist() == expected
+    device.free(at.buffer)
