@@ -58,7 +58,7 @@ def test_passes_have_times_in_order_however_many_there_are(device: Device, passe
     launch = device.launch(DOUBLE, [at], (1, 1, 1))
     times = device.timed([launch] * passes)
     assert len(times) == passes
-    assert all(0 <= time < 1 for time in times)
+    assert all(time >= 0 for time in times)
     expected = [0 if passes > 31 else 1 << passes] * 4
     assert device.read(at).view(np.uint32).tolist() == expected
     device.free(at.buffer)
