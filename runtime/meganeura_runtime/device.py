@@ -6,17 +6,18 @@ import os
 import re
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from meganeura_runtime import native
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.stamps import Stamps
-from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pass, Pipeline, WebGpuDevice
+from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pipeline
 
 INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
@@ -42,6 +43,8 @@ fn main(@builtin(local_invocation_index) lane: u32) {{
 }}
 """
 """Every lane adds up the numbers of all lanes of its subgroup."""
+MOST_COMPILERS = 16
+"""Threads that compile kernels at once."""
 KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
 BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
 
@@ -85,6 +88,7 @@ class Launch:
     pipeline: Pipeline
     bindings: object
     workgroups: tuple[int, int, int]
+    command: native.Command
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
@@ -155,31 +159,6 @@ def _info(number: int, adapter: Adapter) -> DeviceInfo:
     )
 
 
-def _unchecked_module(device: WebGpuDevice, text: str) -> object:
-    """A shader module that is trusted to stay in bounds; only wgpu's native interface offers it."""
-    native = import_module("wgpu.backends.wgpu_native._api")
-    code = text.encode()
-    words = native.ffi.new("char[]", code)
-    source = native.ffi.new("WGPUShaderSourceWGSL *")
-    source.chain.sType = native.lib.WGPUSType_ShaderSourceWGSL
-    source.code.data, source.code.length = words, len(code)
-    descriptor = native.ffi.new("WGPUShaderModuleDescriptor *")
-    descriptor.nextInChain = native.ffi.cast("WGPUChainedStruct *", source)
-    create = native.libf.wgpuDeviceCreateShaderModuleTrusted
-    made = create(
-        getattr(device, "_internal"),  # noqa: B009 it has no public name
-        descriptor,
-        native.lib.WGPUShaderRuntimeChecks_None,
-    )
-    return native.GPUShaderModule("", made, device)
-
-
-def _dispatch(compute: Pass, launch: Launch) -> None:
-    compute.set_pipeline(launch.pipeline)
-    compute.set_bind_group(0, launch.bindings)
-    compute.dispatch_workgroups(*launch.workgroups)
-
-
 def _encode_copies(encoder: Encoder, copies: Sequence[tuple[Range, Range]]) -> None:
     for source, target in copies:
         encoder.copy_buffer_to_buffer(
@@ -230,7 +209,7 @@ class Device:
             half_floats="shader-f16" in features,
         )
         self.has_clock = "timestamp-query" in features
-        self._pipelines: dict[str, Pipeline] = {}
+        self._pipelines: dict[str, Future[Pipeline]] = {}
         if "subgroup" in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
 
@@ -294,48 +273,78 @@ class Device:
         with explained("binding a kernel"):
             layout = pipeline.get_bind_group_layout(0)
             bindings = self._device.create_bind_group(layout=layout, entries=entries)
-        return Launch(pipeline, bindings, workgroups)
+        return Launch(
+            pipeline, bindings, workgroups, native.command(pipeline, bindings, workgroups)
+        )
+
+    def compile(self, texts: Sequence[str]) -> int:
+        """Begin to compile kernels on all processors; how many of them are new.
+
+        `launch` waits for its kernel.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._pipelines]
+        compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1))
+        for text in new:
+            self._pipelines[text] = compilers.submit(self._compiled, text)
+        compilers.shutdown(wait=False)
+        return len(new)
 
     def _pipeline(self, text: str) -> Pipeline:
-        pipeline = self._pipelines.get(text)
-        if pipeline is None:
-            with explained("compiling a kernel"):
-                module = (
-                    self._device.create_shader_module(code=text)
-                    if self.checked
-                    else _unchecked_module(self._device, text)
-                )
-                pipeline = self._device.create_compute_pipeline(
-                    layout="auto", compute={"module": module, "entry_point": "main"}
-                )
-            self._pipelines[text] = pipeline
-        return pipeline
+        self.compile([text])
+        with explained("compiling a kernel"):
+            return self._pipelines[text].result()
+
+    def _compiled(self, text: str) -> Pipeline:
+        module = (
+            self._device.create_shader_module(code=text)
+            if self.checked
+            else native.unchecked_module(self._device, text)
+        )
+        return self._device.create_compute_pipeline(
+            layout="auto", compute={"module": module, "entry_point": "main"}
+        )
 
     def submit(
         self,
         launches: Sequence[Launch],
         copies: Sequence[tuple[Range, Range]] = (),
         before: Sequence[tuple[Range, Range]] = (),
-    ) -> None:
+    ) -> int:
         """Make copies `before`, run kernels, and make copies, in order, as one submission.
 
-        Does not wait for any of it.
+        Does not wait for any of it; `wait` does, and takes the number that this returns.
         """
         with explained("running a step"):
             encoder = self._device.create_command_encoder()
             _encode_copies(encoder, before)
             compute = encoder.begin_compute_pass()
-            current = None
-            for launch in launches:
-                if launch.pipeline is not current:
-                    current = launch.pipeline
-                    compute.set_pipeline(current)
-                compute.set_bind_group(0, launch.bindings)
-                compute.dispatch_workgroups(*launch.workgroups)
+            native.record(compute, [launch.command for launch in launches])
             compute.end()
             _encode_copies(encoder, copies)
-            self._device.queue.submit([encoder.finish()])
+            number = native.submit(self._device, encoder.finish())
         self.submissions += 1
+        return number
+
+    def wait(self, submission: int) -> None:
+        """Wait until a submission is done, whatever was submitted after it."""
+        with explained("running a step"):
+            native.wait(self._device, submission)
+
+    def outgoing(self, size: int) -> native.Mapped:
+        """Memory that the host fills and the device copies from; the host has it first."""
+        usage = _wgpu().BufferUsage
+        with explained(f"allocating {size} bytes"):
+            buffer = self._device.create_buffer(
+                size=size, usage=usage.MAP_WRITE | usage.COPY_SRC, mapped_at_creation=True
+            )
+        return native.Mapped(buffer, writes=True, begins_here=True)
+
+    def incoming(self, size: int) -> native.Mapped:
+        """Memory that the device copies to and the host reads; the device has it first."""
+        usage = _wgpu().BufferUsage
+        with explained(f"allocating {size} bytes"):
+            buffer = self._device.create_buffer(size=size, usage=usage.MAP_READ | usage.COPY_DST)
+        return native.Mapped(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
         """Run kernels in order, each in a pass of its own; how many seconds each took.
@@ -345,8 +354,7 @@ class Device:
         with explained("timing kernels"):
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()
-            for launch in [*launches] * before:
-                _dispatch(compute, launch)
+            native.record(compute, [launch.command for launch in launches] * before)
             compute.end()
             stamps = self.encode_stamped(encoder, launches)
             self._device.queue.submit([encoder.finish()])
@@ -355,21 +363,14 @@ class Device:
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> Stamps:
         """Kernels in order, each in a pass of its own that tells when it began and ended."""
         usage = _wgpu().BufferUsage
-        stamps = Stamps(
-            self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, self._tick()
-        )
+        tick = native.tick(self._device)
+        stamps = Stamps(self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, tick)
         for number, launch in enumerate(launches):
             compute = encoder.begin_compute_pass(timestamp_writes=stamps.around(number))
-            _dispatch(compute, launch)
+            native.record(compute, [launch.command])
             compute.end()
         stamps.resolve(encoder)
         return stamps
-
-    def _tick(self) -> float:
-        """Seconds of one tick of the adapter's clock; only wgpu's native interface knows them."""
-        native = import_module("wgpu.backends.wgpu_native._api")
-        queue = getattr(self._device.queue, "_internal")  # noqa: B009 it has no public name
-        return native.libf.wgpuQueueGetTimestampPeriod(queue) * 1e-9
 
     def close(self) -> None:
         """Give the adapter back."""
