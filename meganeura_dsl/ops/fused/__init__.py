@@ -31,6 +31,7 @@ from meganeura_dsl.ops.fused.norm import (
     ScaledNorm,
 )
 from meganeura_dsl.ops.fused.normalize import Standardize, StandardizeGradient, Variance
+from meganeura_dsl.ops.fused.rotate import Rotate
 from meganeura_dsl.ops.fused.softmax import (
     CrossEntropy,
     CrossEntropyGradient,
@@ -68,6 +69,7 @@ FUSED_OPS: tuple[type[Op], ...] = (
     LogSoftmax,
     CrossEntropy,
     CrossEntropyGradient,
+    Rotate,
     Attention,
     AttentionNormalizer,
     AttentionQueryGradient,
@@ -116,6 +118,7 @@ __all__ = [
     "Norm",
     "NormInputGradient",
     "NormWeightGradient",
+    "Rotate",
     "ScaledNorm",
     "Softmax",
     "SoftmaxGradient",

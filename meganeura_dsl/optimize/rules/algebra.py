@@ -138,6 +138,8 @@ REDUCTIONS = RuleSet(
     (
         # Sums over `inner` axes, then over `outer` ones of what remains, are sums over `both`.
         "(relation nested (Ints Ints Ints))",
+        # For each rank: where the first element is, and a step of 1 along every axis.
+        "(relation corner (i64 Ints Ints))",
         # A tensor spread to `shape` with its axes at `kept` is n times its sum over the others.
         "(relation copies (Ints Ints Ints f64))",
     ),

@@ -18,6 +18,7 @@ from meganeura_dsl.optimize.rules.fusion import (
     ATTENTION,
     EPILOGUES,
     NORMS,
+    ROTATIONS,
     SOFTMAX,
 )
 from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
@@ -28,7 +29,7 @@ from meganeura_dsl.optimize.schema import constructors
 Mode = Literal["forward", "train", "infer"]
 
 ALWAYS = (TYPES, VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
-FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ATTENTION)
+FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ROTATIONS, ATTENTION)
 AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES)
 WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
 

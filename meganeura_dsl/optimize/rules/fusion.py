@@ -180,6 +180,31 @@ SOFTMAX = RuleSet(
     ("(relation largest (Op Op i64))", "(relation shifted (Op Op i64))"),
 )
 
+ROTATIONS = RuleSet(
+    "rotations",
+    (
+        Fact(
+            "halves",
+            "the first and the second half of the last axis",
+            "(= l (Slice x zeros middle ones _)) (= h (Slice x from s ones _)) (= (type x) (T _ s))"
+            " (= r (vec-length s)) (corner r zeros ones) (= axis (- r 1)) (= d (vec-get s axis))"
+            " (= half (/ d 2)) (= d (* 2 half))"
+            " (= middle (vec-set s axis half)) (= from (vec-set zeros axis half))",
+            "(halves x l h)",
+        ),
+        Rewrite(
+            "rotate",
+            "[left cos - right sin, right cos + left sin]",
+            "(= e (Concat (vec-of a b) axis t)) (= a (Sub lc rs _)) (sum b rc ls) (halves x l h)"
+            " (product lc l c) (product rs h s) (product rc h c) (product ls l s)"
+            " (= c (Broadcast cosine sh last _)) (= s (Broadcast sine sh last _))"
+            " (= r (vec-length sh)) (= axis (- r 1)) (= last (vec-of (- r 2) (- r 1)))",
+            "(Rotate x cosine sine t)",
+        ),
+    ),
+    ("(relation halves (Op Op Op))",),
+)
+
 _LAST_TWO = "(= t (T _ s)) (= r (vec-length s)) (= last (vec-of (- r 2) (- r 1)))"
 _OF_SCORES = "(= ti (T _ s)) (= axis (- (vec-length s) 1))"
 

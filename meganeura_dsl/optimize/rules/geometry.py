@@ -9,10 +9,17 @@ from meganeura_dsl.ops.broadcast import others
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.optimize.schema import real, vector
 
+RANKS = range(1, 6)
+"""The ranks of tensors that are cut in halves or parts."""
+
 
 def geometry(values: Iterable[Value]) -> list[str]:
     """The facts that rules on sums and copies read, each once."""
-    return list(dict.fromkeys(fact for value in values for fact in _facts(value)))
+    found = dict.fromkeys(fact for value in values for fact in _facts(value))
+    return [
+        *(f"(corner {rank} {vector((0,) * rank)} {vector((1,) * rank)})" for rank in RANKS),
+        *found,
+    ]
 
 
 def _facts(value: Value) -> Iterator[str]:

@@ -158,6 +158,15 @@ def attention() -> Iterator[tuple[str, Make]]:
             yield f"{prefix}shared-heads-{rank}", case(masked=masked, rank=rank)
 
 
+def rotations() -> Iterator[tuple[str, Make]]:
+    def rotated(net: Net, draw: Draw) -> Value:
+        rows, half = sizes(draw, 2)
+        x = net.x(*sizes(draw, draw(st.integers(0, 2)), most=2), rows, 2 * half)
+        return net.rotated(x, *net.halves(x), net.x(rows, half))
+
+    yield "rotate", rotated
+
+
 def epilogues() -> Iterator[tuple[str, Make]]:
     def matmul(net: Net, draw: Draw) -> Value:
         batch = sizes(draw, draw(st.integers(0, 2)), most=2)

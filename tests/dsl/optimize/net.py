@@ -8,7 +8,9 @@ from meganeura_dsl.ops import (
     Add,
     Broadcast,
     Compare,
+    Concat,
     Conv,
+    Cos,
     Div,
     Exp,
     Input,
@@ -20,6 +22,8 @@ from meganeura_dsl.ops import (
     Parameter,
     ReduceMax,
     Reshape,
+    Sin,
+    Slice,
     Sqrt,
     StopGradient,
     Sub,
@@ -189,6 +193,22 @@ class Net:
         copies = self.do(Broadcast(parts, others((axis + 1,), len(parts))), x)
         whole = (*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
         return self.do(Reshape(whole), copies)
+
+    def halves(self, x: Value, middle: int | None = None) -> tuple[Value, Value]:
+        """The two parts of the last axis."""
+        *rest, width = (size for size in x.type.shape if isinstance(size, int))
+        at = width // 2 if middle is None else middle
+        zeros, ones = (0,) * x.type.rank, (1,) * x.type.rank
+        left = self.do(Slice(zeros, (*rest, at), ones), x)
+        return left, self.do(Slice((*zeros[:-1], at), (*rest, width), ones), x)
+
+    def rotated(self, x: Value, left: Value, right: Value, angle: Value) -> Value:
+        """[left cos - right sin, right cos + left sin], by angles of the last two axes."""
+        rank = x.type.rank
+        c, s = (self.spread(self.do(op, angle), left, rank - 2, rank - 1) for op in (Cos(), Sin()))
+        one = self.do(Sub(), self.do(Mul(), left, c), self.do(Mul(), right, s))
+        other = self.do(Add(), self.do(Mul(), right, c), self.do(Mul(), left, s))
+        return self.do(Concat(rank - 1), one, other)
 
     def conv(
         self,

@@ -18,6 +18,7 @@ from meganeura_dsl.ops import (
     Neg,
     RandomBits,
     Reshape,
+    Slice,
     StopGradient,
     Sub,
     Sum,
@@ -175,6 +176,24 @@ def _shared_heads(fault: str) -> Make:
     return make
 
 
+def _rotated(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        x, angle = net.x(2, 3, 4), net.x(3, 2)
+        left, right = net.halves(x)
+        if fault == "halves":
+            left, right = right, left
+        if fault == "another":
+            right = net.halves(net.x(2, 3, 4))[1]
+        if fault == "strided":
+            left, right = (net.do(Slice((0, 0, i), (2, 3, 3 + i), (1, 1, 2)), x) for i in (0, 1))
+        if fault == "thirds":
+            x = net.x(2, 3, 6)
+            left, right = net.halves(x, 2)[0], net.halves(x, 4)[1]
+        return net.rotated(x, left, right, angle)
+
+    return make
+
+
 NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("add-zero", "train", _add_one),
     ("mul-one", "train", _times_zero),
@@ -203,6 +222,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
         for fault in ("fill", "diagonal", "window", "axis", "values")
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
+    *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
     ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
     ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
 )

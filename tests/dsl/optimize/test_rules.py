@@ -38,6 +38,7 @@ from tests.dsl.optimize.fusion_cases import (
     epilogues,
     inference,
     norms,
+    rotations,
     softmax,
 )
 from tests.dsl.optimize.net import Net
@@ -53,6 +54,7 @@ def _cases() -> Iterator[tuple[str, Mode, Make]]:
         ("forward", activations()),
         ("forward", norms()),
         ("forward", softmax()),
+        ("forward", rotations()),
         ("forward", attention()),
         ("train", epilogues()),
         ("infer", inference()),

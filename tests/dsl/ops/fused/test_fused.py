@@ -31,6 +31,7 @@ from meganeura_dsl.ops.fused import (
     Norm,
     NormInputGradient,
     NormWeightGradient,
+    Rotate,
     ScaledNorm,
     Softmax,
     SoftmaxGradient,
@@ -216,7 +217,20 @@ def _winograd() -> list[Case]:
     ]
 
 
-CASES = (*_activations(), *_contractions(), *_norms(), *_softmaxes(), *_attentions(), *_winograd())
+def _rotations() -> list[Case]:
+    shapes = ((3, 2, 5, 6), (5, 3)), ((4, 2), (4, 1)), ((1, 1, 8), (1, 4))
+    return [Case(Rotate(), (x, table, table)) for x, table in shapes]
+
+
+CASES = (
+    *_activations(),
+    *_contractions(),
+    *_norms(),
+    *_softmaxes(),
+    *_rotations(),
+    *_attentions(),
+    *_winograd(),
+)
 HAVE_NO_GRADIENT = (
     ActivationGradient,
     StandardizeGradient,
@@ -343,5 +357,9 @@ def test_operands_that_do_not_fit_are_refused() -> None:
             build.add(wrong, q, k, k)
     with pytest.raises((TypeRuleError, Unproved)):
         build.add(MaskedAttention(1.0, causal=True, shared=2), q, k, k, q)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(Rotate(), x, x, x)
+    with pytest.raises(TypeRuleError):
+        build.add(Rotate(), x, bias, bias)
     with pytest.raises(TypeRuleError):
         build.add(CrossEntropy(), x, bias)
