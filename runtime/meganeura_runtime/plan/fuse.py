@@ -14,12 +14,18 @@ from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows, rows_of
 from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
-from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
+from meganeura_runtime.plan.store import (
+    elements,
+    is_anchor,
+    is_contraction,
+    is_reduction,
+    is_transform,
+)
 
 MOST_OPERATIONS = 400
 """Operations of an element in one kernel."""
 MOST_IN_EPILOGUE = 60
-"""The same after a contraction, whose kernel repeats its epilogue for each element of a tile."""
+"""The same after what a kernel makes many elements of, as it repeats its epilogue for each."""
 TINY = 1 << 12
 """Elements of kernels that are worth joining even where they have nothing in common."""
 BUSY_ROWS = 32
@@ -65,8 +71,8 @@ class Group:
     @property
     def most_operations(self) -> int:
         """How large the kernel may grow."""
-        contracts = self.anchors and is_contraction(self.anchors[0])
-        return MOST_IN_EPILOGUE if contracts else MOST_OPERATIONS
+        alone = self.anchors and not is_reduction(self.anchors[0])
+        return MOST_IN_EPILOGUE if alone else MOST_OPERATIONS
 
 
 class Fusion:
@@ -120,7 +126,7 @@ class Fusion:
 
     def _candidates(self, value: Value, reads: Reads) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
-        if is_contraction(value):
+        if is_contraction(value) or is_transform(value):
             return
         made_by = {
             self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()
@@ -183,7 +189,7 @@ class Fusion:
         return group
 
     def _join(self, group: Group, value: Value, reads: Reads) -> None:
-        if is_reduction(value) or is_contraction(value):
+        if is_anchor(value):
             group.anchors.append(value)
         else:
             group.size += reads.size

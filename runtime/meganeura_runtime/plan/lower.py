@@ -16,6 +16,7 @@ from meganeura_dsl.ops import (
     StopGradient,
     Sum,
 )
+from meganeura_dsl.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.contract import CONTRACTIONS
@@ -26,10 +27,13 @@ from meganeura_runtime.kernels.ops.internal import (
     WindowPick,
     WindowSpread,
 )
+from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.plan.parts import parts_of
 from meganeura_runtime.plan.scatter import lower_scatter
 from meganeura_runtime.plan.split import split_arg_max, split_reduction
 
+FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput, FusedWinogradOutputAdd)
+"""Fused ops that there are kernels for; the others are spelled out."""
 LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
 """Ops that become several others, and so have no kernel of their own."""
 MOST_TERMS = 2048
@@ -69,6 +73,7 @@ class _Lowering:
     def __init__(self, build: Builder, target: Target) -> None:
         self._build = build
         self._target = target
+        self._cut_off: dict[int, Value] = {}
 
     def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
         """The lowered value of an op on lowered operands."""
@@ -93,6 +98,11 @@ class _Lowering:
             case ScatterAdd() as op:
                 ids, updates = operands
                 return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
+            case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
+                products, *rest = operands
+                return op.finished(self._build, add(op.plain, products), rest)
+            case Where():
+                return self._chosen(*operands)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:
@@ -105,6 +115,21 @@ class _Lowering:
             groups = [operands[start : start + most] for start in range(0, len(operands), most)]
             operands = tuple(self._build.add(Concat(axis), *group) for group in groups)
         return self._build.add(Concat(axis), *operands)
+
+    def _chosen(self, condition: Value, if_true: Value, if_false: Value) -> Value:
+        """A choice; what hangs on the sign of x reads it off relu(x), which is mostly in memory.
+
+        x <= 0 where relu(x) <= 0, and NaN stays NaN.
+        """
+        op = condition.op
+        if condition.id in self._cut_off:
+            relu = self._cut_off[condition.id]
+            condition = self._build.add(op, relu, condition.operands[1])
+            return self._build.add(Where(), condition, if_true, if_false)
+        chosen = self._build.add(Where(), condition, if_true, if_false)
+        if op == Compare("le") and condition.operands == (if_false, if_true) and is_zero(if_true):
+            self._cut_off[condition.id] = chosen
+        return chosen
 
     def _most_terms(self, op: Sum | ReduceMax, x: Value) -> int:
         """So few terms at once that there are workgroups, or invocations, enough."""

@@ -15,10 +15,11 @@ from meganeura_runtime.kernels.affine import (
 )
 from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.expression import Expressions, Load, walk
+from meganeura_runtime.kernels.ops.winograd import transform_of
 from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows
-from meganeura_runtime.plan.store import elements, is_contraction, is_reduction
+from meganeura_runtime.plan.store import elements, is_contraction, is_reduction, is_transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def reads_of(value: Value, stored: Collection[int]) -> Reads:
     reader = Reader(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
         return _found(_factors(reader, value), ())
+    if is_transform(value):
+        return _found(_square(reader, value), ())
     count = elements(value)
     position = variable(Axis("i", count)) if count > 1 else Affine(0)
     index = unravel(position, concrete_shape(value.type.shape))
@@ -90,6 +93,13 @@ def _term(reader: Reader, value: Value, index: Index) -> Sequence[Expression]:
     if term.counts is None:
         return [term.element]
     return [reader.make.choice(term.counts, term.element, term.element)]
+
+
+def _square(reader: Reader, value: Value) -> Sequence[Expression]:
+    transform = transform_of(value)
+    unit = tuple(variable(Axis(f"u{at}", size)) for at, size in enumerate(transform.units))
+    size = range(transform.matrix.shape[1])
+    return [transform.read(reader, unit, row, column) for row in size for column in size]
 
 
 def _factors(reader: Reader, value: Value) -> Sequence[Expression]:

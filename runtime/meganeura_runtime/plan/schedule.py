@@ -13,21 +13,22 @@ from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
+from meganeura_runtime.kernels.transform import transform_kernel
 from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import Fused, fuse
-from meganeura_runtime.plan.lower import lower
+from meganeura_runtime.plan.lower import FUSED, lower
 from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
 from meganeura_runtime.plan.order import Order, order
 from meganeura_runtime.plan.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
-from meganeura_runtime.plan.store import elements, is_contraction, stored_values
+from meganeura_runtime.plan.store import elements, is_contraction, is_transform, stored_values
 from meganeura_runtime.plan.titles import title_of
 
 
 def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style)
-    lowered = lower(expand_fused(graph), target)
+    lowered = lower(expand_fused(graph, FUSED), target)
     stored = stored_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
@@ -37,7 +38,7 @@ def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
     """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
     target = Target(limits, style)
-    lowered = lower(expand_fused(graph), target)
+    lowered = lower(expand_fused(graph, FUSED), target)
     return list(_excesses(lowered, stored_values(lowered, target), limits))
 
 
@@ -177,6 +178,8 @@ class _Assembly:
             return map_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):
             return contract_kernel(work, memory, self._target)
+        if is_transform(work.anchors[0]):
+            return transform_kernel(work, memory, self._target)
         rows = rows_of(work.anchors[0], self._target)
         if rows is not None:
             return row_kernel(work, memory, self._target, rows)

@@ -19,6 +19,7 @@ from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.contract import CONTRACTIONS
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.kernels.reduce import REDUCTIONS, reduction_of
 from meganeura_runtime.plan.cost import LOAD, Uses, op_cost
 
@@ -42,6 +43,16 @@ def is_contraction(value: Value) -> bool:
     return type(value.op) in CONTRACTIONS or isinstance(value.op, Partial)
 
 
+def is_transform(value: Value) -> bool:
+    """Whether small squares of its elements are computed from small squares together."""
+    return type(value.op) in TRANSFORMS
+
+
+def is_anchor(value: Value) -> bool:
+    """Whether a kernel is made for it, which elementwise work may join."""
+    return is_contraction(value) or is_reduction(value) or is_transform(value)
+
+
 def elements(value: Value) -> int:
     """How many elements a value has."""
     return prod(concrete_shape(value.type.shape))
@@ -63,7 +74,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
     reads: defaultdict[int, float] = defaultdict(float)
     for value in reversed(graph.values):
         count = elements(value)
-        if isinstance(value.op, Leaf) or is_reduction(value) or is_contraction(value):
+        if isinstance(value.op, Leaf) or is_anchor(value):
             stored.add(value.id)
         elif reads[value.id] == inf and type(value.op) in FACTORS:
             pass
@@ -89,7 +100,7 @@ def _costs(graph: Graph) -> Mapping[int, float]:
     uses = Counter(operand.id for value in graph.values for operand in value.operands)
     costs: dict[int, float] = {}
     for value in graph.values:
-        if isinstance(value.op, Leaf) or is_reduction(value) or is_contraction(value):
+        if isinstance(value.op, Leaf) or is_anchor(value):
             costs[value.id] = LOAD
             continue
         parts = (
