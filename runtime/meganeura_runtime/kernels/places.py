@@ -31,26 +31,28 @@ class Places:
     column: Affine
     down: Affine
     across: Affine
+    sums: str = "c"
 
     def elements(self, work: Work, exists: Sequence[str]) -> list[list[Element]]:
         """Those together that exist together."""
         shape = concrete_shape(work.anchors[0].type.shape)
         found: list[list[Element]] = []
         for i in range(self.tile.rows_each):
-            above, row = self._row(i)
+            above, row = self.at_row(i)
             for j in range(self.tile.columns_each // 4):
                 for beside, columns, first in self._columns(j):
                     group: list[Element] = []
                     for v, column in enumerate(columns, first):
                         place = self.place(row, column)
-                        registers = {work.anchors[0].id: f"c{i}_{j}.{'xyzw'[v]}"}
+                        registers = {work.anchors[0].id: f"{self.sums}{i}_{j}.{'xyzw'[v]}"}
                         guards = (*place.guards, above, beside)
                         position = ravel(place.index, shape)
                         group.append(Element(position, registers, exists, guards))
                     found.extend(_together(group))
         return found
 
-    def _row(self, i: int) -> tuple[Guard, Index]:
+    def at_row(self, i: int) -> tuple[Guard, Index]:
+        """The i-th row of a lane, and whether it exists."""
         down = self.tile.rows // self.tile.rows_each
         quad = self.row * (self.tile.rows // 4) + self.down + i // 4 * down
         total = prod(self.rows)

@@ -21,6 +21,8 @@ from meganeura_runtime.kernels.contraction import Contraction
 from meganeura_runtime.kernels.expression import Expressions, Load, guarded, walk
 from meganeura_runtime.kernels.kernel import is_quad
 from meganeura_runtime.kernels.strides import stride_along
+from meganeura_runtime.kernels.tile import Tile
+from meganeura_runtime.kernels.writer import Writer
 
 GAP = 4
 """Unused words between the terms of a tile, so that lanes write to different banks."""
@@ -86,6 +88,24 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Bank:
+    """Workgroup memory that holds so many rows or columns, one term after another."""
+
+    name: str
+    size: int
+
+    @property
+    def pitch(self) -> int:
+        """Words from one term to the next."""
+        return self.size + GAP
+
+    def four(self, base: str, start: int) -> str:
+        """Four neighbours from a place on."""
+        words = (f"{self.name}[{base} + {start + v}u]" for v in range(4))
+        return f"vec4<f32>({', '.join(words)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """A factor, and the part of it that belongs to a tile."""
 
@@ -96,9 +116,14 @@ class Side:
     read: Read
 
     @property
+    def bank(self) -> Bank:
+        """Where its elements are put."""
+        return Bank(self.name, self.size)
+
+    @property
     def pitch(self) -> int:
         """Words from one term to the next in the workgroup's memory."""
-        return self.size + GAP
+        return self.bank.pitch
 
     def places(self, number: Affine, width: int) -> tuple[Guard, list[Index]]:
         """Neighbouring rows or columns of the tile; the first of all where there are no more."""
@@ -188,7 +213,17 @@ def _spread(side: Side, steps: Steps, lane: Axis, make: Expressions, run: _Run) 
     return Staged(side, tuple(slots), fetch)
 
 
-def four(side: Side, base: str, term: int, start: int) -> str:
-    """Four neighbours of a term in the workgroup's memory."""
-    words = (f"{side.name}[{base} + {term * side.pitch + start + v}u]" for v in range(4))
-    return f"vec4<f32>({', '.join(words)})"
+def multiply(
+    writer: Writer, tile: Tile, left: Bank, right: Bank, sums: str = "c", start: str = "down"
+) -> None:
+    """All products of the terms in the workgroup's memory, written out term by term."""
+    down, across = tile.rows // tile.rows_each, tile.columns // tile.columns_each
+    for k in range(tile.terms):
+        for i in range(tile.rows_each // 4):
+            writer.line(f"let x{k}_{i} = {left.four(start, k * left.pitch + 4 * i * down)};")
+        for j in range(tile.columns_each // 4):
+            place = k * right.pitch + 4 * j * across
+            writer.line(f"let y{k}_{j} = {right.four('across', place)};")
+        for i in range(tile.rows_each):
+            for j in range(tile.columns_each // 4):
+                writer.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")

@@ -31,7 +31,7 @@ from meganeura_runtime.kernels.kernel import (
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.places import Places, shared_out
 from meganeura_runtime.kernels.reader import Reader
-from meganeura_runtime.kernels.staged import Side, Staged, Steps, four, staged
+from meganeura_runtime.kernels.staged import Side, Staged, Steps, multiply, staged
 from meganeura_runtime.kernels.tile import Tile
 from meganeura_runtime.kernels.writer import Writer
 
@@ -117,7 +117,7 @@ def _sum_products(
         writer.line("workgroupBarrier();")
         if steps.count > 1:
             _fetch_next(writer, steps, sides)
-        _multiply(writer, tile, sides)
+        multiply(writer, tile, sides[0].side.bank, sides[1].side.bank)
         writer.line("workgroupBarrier();")
 
 
@@ -130,17 +130,3 @@ def _fetch_next(writer: Writer, steps: Steps, sides: Sequence[Staged]) -> None:
         values = [writer.value(element) for element in elements]
         for number, value in enumerate(values):
             writer.line(f"{side.side.name}{number} = {value};")
-
-
-def _multiply(writer: Writer, tile: Tile, sides: Sequence[Staged]) -> None:
-    """All products of the terms in the workgroup's memory, written out term by term."""
-    left, right = (staged.side for staged in sides)
-    down, across = tile.rows // tile.rows_each, tile.columns // tile.columns_each
-    for k in range(tile.terms):
-        for i in range(tile.rows_each // 4):
-            writer.line(f"let x{k}_{i} = {four(left, 'down', k, 4 * i * down)};")
-        for j in range(tile.columns_each // 4):
-            writer.line(f"let y{k}_{j} = {four(right, 'across', k, 4 * j * across)};")
-        for i in range(tile.rows_each):
-            for j in range(tile.columns_each // 4):
-                writer.line(f"c{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")

@@ -81,8 +81,14 @@ class Writer:
     @contextmanager
     def loop(self, axis: Axis) -> Generator[None]:
         """A block run for every value of an axis."""
+        with self.span(axis, "0u", f"{axis.size}u"):
+            yield
+
+    @contextmanager
+    def span(self, axis: Axis, start: str, stop: str) -> Generator[None]:
+        """A block run for the values of an axis from one on, up to another one."""
         name = axis.name
-        with self.block(f"for (var {name} = 0u; {name} < {axis.size}u; {name}++)"):
+        with self.block(f"for (var {name} = {start}; {name} < {stop}; {name}++)"):
             self._axes[name] = len(self._scopes) - 1
             yield
 
