@@ -73,7 +73,6 @@ class _Lowering:
     def __init__(self, build: Builder, target: Target) -> None:
         self._build = build
         self._target = target
-        self._cut_off: dict[int, Value] = {}
 
     def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
         """The lowered value of an op on lowered operands."""
@@ -101,8 +100,6 @@ class _Lowering:
             case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
                 products, *rest = operands
                 return op.finished(self._build, add(op.plain, products), rest)
-            case Where():
-                return self._chosen(*operands)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:
@@ -115,21 +112,6 @@ class _Lowering:
             groups = [operands[start : start + most] for start in range(0, len(operands), most)]
             operands = tuple(self._build.add(Concat(axis), *group) for group in groups)
         return self._build.add(Concat(axis), *operands)
-
-    def _chosen(self, condition: Value, if_true: Value, if_false: Value) -> Value:
-        """A choice; what hangs on the sign of x reads it off relu(x), which is mostly in memory.
-
-        x <= 0 where relu(x) <= 0, and NaN stays NaN.
-        """
-        op = condition.op
-        if condition.id in self._cut_off:
-            relu = self._cut_off[condition.id]
-            condition = self._build.add(op, relu, condition.operands[1])
-            return self._build.add(Where(), condition, if_true, if_false)
-        chosen = self._build.add(Where(), condition, if_true, if_false)
-        if op == Compare("le") and condition.operands == (if_false, if_true) and is_zero(if_true):
-            self._cut_off[condition.id] = chosen
-        return chosen
 
     def _most_terms(self, op: Sum | ReduceMax, x: Value) -> int:
         """So few terms at once that there are workgroups, or invocations, enough."""
