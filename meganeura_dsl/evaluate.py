@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
+from time import perf_counter
 
 import numpy as np
 
@@ -34,6 +35,10 @@ class Results:
 
     outputs: Mapping[str, Array]
     updates: Mapping[str, Array]
+
+
+Watch = Callable[[Value, float, float], None]
+"""Told of an op, and of when it began and ended, by the clock `perf_counter`."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,16 @@ class Interpreter:
         with np.errstate(all="ignore"):
             for step in self._steps:
                 self._advance(step, values)
+        return Results(_named(self._outputs, values), _named(self._updates, values))
+
+    def watched(self, feeds: Mapping[str, Array], watch: Watch) -> Results:
+        """One evaluation, each op told to `watch` with when it began and ended."""
+        values = self._given(feeds)
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                start = perf_counter()
+                self._advance(step, values)
+                watch(step.value, start, perf_counter())
         return Results(_named(self._outputs, values), _named(self._updates, values))
 
     def find(self, feeds: Mapping[str, Array], is_sought: Callable[[Array], bool]) -> Value | None:

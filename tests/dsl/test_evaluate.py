@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.evaluate import FeedError, Interpreter, Precision, evaluate
-from meganeura_dsl.graph.core import Array, Builder, Graph, Origin
+from meganeura_dsl.graph.core import Array, Builder, Graph, Origin, Value
 from meganeura_dsl.ops import (
     Add,
     Broadcast,
@@ -217,3 +217,18 @@ def test_reshape_of_a_transposed_view_reads_in_row_major_order() -> None:
     out = build.add(Reshape((3, 2)), wide)
     found = evaluate(build.graph({"out": out}), {"x": singles(1, 2)}).outputs["out"]
     np.testing.assert_array_equal(found, [[1, 1], [1, 2], [2, 2]])
+
+
+def test_a_watched_run_tells_each_op_once_and_gives_the_same() -> None:
+    graph = affine()
+    feeds = {"x": singles(1, 2, 3), "weight": singles(4, 5, 6)}
+    told: list[tuple[Value, float, float]] = []
+    found = Interpreter(graph).watched(feeds, lambda *each: told.append(each))
+    expected = evaluate(graph, feeds)
+    assert found.outputs.keys() == expected.outputs.keys()
+    for name, array in expected.outputs.items():
+        np.testing.assert_array_equal(found.outputs[name], array)
+    assert [value for value, _, _ in told] == [value for value in graph.values if value.operands]
+    ends = [end for _, _, end in told]
+    assert all(start <= end for _, start, end in told)
+    assert ends == sorted(ends)

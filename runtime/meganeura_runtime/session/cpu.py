@@ -7,7 +7,7 @@ from math import prod, sqrt
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from meganeura_dsl.evaluate import Interpreter
+from meganeura_dsl.evaluate import Interpreter, Watch
 from meganeura_dsl.graph.core import Array, Graph, Value
 from meganeura_dsl.ops import (
     Conv,
@@ -33,6 +33,9 @@ class CpuSession(Session):
     Fused ops are spelled out: NumPy has no kernel for them, and two that use the same statistics
     would compute them twice.
     """
+
+    watch: Watch | None = None
+    """Who is told when each op began and ended."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(*leaf_types(graph))
@@ -61,8 +64,12 @@ class CpuSession(Session):
                 raise foreign()
             feeds = feeds.arrays
         alone = nullcontext() if self._threads is None else self._threads.limit(limits=1)
+        given = {**self._values, **feeds}
         with alone:
-            results = self._interpreter.run({**self._values, **feeds})
+            if self.watch is None:
+                results = self._interpreter.run(given)
+            else:
+                results = self._interpreter.watched(given, self.watch)
         self._values.update(results.updates)
         return results.outputs
 
