@@ -53,12 +53,16 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
+GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner"))
+"""What a graph may be loaded with besides its ops: tables that not only rules fill."""
+
+
 def reachable_rules(rules: Iterable[Rule], ops: Iterable[str]) -> list[Rule]:
     """The rules whose pattern can occur in a graph of these ops, or of ops that rules make of them.
 
     egglog compiles every rule it is given, which takes longer than a small graph does.
     """
-    present = {*ops, "Opaque"}
+    present = GIVEN.union(ops)
     waiting = list(rules)
     found: list[Rule] = []
     while True:
@@ -67,15 +71,21 @@ def reachable_rules(rules: Iterable[Rule], ops: Iterable[str]) -> list[Rule]:
             return found
         found += ready
         waiting = [rule for rule in waiting if rule not in ready]
-        present |= {name for rule in ready for name in _heads(rule)[1]}
+        present = present.union(*(_heads(rule)[1] for rule in ready))
 
 
 @cache
 def _heads(rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
-    """The constructors that a rule looks for, and those that it makes."""
+    """The constructors and tables that a rule looks for, and those that it fills."""
     action = rule.becomes if isinstance(rule, Rewrite) else rule.then
-    return _constructors_in(rule.when), _constructors_in(action)
+    return _names_in(rule.when), _names_in(action)
 
 
-def _constructors_in(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\(([A-Z]\w*)", text)) & (constructors().keys() | {"Opaque"})
+def _names_in(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\(([A-Za-z]\w*)", text)) & (constructors().keys() | _tables())
+
+
+@cache
+def _tables() -> frozenset[str]:
+    tables = (table for each in rule_sets("infer") for table in each.tables)
+    return frozenset({"Opaque", *(table.split()[1] for table in tables)})
