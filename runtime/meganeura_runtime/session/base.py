@@ -1,7 +1,7 @@
 """What every session offers, and the checks all share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
@@ -11,16 +11,40 @@ from meganeura_dsl.graph.core import Array, Graph, Leaf
 from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.tensor import TensorType
 
-Outputs = Mapping[str, Array]
-"""The outputs of a step; reading one waits until it is computed."""
-
 
 class SessionError(Exception):
     """A session was used at a time when that has no meaning."""
 
 
+class Outputs(Mapping[str, Array]):
+    """The outputs of a step; reading one waits until it is computed."""
+
+    @abstractmethod
+    def request(self) -> None:
+        """Have them brought to the host; read later, they wait for no step but their own."""
+
+
+class Computed(Outputs):
+    """Outputs that are on the host already."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def request(self) -> None:
+        """They are here."""
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
 class Uploaded(ABC):
-    """Inputs that are on a device already, for as many steps of one session as wanted."""
+    """Inputs of a session that need not be copied again."""
 
     @abstractmethod
     def close(self) -> None:
@@ -77,10 +101,18 @@ class Session(ABC):
         """Put inputs on the device, for `step` to take any number of times."""
         return self._upload(self._fitting(feeds))
 
+    def stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        """Copy inputs for one step to where the device takes them from.
+
+        Another thread may do so while steps run.
+        """
+        return self._stage(self._fitting(feeds))
+
     def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         """Run one step on these inputs; all updates read the values from before it."""
         if self._missing:
             raise SessionError(f"no value was written for {quoted(self._missing)}")
+        self._last = None
         self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
         return self._last
 
@@ -93,6 +125,15 @@ class Session(ABC):
         if self._last is None:
             raise SessionError("no step has run yet")
         return self._last
+
+    @property
+    @abstractmethod
+    def kernels(self) -> int:
+        """How many kernels opening the session began to compile."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Wait until they are compiled."""
 
     @abstractmethod
     def close(self) -> None:
@@ -117,6 +158,9 @@ class Session(ABC):
 
     @abstractmethod
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded: ...
+
+    @abstractmethod
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded: ...
 
     @abstractmethod
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs: ...
@@ -160,7 +204,7 @@ def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
 
 def foreign() -> SessionError:
     """What is wrong with inputs that are on another device, or in another plan's order."""
-    return SessionError("these inputs were uploaded by another session, or given back")
+    return SessionError("these inputs are those of another session, or were given back")
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from meganeura_dsl.ops import (
     MatMul,
 )
 from meganeura_dsl.ops.fused.expand import expand_fused
-from meganeura_runtime.session.base import Outputs, Session, Uploaded, foreign, leaf_types
+from meganeura_runtime.session.base import Computed, Outputs, Session, Uploaded, foreign, leaf_types
 
 CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
@@ -45,6 +45,14 @@ class CpuSession(Session):
         largest = max(map(_multiply_adds, expanded.values), default=0)
         self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
 
+    @property
+    def kernels(self) -> int:
+        """NumPy has compiled its own."""
+        return 0
+
+    def ready(self) -> None:
+        """There is nothing to wait for."""
+
     def close(self) -> None:
         """Forget all values."""
         self._values.clear()
@@ -57,6 +65,9 @@ class CpuSession(Session):
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         return _Kept(self, {name: np.array(array) for name, array in feeds.items()})
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._upload(feeds)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         if isinstance(feeds, Uploaded):
@@ -71,7 +82,7 @@ class CpuSession(Session):
             else:
                 results = self._interpreter.watched(given, self.watch)
         self._values.update(results.updates)
-        return results.outputs
+        return Computed(results.outputs)
 
 
 class _Kept(Uploaded):

@@ -1,14 +1,12 @@
 """The session on an adapter: everything is prepared once, and a step is one submission."""
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from weakref import ReferenceType, ref
 
-import numpy as np
-from numpy.typing import NDArray
-
-from meganeura_dsl.evaluate import storage_type
 from meganeura_dsl.graph.core import Array
-from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_runtime.device import Device, Range
+from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.device import Device, Launch, Range
 from meganeura_runtime.plan.plan import Plan, Role, Slot, Tensor
 from meganeura_runtime.session.base import (
     Outputs,
@@ -18,9 +16,24 @@ from meganeura_runtime.session.base import (
     foreign,
     known,
 )
+from meganeura_runtime.session.traffic import (
+    Arriving,
+    Copies,
+    Stage,
+    Stages,
+    from_bytes,
+    to_bytes,
+)
 
-MOST_STAGED = 1 << 16
-"""Bytes of inputs that are sooner copied together than written one by one."""
+AHEAD = 3
+"""Steps that may be handed to a device before the first of them is done.
+
+So many keep it busy, and no more inputs and commands than theirs have to be held.
+"""
+MOST_KEPT = 1 << 20
+"""Bytes of outputs that are kept for whoever still holds them when the next step begins."""
+MOST_READ = 1 << 28
+"""Bytes that are read at once, unless a single tensor has more."""
 
 
 class GpuSession(Session):
@@ -31,6 +44,9 @@ class GpuSession(Session):
 
         with session.upload({"image": images}) as batch:
             outputs = session.step(batch)
+
+    Outputs can be read after later steps too. Where they are larger than a megabyte, that is so
+    only if their `request()` was called before the next step.
     """
 
     def __init__(self, plan: Plan, device: Device) -> None:
@@ -38,29 +54,54 @@ class GpuSession(Session):
         self.plan = plan
         self.device = device
         self.steps = 0
+        self._new_kernels = device.compile(plan.kernels)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}
         self._buffers = [device.allocate(buffer.bytes) for buffer in plan.buffers]
-        self._launches = [
-            device.launch(
-                plan.kernels[dispatch.kernel],
-                [self._range(slot) for slot in dispatch.slots],
-                dispatch.workgroups,
-            )
-            for dispatch in plan.dispatches
-        ]
         self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
-        # Small inputs of one buffer are put together here, and so written at once.
-        self._staged = {
-            number: np.zeros(buffer.bytes, np.uint8)
-            for number, buffer in enumerate(plan.buffers)
-            if buffer.role is Role.INPUTS and buffer.bytes <= MOST_STAGED
-        }
+        self._launches: list[Launch] | None = None
+        self._stages = Stages(plan, device)
+        self._running: deque[int] = deque()
+        self._held: ReferenceType[_Fetched] | None = None
+
+    @property
+    def kernels(self) -> int:
+        """Those no other session of the device has."""
+        return self._new_kernels
+
+    def ready(self) -> None:
+        """Wait until all kernels are compiled, and bind them to memory."""
+        self.launches()
 
     def close(self) -> None:
         """Give the memory back."""
         for buffer in self._buffers:
             self.device.free(buffer)
         self._buffers.clear()
+        self._stages.free()
+
+    def launches(self) -> list[Launch]:
+        """The kernels of a step, in order, once they are compiled."""
+        if self._launches is None:
+            self._launches = [
+                self.device.launch(
+                    self.plan.kernels[dispatch.kernel],
+                    [self._range(slot) for slot in dispatch.slots],
+                    dispatch.workgroups,
+                )
+                for dispatch in self.plan.dispatches
+            ]
+        return self._launches
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states, many at once."""
+        if self._missing:
+            return super().kept()
+        found = {
+            tensor.name: array
+            for group in _groups(self.plan.parameters)
+            for tensor, array in self._read_group(group)
+        }
+        return {name: found[name] for name in self.names}
 
     def fetch(self, tensor: Tensor) -> Array:
         """A tensor's value once all steps submitted so far are done."""
@@ -71,11 +112,27 @@ class GpuSession(Session):
 
         Parameters are updated as in a step, and as in the steps that run `before`.
         """
-        return self.device.timed(self._launches, before)
+        return self.device.timed(self.launches(), before)
 
-    def whole(self, number: int) -> Range:
-        """All of a buffer of the plan."""
-        return Range(self._buffers[number], 0, self.plan.buffers[number].bytes)
+    def whole(self, role: Role) -> dict[int, Range]:
+        """All of the buffers that are for a purpose, by their numbers."""
+        return {
+            number: Range(self._buffers[number], 0, buffer.bytes)
+            for number, buffer in enumerate(self.plan.buffers)
+            if buffer.role is role
+        }
+
+    def reuse(self, stage: Stage) -> None:
+        """Take back inputs that were staged for no step."""
+        self._stages.unused(stage)
+
+    def _read_group(self, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Array]]:
+        first, last = tensors[0].slot, tensors[-1].slot
+        together = Range(self._buffers[first.buffer], first.offset, last.end - first.offset)
+        content = self.device.read(together)
+        for tensor in tensors:
+            start = tensor.slot.offset - first.offset
+            yield tensor, from_bytes(content[start : start + tensor.slot.bytes], tensor)
 
     def _range(self, slot: Slot) -> Range:
         return Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
@@ -90,27 +147,55 @@ class GpuSession(Session):
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         return _Resident(self, feeds)
 
-    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
-        if isinstance(feeds, Uploaded):
-            if not isinstance(feeds, _Resident) or feeds.session is not self:
-                raise foreign()
-            self.device.submit(self._launches, self._copies, feeds.copies)
-        else:
-            self._write(feeds)
-            self.device.submit(self._launches, self._copies)
-        self.steps += 1
-        return _Fetched(self)
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Staged(self, self._stages.filled(feeds))
 
-    def _write(self, feeds: Mapping[str, Array]) -> None:
-        for tensor in self.plan.inputs:
-            slot = tensor.slot
-            content = to_bytes(feeds[tensor.name], slot.bytes)
-            if slot.buffer in self._staged:
-                self._staged[slot.buffer][slot.offset : slot.end] = content
-            else:
-                self.device.write(self._range(slot), content)
-        for number, staged in self._staged.items():
-            self.device.write(Range(self._buffers[number], 0, staged.size), staged)
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        launches = self.launches()
+        self._make_room()
+        inputs, stage = self._copied(feeds)
+        kept = self._kept_outputs()
+        before = inputs if kept is None else [*kept.copies, *inputs]
+        number = self.device.submit(launches, self._copies, before)
+        self._running.append(number)
+        if stage is not None:
+            self._stages.submitted(stage)
+        if kept is not None:
+            kept.submitted(number)
+        self.steps += 1
+        outputs = _Fetched(self)
+        self._held = ref(outputs)
+        return outputs
+
+    def _make_room(self) -> None:
+        """Wait for the step before the last few, and take back what it no longer needs."""
+        if len(self._running) >= AHEAD:
+            self.device.wait(self._running.popleft())
+        self._stages.collect()
+
+    def _copied(self, feeds: Mapping[str, Array] | Uploaded) -> tuple[Copies, Stage | None]:
+        """The copies a step begins with, and the stage they are from, if they are from one."""
+        match feeds:
+            case _Resident() if feeds.session is self:
+                return feeds.copies, None
+            case _Staged() if feeds.session is self:
+                stage = feeds.taken()
+            case Uploaded():
+                raise foreign()
+            case _:
+                stage = self._stages.filled(feeds)
+        targets, sources = self.whole(Role.INPUTS), stage.give()
+        return [(sources[number], targets[number]) for number in sources], stage
+
+    def _kept_outputs(self) -> Arriving | None:
+        """The outputs of the last step on their way to the host, if they may still be read."""
+        outputs = None if self._held is None else self._held()
+        if outputs is None or not outputs.is_at_risk:
+            return None
+        if self.plan.bytes_for(Role.OUTPUTS) > MOST_KEPT:
+            return None
+        outputs.arriving = Arriving(self.device, self.whole(Role.OUTPUTS))
+        return outputs.arriving
 
 
 class _Resident(Uploaded):
@@ -118,20 +203,14 @@ class _Resident(Uploaded):
 
     def __init__(self, session: GpuSession, feeds: Mapping[str, Array]) -> None:
         self.session: GpuSession | None = session
-        plan, device = session.plan, session.device
-        self._buffers = {
-            number: device.allocate(buffer.bytes)
-            for number, buffer in enumerate(plan.buffers)
-            if buffer.role is Role.INPUTS
-        }
-        for tensor in plan.inputs:
+        targets = session.whole(Role.INPUTS)
+        self._buffers = {number: session.device.allocate(at.size) for number, at in targets.items()}
+        for tensor in session.plan.inputs:
             slot = tensor.slot
             at = Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
-            device.write(at, to_bytes(feeds[tensor.name], slot.bytes))
-        self.copies = [
-            (Range(buffer, 0, size), session.whole(number))
-            for number, buffer in self._buffers.items()
-            for size in (plan.buffers[number].bytes,)
+            session.device.write(at, to_bytes(feeds[tensor.name], slot.bytes))
+        self.copies: Copies = [
+            (Range(self._buffers[number], 0, at.size), at) for number, at in targets.items()
         ]
 
     def close(self) -> None:
@@ -142,6 +221,24 @@ class _Resident(Uploaded):
         self.session, self.copies = None, []
 
 
+class _Staged(Uploaded):
+    """Inputs for one step, where the device will copy them from."""
+
+    def __init__(self, session: GpuSession, stage: Stage) -> None:
+        self.session: GpuSession | None = session
+        self._stage = stage
+
+    def taken(self) -> Stage:
+        """The memory, which a step takes."""
+        self.session = None
+        return self._stage
+
+    def close(self) -> None:
+        """Let other inputs have the memory, unless a step took it."""
+        if self.session is not None:
+            self.session.reuse(self.taken())
+
+
 class _Fetched(Outputs):
     """The outputs of one step, each read from the device when it is first asked for."""
 
@@ -150,14 +247,27 @@ class _Fetched(Outputs):
         self._step = session.steps
         self._tensors = {tensor.name: tensor for tensor in session.plan.outputs}
         self._known: dict[str, Array] = {}
+        self.arriving: Arriving | None = None
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether the next step overwrites something that was not read."""
+        return self.arriving is None and len(self._known) < len(self._tensors)
+
+    def request(self) -> None:
+        """Have them copied to the host right after their step."""
+        if self.is_at_risk:
+            self._check_is_last(next(iter(self._tensors)))
+            self.arriving = Arriving(self._session.device, self._session.whole(Role.OUTPUTS))
+            self.arriving.submitted(self._session.device.submit([], self.arriving.copies))
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self._known:
-            known(name, _types(tuple(self._tensors.values())))
-            if self._session.steps != self._step:
-                raise SessionError(
-                    f"output `{name}` of step {self._step} was overwritten by a later step"
-                )
+        known(name, _types(tuple(self._tensors.values())))
+        if name not in self._known and self.arriving is not None:
+            arrived = self.arriving.arrays(tuple(self._tensors.values()))
+            self._known = {**arrived, **self._known}
+        elif name not in self._known:
+            self._check_is_last(name)
             self._known[name] = self._session.fetch(self._tensors[name])
         return self._known[name]
 
@@ -167,21 +277,28 @@ class _Fetched(Outputs):
     def __len__(self) -> int:
         return len(self._tensors)
 
+    def _check_is_last(self, name: str) -> None:
+        if self._session.steps != self._step:
+            raise SessionError(
+                f"output `{name}` of step {self._step} was overwritten by a later step, before "
+                f"which it was neither read nor brought to the host by `request()`"
+            )
+
 
 def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:
     return {tensor.name: TensorType(tensor.dtype, tensor.shape) for tensor in tensors}
 
 
-def to_bytes(array: Array, size: int) -> NDArray[np.uint8]:
-    """An array as it lies in a buffer: bools as words, and the end filled to whole words."""
-    stored = array.astype(np.uint32) if array.dtype == np.bool_ else array
-    content = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
-    return np.pad(content, (0, size - content.size)) if content.size < size else content
-
-
-def from_bytes(content: NDArray[np.uint8], tensor: Tensor) -> Array:
-    """What lies in a buffer, as an array."""
-    count = int(np.prod(tensor.shape, dtype=np.int64))
-    if tensor.dtype is DType.BOOL:
-        return content.view(np.uint32)[:count].reshape(tensor.shape) != 0
-    return content.view(storage_type(tensor.dtype))[:count].reshape(tensor.shape)
+def _groups(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Tensors that lie in one buffer, and together in no more than is read at once."""
+    group: list[Tensor] = []
+    for tensor in sorted(tensors, key=lambda one: (one.slot.buffer, one.slot.offset)):
+        if group and (
+            tensor.slot.buffer != group[0].slot.buffer
+            or tensor.slot.end - group[0].slot.offset > MOST_READ
+        ):
+            yield group
+            group = []
+        group.append(tensor)
+    if group:
+        yield group

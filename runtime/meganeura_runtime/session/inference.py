@@ -37,6 +37,15 @@ class InferenceSession(Session):
         self._values: dict[str, Array] = {}
         self._stale = True
 
+    @property
+    def kernels(self) -> int:
+        """Those of the optimized graph."""
+        return self._inner.kernels
+
+    def ready(self) -> None:
+        """Wait until the optimized graph is compiled."""
+        self._inner.ready()
+
     def close(self) -> None:
         """Give the memory back."""
         self._inner.close()
@@ -54,6 +63,9 @@ class InferenceSession(Session):
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.upload(feeds)
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._inner.stage(feeds)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         if self._stale:

@@ -1,16 +1,18 @@
 """Sessions: the same words and the same numbers on the CPU and on an adapter."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from meganeura_dsl.evaluate import FeedError
 from meganeura_dsl.graph.core import Array, Builder, Graph
-from meganeura_dsl.ops import Add, Compare, Input, MatMul, Mul, Parameter, Sub, Sum
+from meganeura_dsl.ops import Add, Broadcast, Compare, Input, MatMul, Mul, Parameter, Sub, Sum
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
+from meganeura_runtime.native import Mapped
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import (
     CpuSession,
@@ -19,6 +21,7 @@ from meganeura_runtime.session import (
     SessionError,
     choose_device,
 )
+from meganeura_runtime.session.gpu import AHEAD
 
 Open = Callable[[Graph], Session]
 
@@ -167,7 +170,7 @@ def test_uploaded_inputs_are_fed_again_and_again(open_session: Open) -> None:
     once.close()
     with pytest.raises(FeedError, match="no value was fed for `rate`"):
         session.upload({"x": x})
-    with pytest.raises(SessionError, match="by another session"):
+    with pytest.raises(SessionError, match="those of another session"):
         started(open_session).step(session.upload(fed(1)))
 
 
@@ -185,15 +188,90 @@ def test_a_step_is_one_submission_and_reads_nothing_back(device: Device) -> None
 
 
 @pytest.mark.adapter
-def test_outputs_that_a_later_step_overwrote(device: Device) -> None:
+def test_outputs_are_those_of_their_step_whenever_they_are_read(device: Device) -> None:
     with GpuSession(plan_graph(descent(), device.limits), device) as session:
         session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
-        first = session.step(fed(1))
-        loss = first["loss"]
-        session.step(fed(2))
-        assert first["loss"] is loss
-        with pytest.raises(SessionError, match="output `large` of step 1 was overwritten"):
-            assert first["large"].any()
+        steps = [session.step(fed(number)) for number in range(5)]
+        steps[-1].request()
+        steps[-1].request()
+        session.step(fed(9))
+        losses = [float(outputs["loss"]) for outputs in reversed(steps)]
+    with CpuSession(descent()) as session:
+        session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
+        expected = [float(session.step(fed(number))["loss"]) for number in range(5)]
+    assert losses == expected[::-1]
+
+
+def large_outputs() -> Graph:
+    """An output of 4 MB, all of it the input."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, ()))
+    whole = build.add(Broadcast((1 << 20,), ()), x)
+    return build.graph({"whole": whole, "x": build.add(Add(), x, x)}, {})
+
+
+@pytest.mark.adapter
+def test_large_outputs_are_kept_for_those_who_ask(device: Device) -> None:
+    with GpuSession(plan_graph(large_outputs(), device.limits), device) as session:
+        asked = session.step({"x": np.array(1, np.float32)})
+        asked.request()
+        read = session.step({"x": np.array(2, np.float32)})
+        assert float(read["x"]) == 4
+        session.step({"x": np.array(3, np.float32)})
+        assert asked["whole"].sum() == 1 << 20
+        assert float(read["x"]) == 4
+        with pytest.raises(SessionError, match="output `whole` of step 2 was overwritten"):
+            assert read["whole"].any()
+        with pytest.raises(SessionError, match="neither read nor brought to the host"):
+            read.request()
+
+
+def test_inputs_are_staged_by_another_thread(open_session: Open) -> None:
+    session = started(open_session)
+    with ThreadPoolExecutor(1) as feeder:
+        staged = [feeder.submit(session.stage, fed(number)) for number in range(6)]
+        losses = [float(session.step(one.result())["loss"]) for one in staged]
+    other = started(open_session)
+    assert losses == [float(other.step(fed(number))["loss"]) for number in range(6)]
+    unused = session.stage(fed(1))
+    unused.close()
+    unused.close()
+    with pytest.raises(SessionError, match="given back"):
+        session.step(unused)
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("most", [1, 1 << 28])
+def test_all_parameters_are_read_in_few_pieces(
+    most: int, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.session.gpu.MOST_READ", most)
+    with GpuSession(plan_graph(descent(), device.limits), device) as session:
+        with pytest.raises(SessionError, match=r"`layer.w` has no value yet"):
+            session.kept()
+        session.load({"layer.w": np.arange(3, dtype=np.float32), "scale": np.ones(3, np.float32)})
+        before = device.read_backs
+        kept = session.kept()
+        assert device.read_backs == before + (2 if most == 1 else 1)
+        assert tuple(kept) == session.names
+        assert [array.tolist() for array in kept.values()] == [[0, 1, 2], [1, 1, 1]]
+
+
+@pytest.mark.adapter
+def test_inputs_take_turns_in_memory(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    outgoing = Device.outgoing
+
+    def counted(self: Device, size: int) -> Mapped:
+        sizes.append(size)
+        return outgoing(self, size)
+
+    monkeypatch.setattr(Device, "outgoing", counted)
+    with GpuSession(plan_graph(descent(), device.limits), device) as session:
+        session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
+        for number in range(20):
+            session.step(fed(number))
+    assert len(sizes) <= AHEAD + 1
 
 
 @pytest.mark.adapter
