@@ -1,9 +1,11 @@
 """How fast single contractions are on an adapter, in TFLOP/s, by the tile they are computed with.
 
-    python benchmarks/kernels.py [--tiles] [--json FILE]
+    python benchmarks/kernels.py [--tiles] [--winograd] [--json FILE]
 
 Times come from the adapter's own clock, the median of several runs after it has been kept busy.
-Without `--tiles` only the tile that the planner chooses is timed.
+Without `--tiles` only the tile that the planner chooses is timed. With `--winograd` 3 x 3
+convolutions are timed as they are, and in Winograd's form of 2 x 2 and of 4 x 4 outputs: all count
+as many operations as the direct one, and errors are against it, in units of the largest element.
 """
 
 import argparse
@@ -17,8 +19,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Builder, Graph, Op
+from meganeura_dsl.graph.core import Array, Builder, Graph, Op
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
+from meganeura_dsl.ops.contract import Convolution
+from meganeura_dsl.ops.fused import (
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
+)
+from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device, open_device
 from meganeura_runtime.kernels import tile
@@ -47,6 +58,11 @@ class Case:
         shapes = {"left": self.left, "right": self.right}
         factors = [build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items()]
         return build.graph({"product": build.add(self.op, *factors)})
+
+    @property
+    def is_winograd(self) -> bool:
+        """Whether Winograd's form is another way to compute it."""
+        return isinstance(self.op, Convolution) and "3^2 / 1" in self.name
 
 
 def matrices(rows: int, columns: int, terms: int, batch: tuple[int, ...] = ()) -> Case:
@@ -87,6 +103,28 @@ def cases() -> Iterator[Case]:
             yield from convolutions(samples, channels, channels, size)
 
 
+def transformed(case: Case, outputs: int) -> Graph:
+    """A 3 x 3 convolution, or a gradient of one, as transforms around a product."""
+    build = Builder()
+    shapes = {"left": case.left, "right": case.right}
+    a, b = (build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items())
+    op, x = case.op, WinogradInput(outputs, (1, 1))
+    match op:
+        case ConvWeightGradient():
+            places = build.add(WinogradOutputGradient(outputs), b)
+            products = build.add(MatMul(transpose_right=True), places, build.add(x, a))
+            y = build.add(WinogradKernelGradient(outputs), products)
+        case ConvInputGradient():
+            kernel = build.add(WinogradKernel(outputs, mirrored=True), a)
+            products = build.add(MatMul(transpose_left=True), kernel, build.add(x, b))
+            y = build.add(WinogradOutput(outputs, case.right[0], case.right[2:]), products)
+        case _:
+            kernel = build.add(WinogradKernel(outputs, mirrored=False), b)
+            products = build.add(MatMul(), kernel, build.add(x, a))
+            y = build.add(WinogradOutput(outputs, case.left[0], case.left[2:]), products)
+    return build.graph({"product": y})
+
+
 def operations(case: Case) -> float:
     """Multiplications and additions, those with padding counted in."""
     value = case.graph().outputs["product"]
@@ -96,16 +134,48 @@ def operations(case: Case) -> float:
 
 def speed(case: Case, device: Device) -> float:
     """Operations a second, in units of 10^12."""
+    return operations(case) / sum(timed(case, case.graph(), device).seconds) / 1e12
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What a graph gave, and how long each of its kernels took."""
+
+    result: Array
+    names: tuple[str, ...]
+    seconds: tuple[float, ...]
+
+
+def timed(case: Case, graph: Graph, device: Device) -> Timed:
+    """The median of several runs, kernel by kernel."""
     generator = np.random.default_rng(0)
     feeds = {
         name: generator.standard_normal(shape, np.float32)
         for name, shape in {"left": case.left, "right": case.right}.items()
     }
-    with GpuSession(plan_graph(case.graph(), device.limits, device.style), device) as session:
-        session.step(feeds)
+    plan = plan_graph(graph, device.limits, device.style)
+    with GpuSession(plan, device) as session:
+        result = np.array(session.step(feeds)["product"])
         before = max(1, int(WARM_SECONDS / sum(session.profile(before=3))))
-        seconds = statistics.median(sum(session.profile(before)) for _ in range(RUNS))
-    return operations(case) / seconds / 1e12
+        runs = [session.profile(before) for _ in range(RUNS)]
+    medians = tuple(statistics.median(times) for times in zip(*runs, strict=True))
+    return Timed(result, tuple(each.name for each in plan.dispatches), medians)
+
+
+def compared(case: Case, device: Device) -> Mapping[str, object]:
+    """A convolution as it is and in both of Winograd's forms."""
+    direct = timed(case, case.graph(), device)
+    count = operations(case) / 1e12
+    row: dict[str, object] = {"direct": count / sum(direct.seconds)}
+    for outputs in POINTS:
+        found = timed(case, transformed(case, outputs), device)
+        name = f"F({outputs})"
+        row[name] = count / sum(found.seconds)
+        difference = np.abs(found.result - direct.result).max() / np.abs(direct.result).max()
+        row[f"{name} error"] = float(difference)
+        parts = zip(found.names, found.seconds, strict=True)
+        row[f"{name} us"] = ", ".join(f"{part} {1e6 * seconds:.1f}" for part, seconds in parts)
+    return row
 
 
 def chosen(case: Case, device: Device) -> Tile | None:
@@ -128,22 +198,34 @@ def _shown(one: Tile) -> str:
     return f"{one.rows} x {one.columns} x {one.terms}, {one.rows_each} x {one.columns_each}"
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.1f}" if value > 0.01 else f"{value:.1e}"
+
+
 def main() -> None:
     """Time all cases and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiles", action="store_true", help="time every tile")
+    parser.add_argument("--winograd", action="store_true", help="time 3 x 3 layers, in three forms")
     parser.add_argument("--json", type=Path, help="also write the table here")
     options = parser.parse_args()
     device = open_device("wgpu")
     print(device)
-    table: dict[str, Mapping[str, float]] = {}
+    table: dict[str, Mapping[str, object]] = {}
     for case in cases():
-        table[case.name] = measured(case, device, tiles=options.tiles)
+        if options.winograd and not case.is_winograd:
+            continue
+        table[case.name] = (
+            compared(case, device)
+            if options.winograd
+            else measured(case, device, tiles=options.tiles)
+        )
         if len(table) == 1:
             print(f"| TFLOP/s | {' | '.join(table[case.name])} |")
             print(f"|{'---|' * (1 + len(table[case.name]))}")
-        shown = " | ".join(f"{value:.1f}" for value in table[case.name].values())
-        print(f"| {case.name} | {shown} |", flush=True)
+        print(f"| {case.name} | {' | '.join(map(_text, table[case.name].values()))} |", flush=True)
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

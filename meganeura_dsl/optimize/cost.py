@@ -30,11 +30,13 @@ from meganeura_dsl.shapes.tensor import TensorType
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """The three numbers of a device that choices depend on."""
+    """What choices depend on: three numbers of a device, and kernels that not all have."""
 
     launch: float = 3e-6
     bandwidth: float = 500e9
     throughput: float = 10e12
+    winograd: tuple[int, ...] = ()
+    """The m of each form F(m x m, 3 x 3) of Winograd's convolution that it has kernels for."""
 
 
 @dataclass(frozen=True)

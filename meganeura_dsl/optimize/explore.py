@@ -25,8 +25,13 @@ class Explored:
     seconds: Mapping[str, float]
 
 
-def explore(graph: Graph, mode: Mode, disabled: Collection[str] = ()) -> Explored:
-    """Saturate a graph with the rules of a mode, but for those that are disabled."""
+def explore(
+    graph: Graph, mode: Mode, disabled: Collection[str] = (), tiles: Collection[int] = ()
+) -> Explored:
+    """Saturate a graph with the rules of a mode, but for those that are disabled.
+
+    `tiles` are the forms of Winograd's convolution that the device has.
+    """
     known = rewrites()
     unknown = sorted(set(disabled) - known.keys())
     if unknown:
@@ -34,7 +39,8 @@ def explore(graph: Graph, mode: Mode, disabled: Collection[str] = ()) -> Explore
     times = [perf_counter()]
     engine = Engine(_program(graph, mode, disabled))
     encoding = encode(graph.values)
-    facts = (*geometry(graph.values), *(_constants(graph) if mode == "infer" else ()))
+    facts = [*geometry(graph.values), *(_constants(graph) if mode == "infer" else ())]
+    facts += [f"(tile {tile})" for tile in tiles] if mode != "forward" else []
     engine.execute((*encoding.commands, *facts))
     times.append(perf_counter())
     saturation = saturate(engine, len(graph.values))

@@ -44,7 +44,7 @@ def optimize(
     disabled: Collection[str] = (),
 ) -> Optimized:
     """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
-    return select(graph, explore(graph, mode, disabled), mode, device)
+    return select(graph, explore(graph, mode, disabled, device.winograd), mode, device)
 
 
 def select(graph: Graph, explored: Explored, mode: Mode, device: DeviceModel) -> Optimized:

@@ -24,13 +24,14 @@ from meganeura_dsl.optimize.rules.fusion import (
 from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
 from meganeura_dsl.optimize.rules.movement import COPIES, MOVES, PRODUCTS
 from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
+from meganeura_dsl.optimize.rules.winograd import WINOGRAD
 from meganeura_dsl.optimize.schema import constructors
 
 Mode = Literal["forward", "train", "infer"]
 
 ALWAYS = (TYPES, VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
 FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ROTATIONS, ATTENTION)
-AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES)
+AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES, WINOGRAD)
 WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
 
 
@@ -53,7 +54,7 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
-GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner"))
+GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner", "tile"))
 """What a graph may be loaded with besides its ops: tables that not only rules fill."""
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from meganeura_dsl.evaluate import Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph, Leaf
 from meganeura_dsl.graph.verify import verify
+from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.explore import Explored, explore
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, Optimized, select
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees
@@ -14,12 +15,14 @@ from meganeura_dsl.shapes.solve import Facts
 from tests.dsl.optimize.compare import assert_equal_results, feeds, numbers, run, run_optimized
 
 
-def examine(graph: Graph, mode: Mode) -> tuple[Explored, Optimized]:
+def examine(
+    graph: Graph, mode: Mode, device: DeviceModel = DEFAULT_DEVICE
+) -> tuple[Explored, Optimized]:
     """Explore a graph, check every class, and check the graph that is chosen."""
-    explored = explore(graph, mode)
+    explored = explore(graph, mode, tiles=device.winograd)
     assert_one_type(explored.found)
     assert_one_value(explored.found)
-    optimized = select(graph, explored, mode, DEFAULT_DEVICE)
+    optimized = select(graph, explored, mode, device)
     verify(optimized.graph)
     verify(optimized.load)
     fed = feeds(graph)

@@ -20,6 +20,7 @@ from meganeura_dsl.ops import (
     Neg,
     Sub,
 )
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
 from meganeura_dsl.optimize.rules.all import Mode, rewrites
 from tests.dsl.optimize.algebra_cases import (
     Draw,
@@ -42,6 +43,7 @@ from tests.dsl.optimize.fusion_cases import (
     softmax,
 )
 from tests.dsl.optimize.net import Net
+from tests.dsl.optimize.winograd_cases import FORMS, winograd
 
 
 def _cases() -> Iterator[tuple[str, Mode, Make]]:
@@ -58,6 +60,7 @@ def _cases() -> Iterator[tuple[str, Mode, Make]]:
         ("forward", attention()),
         ("train", epilogues()),
         ("infer", inference()),
+        ("train", winograd()),
     )
     for mode, cases in groups:
         for name, make in cases:
@@ -97,7 +100,7 @@ def test_a_rewrite_is_found_and_true(name: str, mode: Mode, make: Make) -> None:
     @settings(max_examples=3)
     @given(graphs())
     def holds(graph: Graph) -> None:
-        explored, _ = examine(graph, mode)
+        explored, _ = examine(graph, mode, FORMS if "winograd" in name else DEFAULT_DEVICE)
         assert explored.matches[name] > 0
 
     holds()

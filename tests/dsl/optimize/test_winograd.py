@@ -1,0 +1,78 @@
+"""Winograd's convolution is chosen where it pays, and nowhere else."""
+
+import pytest
+
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.ops import Parameter
+from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.explore import explore
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.rules.all import Mode
+from tests.dsl.optimize.classes import examine
+from tests.dsl.optimize.compare import ops_of
+from tests.dsl.optimize.net import Net
+from tests.dsl.optimize.winograd_cases import FORMS, Geometry, convolution
+
+GRADIENTS = ("ConvInputGradient", "ConvWeightGradient")
+
+
+def matches(graph: Graph, mode: Mode = "train") -> int:
+    explored, _ = examine(graph, mode, FORMS)
+    return sum(count for name, count in explored.matches.items() if name.startswith("winograd"))
+
+
+@pytest.mark.parametrize("op", ["Conv", *GRADIENTS])
+@pytest.mark.parametrize(
+    ("kernel", "geometry"),
+    [
+        ((3, 3), ((2, 1), (1, 1), (1, 1), 1)),
+        ((3, 3), ((1, 1), (1, 1), (1, 2), 1)),
+        ((3, 3), ((1, 1), (1, 1), (1, 1), 2)),
+        ((3, 1), ((1, 1), (1, 0), (1, 1), 1)),
+        ((5, 3), ((1, 1), (1, 1), (1, 1), 1)),
+        ((3,), ((1,), (1,), (1,), 1)),
+    ],
+    ids=str,
+)
+def test_another_geometry_is_left_alone(
+    op: str, kernel: tuple[int, ...], geometry: Geometry
+) -> None:
+    net = Net()
+    spatial = (6,) * len(kernel)
+    assert matches(net.graph(convolution(net, op, spatial, kernel, geometry))) == 0
+
+
+def test_a_padding_that_no_kernel_covers_has_no_mirrored_form() -> None:
+    net = Net()
+    y = convolution(net, "ConvInputGradient", geometry=((1, 1), (3, 0), (1, 1), 1))
+    explored, _ = examine(net.graph(y), "train", FORMS)
+    assert explored.matches["winograd"] > 0
+    assert explored.matches["winograd-input-gradient"] == 0
+
+
+def test_what_will_be_differentiated_is_left_alone() -> None:
+    net = Net()
+    assert matches(net.graph(convolution(net)), "forward") == 0
+
+
+def test_a_device_without_the_transforms_is_left_alone() -> None:
+    net = Net()
+    explored = explore(net.graph(convolution(net)), "train")
+    assert explored.matches["winograd"] == 0
+    assert DEFAULT_DEVICE.winograd == ()
+
+
+def test_a_kernel_that_stays_is_transformed_when_it_is_loaded() -> None:
+    net = Net()
+    x, w = net.x(2, 32, 8, 8), net.w(24, 32, 3, 3)
+    _, optimized = examine(net.graph(net.conv(x, w, 1)), "infer", FORMS)
+    assert ops_of(optimized.graph) == ["WinogradInput", "MatMul", "WinogradOutput"]
+    (derived,) = (v.op for v in optimized.graph.values if isinstance(v.op, Parameter))
+    assert derived.shape == (36, 24, 32)
+
+
+def test_rules_can_be_disabled() -> None:
+    net = Net()
+    graph = net.graph(convolution(net))
+    kept = optimize(graph, mode="train", device=FORMS, disabled=["winograd"]).graph
+    assert ops_of(kept) == ["Conv"]
