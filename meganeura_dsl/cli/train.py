@@ -61,11 +61,13 @@ def train(
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
+    from meganeura_dsl.diagnostics import ProblemError
     from meganeura_runtime.session import choose_device
     from meganeura_runtime.train.failures import explained_failures
-    from meganeura_runtime.train.folder import named_folder, new_folder, resumed_folder
+    from meganeura_runtime.train.folder import resumed_folder
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.problems import CannotResume
     from meganeura_runtime.train.resume import Manner, resume_job
 
     overrides = list(changes or ())
@@ -78,8 +80,11 @@ def train(
     base = pipeline.find(target).path.parent
     if resume is None:
         job, resumed = prepare(program, name, base, overrides, start), None
-    elif out is not None or start is not None:
-        raise typer.BadParameter("the run has its folder and its weights", param_hint="--resume")
+    elif out is not None:
+        raise typer.BadParameter("the run has its folder", param_hint="--resume")
+    elif start is not None:
+        given = "`--weights` is for the start of a run, and this one has weights of its own"
+        raise ProblemError(CannotResume(given))
     else:
         job, resumed = resume_job(program, name, base, overrides, resumed_folder(resume))
     with explained_failures():
@@ -87,10 +92,7 @@ def train(
         typer.echo(f"device: {chosen.description}")
         if job.start is not None:
             typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-        if resume is not None:
-            folder = resumed_folder(resume)
-        else:
-            folder = new_folder(RUNS, name) if out is None else named_folder(out)
+        folder = _folder(name, out) if resume is None else resumed_folder(resume)
         with Interruption() as interruption, closing(display(sys.stdout)) as shown:
             stop = interruption.is_wanted
             finished = run_job(
@@ -112,6 +114,13 @@ def _start(
     if missing or unexpected:
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     return None
+
+
+def _folder(name: str, out: Path | None) -> "RunFolder":
+    """The folder of a run that begins."""
+    from meganeura_runtime.train.folder import named_folder, new_folder
+
+    return new_folder(RUNS, name) if out is None else named_folder(out)
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

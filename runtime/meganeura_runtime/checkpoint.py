@@ -4,7 +4,8 @@ A checkpoint is one safetensors file. Its tensors are all that a session keeps b
 parameters, states and the moments of the optimizer. Its metadata is a `Progress`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import file_digest
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,15 @@ from meganeura_runtime.tensors.stored import Array, StoredTensor
 
 KEY = "meganeura"
 """The entry of the metadata that holds a `Progress`."""
+
+
+class Origin(BaseModel):
+    """A file of weights that a run started from, and what it held then."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str
+    sha256: str
 
 
 class Progress(BaseModel):
@@ -37,6 +47,18 @@ class Progress(BaseModel):
     lowest_loss: float | None = None
     """The lowest held-out loss so far, if there was an evaluation."""
     settings: RunSettings
+    weights: tuple[Origin, ...] = ()
+    """What the run started from instead of its initial values."""
+
+
+def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
+    """Files of weights with the hashes of what they hold."""
+    found: list[Origin] = []
+    for file in sorted(set(files)):
+        with file.open("rb") as opened:
+            digest = file_digest(opened, "sha256").hexdigest()
+        found.append(Origin(file=str(file.resolve()), sha256=digest))
+    return tuple(found)
 
 
 def write_checkpoint(path: Path, kept: Mapping[str, Array], progress: Progress) -> None:

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,30 @@ def test_a_run_starts_from_weights(meganeura: Command, tmp_path: Path) -> None:
     before, after = load_file(first), load_file(tmp_path / "second" / "weights.safetensors")
     for name, values in before.items():
         np.testing.assert_allclose(after[name], values, rtol=1e-6)
+
+
+def test_a_run_remembers_the_weights_it_started_from(meganeura: Command, tmp_path: Path) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--out", "first")
+    first = tmp_path / "first" / "weights.safetensors"
+    origin = {"file": str(first), "sha256": sha256(first.read_bytes()).hexdigest()}
+    assert json.loads((tmp_path / "first" / "settings.json").read_text())["weights"] == []
+    meganeura("train", "digits_mlp", *SHORT, "--out", "second", "--weights", str(first))
+    settings = tmp_path / "second" / "settings.json"
+    assert json.loads(settings.read_text())["weights"] == [origin]
+    settings.unlink()
+    assert meganeura("train", "digits_mlp", "--resume", "second", "--set", "epochs=3").code == 0
+    assert json.loads(settings.read_text())["weights"] == [origin]
+
+
+def test_a_run_that_goes_on_takes_no_other_weights(meganeura: Command, tmp_path: Path) -> None:
+    meganeura("train", "digits_mlp", *SHORT, "--out", "first")
+    first = tmp_path / "first" / "weights.safetensors"
+    shown = meganeura("train", "digits_mlp", "--resume", "first", "--weights", str(first))
+    assert shown.code == 1
+    assert "error[E0553]: the run cannot be resumed: `--weights` is for the start" in shown.err
+    shown = meganeura("train", "digits_mlp", "--resume", "first", "--out", "second")
+    assert shown.code == 2
+    assert "the run has its folder" in shown.err
 
 
 def test_what_is_excused_starts_anew_as_the_seed_says(meganeura: Command, tmp_path: Path) -> None:

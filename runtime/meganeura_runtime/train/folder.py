@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.resolve import RunSettings
+from meganeura_runtime.checkpoint import Origin
 from meganeura_runtime.tensors.atomic import write_text
 from meganeura_runtime.tensors.problems import CannotWrite, NoSuchFile
 
@@ -24,7 +25,7 @@ class RunFolder:
 
     @property
     def settings(self) -> Path:
-        """The settings with all defaults and overrides in their places."""
+        """The settings with all defaults and overrides in their places; the weights before."""
         return self.path / "settings.json"
 
     @property
@@ -55,9 +56,10 @@ class RunFolder:
             lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
             write_text(self.metrics, "".join(line for line in lines if _is_by(step, line)))
 
-    def write_settings(self, settings: RunSettings) -> None:
-        """Write `settings.json`."""
-        write_text(self.settings, settings.model_dump_json(indent=2) + "\n")
+    def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
+        """Write `settings.json`, which also tells what weights the run started from."""
+        told = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
+        write_text(self.settings, json.dumps(told, indent=2) + "\n")
 
     def add_metrics(self, record: Mapping[str, str | float]) -> None:
         """Add one line to `metrics.jsonl`. A number that is not finite becomes null."""

@@ -11,7 +11,13 @@ from time import perf_counter
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.training import LEARNING_RATE, LOSS
-from meganeura_runtime.checkpoint import Progress, read_checkpoint, write_checkpoint
+from meganeura_runtime.checkpoint import (
+    Origin,
+    Progress,
+    origins,
+    read_checkpoint,
+    write_checkpoint,
+)
 from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import OpenSession, Outputs, Session
 from meganeura_runtime.tensors.stored import Array
@@ -47,10 +53,12 @@ def train(
 
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
-    folder.write_settings(job.settings)
+    weights = _origins(job, manner.resumption)
+    folder.write_settings(job.settings, weights)
     with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
+        trainer.weights = weights
         trainer.begin(manner.resumption)
         return trainer.run()
 
@@ -59,6 +67,8 @@ class Trainer:
     """A run and how far it has come."""
 
     looks_at_every_step = False
+    weights: tuple[Origin, ...] = ()
+    """What the run started from."""
 
     def __init__(
         self,
@@ -218,6 +228,7 @@ class Trainer:
             position=position,
             lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
             settings=self.job.settings,
+            weights=self.weights,
         )
 
     def _record(self, kind: str, epoch: int, loss: float, numbers: Mapping[str, float]) -> None:
@@ -240,6 +251,13 @@ def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinit
     what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
     first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
     return LossNotFinite(step, shown, first, origin.span, origin.path)
+
+
+def _origins(job: Job, resumption: Resumption | None) -> tuple[Origin, ...]:
+    """The files of the weights that a run started from, also if it goes on."""
+    if resumption is not None:
+        return resumption.progress.weights
+    return () if job.start is None else origins(tensor.file for _, tensor in job.start.matched)
 
 
 class Clock:
