@@ -1,0 +1,306 @@
+"""Mutation testing of the gradients and of the prover: a test has to notice each small mistake.
+
+    python scripts/mutation.py [PART ...] [--sample COUNT] [--seed SEED] [--jobs COUNT]
+
+All mutants of the files of `TARGETS`, or those whose title has a PART in it, or a sample of them.
+The tests are collected once; each mutant is put into a fork of that process, by giving its function
+other code, and the tests that run its line are run, the quickest and the most telling first, until
+one fails. A survivor is a gap in the tests, or changes nothing anyone could notice: those stand in
+`docs/mutation.md` with the reason. The exit code says whether fewer than 90 % were killed, or any
+survivor is not explained.
+"""
+
+import argparse
+import gc
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import _lru_cache_wrapper  # pyright: ignore[reportPrivateUsage]
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import coverage
+import pytest
+from _pytest.runner import runtestprotocol
+from mutants import Mutant, compiled, mutants
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = ("meganeura_dsl/autodiff.py", "meganeura_dsl/shapes", "meganeura_dsl/ops")
+TESTS = (
+    "tests/dsl/shapes", "tests/dsl/ops", "tests/dsl/graph", "tests/dsl/test_autodiff.py",
+    "tests/dsl/test_evaluate.py", "tests/dsl/test_training.py", "tests/dsl/gradcheck",
+    "tests/dsl/check", "tests/dsl/testing", "tests/dsl/optimize", "tests/parity/test_ops.py",
+    "tests/parity/test_layers.py", "tests/test_spec.py", "tests/properties",
+)  # fmt: skip
+EXPLAINED = ROOT / "docs" / "mutation.md"
+LEAST_SCORE = 0.9
+BUDGET = 60.0
+"""Seconds of tests for a mutant; what is slower is not tried, and it counts as surviving."""
+PATIENCE = 10
+"""A test that takes so many times as long as it did, and some seconds, does not end."""
+MEMORY = 3 << 30
+"""More than that is no result either."""
+
+
+@dataclass
+class Baseline:
+    """What the tests do without a mutant: the seconds of each, and who runs which line."""
+
+    seconds: dict[int, float] = field(default_factory=dict[int, float])
+    readers: dict[str, dict[int, set[int]]] = field(default_factory=dict[str, dict[int, set[int]]])
+    """Of each file, of each line, the tests that run it."""
+    failing: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a mutant; the test that killed it, if it was not time that did."""
+
+    mutant: Mutant
+    word: str
+    killer: int | None = None
+
+
+class Mutation:
+    """A pytest plugin that runs the collected tests for each mutant, instead of once."""
+
+    def __init__(self, chosen: Sequence[Mutant], jobs: int) -> None:
+        self.chosen = chosen
+        self.jobs = jobs
+        self.fates: list[Fate] = []
+        self.items: list[pytest.Item] = []
+        self.kills: dict[str, Counter[int]] = defaultdict(Counter)
+        """How many mutants of a file a test has killed."""
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Called by pytest once the tests are collected."""
+        self.items = session.items
+        gc.collect()
+        gc.freeze()
+        started = time.perf_counter()
+        baseline = self._baseline()
+        if baseline.failing:
+            raise pytest.UsageError("without any mutant, there fail:", *baseline.failing)
+        seconds = time.perf_counter() - started
+        print(f"{len(self.items):,} tests pass in {seconds:.0f} s", flush=True)
+        for count, fate in enumerate(self._fates(baseline), 1):
+            self.fates.append(fate)
+            if fate.word != "killed":
+                print(f"{fate.word}: {fate.mutant.line} {fate.mutant.title}", flush=True)
+            if count % 100 == 0:
+                print(f"  {count:,} of {len(self.chosen):,}", flush=True)
+        return True
+
+    def _baseline(self) -> Baseline:
+        """All tests once, in a fork, under the eyes of coverage."""
+        with tempfile.NamedTemporaryFile() as file:
+            pid = os.fork()
+            if not pid:
+                _in_child(lambda: self._measure(Path(file.name)))
+            _, status = os.waitpid(pid, 0)
+            if status:
+                sys.exit("the tests did not come to their end")
+            return pickle.load(file)  # noqa: S301 - written by this program just now
+
+    def _measure(self, path: Path) -> int:
+        watched = coverage.Coverage(
+            data_file=None, include=[f"{ROOT / target}*" for target in TARGETS], branch=False
+        )
+        baseline = Baseline()
+        with watched.collect():
+            for index, item in enumerate(self.items):
+                watched.switch_context(str(index))
+                before = time.process_time()
+                if not self._passes(item, self.items[index + 1 : index + 2]):
+                    baseline.failing.append(item.nodeid)
+                baseline.seconds[index] = time.process_time() - before
+        data = watched.get_data()
+        for file in data.measured_files():
+            lines = data.contexts_by_lineno(file)
+            name = str(Path(file).relative_to(ROOT))
+            baseline.readers[name] = {
+                line: {int(each) for each in contexts if each} for line, contexts in lines.items()
+            }
+        path.write_bytes(pickle.dumps(baseline))
+        return 0
+
+    def _passes(self, item: pytest.Item, following: Sequence[pytest.Item]) -> bool:
+        upcoming = following[0] if following else None
+        reports = runtestprotocol(item, log=False, nextitem=upcoming)
+        for report in reports:
+            if report.failed and os.environ.get("MUTATION_VERBOSE"):
+                print(report.longreprtext, flush=True)
+        return not any(report.failed for report in reports)
+
+    # --- mutants ---------------------------------------------------------------------------------
+
+    def _fates(self, baseline: Baseline) -> Iterator[Fate]:
+        """Of all mutants, several at a time."""
+        running: dict[int, tuple[Mutant, int]] = {}
+        for mutant in self.chosen:
+            if len(running) == self.jobs:
+                yield self._ended(running)
+            tests = self._tests(mutant, baseline)
+            reading, writing = os.pipe()
+            pid = os.fork()
+            if not pid:
+                _in_child(lambda m=mutant, t=tests, w=writing: self._try(m, t, baseline, w))
+            os.close(writing)
+            running[pid] = (mutant, reading)
+        while running:
+            yield self._ended(running)
+
+    def _ended(self, running: dict[int, tuple[Mutant, int]]) -> Fate:
+        pid, status = os.waitpid(-1, 0)
+        mutant, reading = running.pop(pid)
+        with os.fdopen(reading) as pipe:
+            killer = pipe.read()
+        if status == 0:
+            return Fate(mutant, "SURVIVED")
+        if not killer:
+            return Fate(mutant, "killed by time" if os.WIFSIGNALED(status) else "not planted")
+        self.kills[mutant.file][int(killer)] += 1
+        return Fate(mutant, "killed", int(killer))
+
+    def _tests(self, mutant: Mutant, baseline: Baseline) -> list[int]:
+        """The tests that run its line: those that killed many in little time come first."""
+        lines = baseline.readers.get(mutant.file, {})
+        kills = self.kills[mutant.file]
+
+        def promise(test: int) -> float:
+            return -(kills[test] + 0.1) / (baseline.seconds[test] + 0.005)
+
+        chosen: list[int] = []
+        left = BUDGET
+        for test in sorted(lines.get(mutant.line, ()), key=promise):
+            left -= baseline.seconds[test]
+            if left < 0:
+                break
+            chosen.append(test)
+        return chosen
+
+    def _try(self, mutant: Mutant, tests: Sequence[int], baseline: Baseline, pipe: int) -> int:
+        """Whether a test fails with the mutant in place; its number goes into the pipe."""
+        if not plant(mutant):
+            return 2
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        for position, test in enumerate(tests):
+            following = [self.items[each] for each in tests[position + 1 : position + 2]]
+            signal.setitimer(signal.ITIMER_PROF, PATIENCE * baseline.seconds[test] + 5)
+            if not self._passes(self.items[test], following):
+                os.write(pipe, str(test).encode())
+                return 1
+        return 0
+
+
+def _in_child(work: Callable[[], int]) -> None:
+    """Run in a fork that says nothing, keeps no cache, and ends here."""
+    code = 3
+    try:
+        if not os.environ.get("MUTATION_VERBOSE"):
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
+        with tempfile.TemporaryDirectory(prefix="meganeura-mutant-") as folder:
+            os.environ["XDG_CACHE_HOME"] = folder
+            code = work()
+    finally:
+        os._exit(code)
+
+
+def plant(mutant: Mutant) -> bool:
+    """Give the live function the code of the mutant, and forget what was computed before."""
+    path = str(ROOT / mutant.file)
+    codes = {
+        (each.co_qualname, each.co_firstlineno): each
+        for each in _codes(compile(compiled(ROOT, mutant), path, "exec"))
+    }
+    planted = False
+    for each in _everything():
+        if isinstance(each, FunctionType) and each.__code__.co_filename == path:
+            code = codes.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+            if each.__qualname__.split(".<locals>")[0] == mutant.function and code is not None:
+                each.__code__ = code
+                planted = True
+    for each in _everything():
+        if isinstance(each, _lru_cache_wrapper):
+            each.cache_clear()
+    return planted
+
+
+def _everything() -> list[object]:
+    """All objects that live, those that were frozen too."""
+    gc.unfreeze()
+    return gc.get_objects()
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+# --- what is tried, and what is told --------------------------------------------------------------
+
+
+def main() -> int:
+    """Try the mutants of the command line and tell what became of them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("parts", nargs="*", help="parts of titles; without any, all mutants")
+    parser.add_argument("--sample", type=int, help="no more mutants than these")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    every = [each for file in _files() for each in mutants(ROOT, file)]
+    chosen = [m for m in every if not arguments.parts or any(p in m.title for p in arguments.parts)]
+    random.Random(arguments.seed).shuffle(chosen)
+    mutation = Mutation(chosen[: arguments.sample], arguments.jobs)
+    os.chdir(ROOT)
+    options = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist")
+    outcome = pytest.main([*options, *TESTS], plugins=[mutation])
+    if outcome is not pytest.ExitCode.OK:
+        print(f"the tests were not collected: {outcome!r}")
+        return 1
+    return tell(mutation.fates)
+
+
+def _files() -> list[str]:
+    found = [ROOT / target for target in TARGETS]
+    files = [f for each in found for f in (sorted(each.rglob("*.py")) if each.is_dir() else [each])]
+    return [str(file.relative_to(ROOT)) for file in files]
+
+
+def tell(fates: Sequence[Fate]) -> int:
+    """The table by file, and the survivors that nobody explained."""
+    explained = EXPLAINED.read_text(encoding="utf-8") if EXPLAINED.exists() else ""
+    total: Counter[str] = Counter()
+    dead: Counter[str] = Counter()
+    for fate in fates:
+        for name in (fate.mutant.file, "all"):
+            total[name] += 1
+            dead[name] += fate.word.startswith("killed")
+    print("| file | mutants | killed | |\n|---|---|---|---|")
+    for name in sorted(total):
+        print(f"| `{name}` | {total[name]:,} | {dead[name]:,} | {dead[name] / total[name]:.1%} |")
+    alive = [fate.mutant for fate in fates if not fate.word.startswith("killed")]
+    new = sorted((each for each in alive if each.title not in explained), key=lambda m: m.title)
+    for mutant in new:
+        print(f"not explained: line {mutant.line} of {mutant.title}")
+    print(
+        f"{len(alive) - len(new)} survivors are explained in docs/mutation.md, {len(new)} are not"
+    )
+    return 1 if new or dead["all"] < LEAST_SCORE * total["all"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
