@@ -36,6 +36,7 @@ from meganeura_runtime.data.problems import (
 )
 from meganeura_runtime.deploy.problems import DeployedDiffers
 from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
+from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
 from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import (
@@ -136,6 +137,7 @@ EXAMPLES: Mapping[str, Problem] = {
             " optimize without it"
         ),
         DeployedDiffers("output", 0.0371, 1e-4),
+        NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
         NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
         LossNotFinite(
             1200,

@@ -7,6 +7,7 @@ from meganeura_runtime.artefact import problems as artefact_problems
 from meganeura_runtime.data import problems as data_problems
 from meganeura_runtime.deploy import problems as deploy_problems
 from meganeura_runtime.inference import problems as input_problems
+from meganeura_runtime.measure import problems as measure_problems
 from meganeura_runtime.preprocess import problems as preprocess_problems
 from meganeura_runtime.tensors import problems as file_problems
 from meganeura_runtime.train import problems as train_problems
@@ -24,4 +25,5 @@ def problems() -> tuple[type[Problem], ...]:
         *train_problems.PROBLEMS,
         *deploy_problems.PROBLEMS,
         *artefact_problems.PROBLEMS,
+        *measure_problems.PROBLEMS,
     )

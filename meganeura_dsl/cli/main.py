@@ -21,6 +21,7 @@ from meganeura_dsl.cli.explain_opt import explain_opt
 from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.gradcheck import gradcheck
 from meganeura_dsl.cli.output import exit_code, show
+from meganeura_dsl.cli.profile import profile
 from meganeura_dsl.cli.run import run as run_model
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
@@ -51,6 +52,7 @@ for verb in (
     gradcheck,
     explain,
     explain_opt,
+    profile,
     deploy,
     fmt,
     devices,

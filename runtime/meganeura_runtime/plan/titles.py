@@ -26,7 +26,7 @@ from meganeura_dsl.ops.rules import concrete, concrete_shape
 from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.kernel import Work
 from meganeura_runtime.kernels.ops.internal import Partial
-from meganeura_runtime.plan.cost import op_cost
+from meganeura_runtime.plan.cost import is_free
 from meganeura_runtime.plan.store import is_contraction, is_reduction
 
 MOST_WORDS = 4
@@ -66,6 +66,11 @@ def title_of(work: Work, computed: Sequence[Value], updates: Collection[int]) ->
     if words == (UPDATE,):
         return Title(UPDATE, sizes, ())
     return Title("map", sizes, words)
+
+
+def op_title(value: Value) -> Title:
+    """What one op does, where each is run for itself."""
+    return Title(_kind(value.op), _sizes(value), ())
 
 
 def _kind(op: Op) -> str:
@@ -164,7 +169,7 @@ def _words(work: Work, computed: Sequence[Value], updates: Collection[int]) -> I
     if any(value.id in updates for value in work.stores):
         return [UPDATE]
     found = _following(work.anchors, computed) if work.anchors else computed
-    words = [_word(value) for value in found if op_cost(value.op)]
+    words = [_word(value) for value in found if not is_free(value.op)]
     telling = [word for word in words if word not in ARITHMETIC]
     return telling or [word for word in words if word not in SILENT]
 

@@ -1,0 +1,47 @@
+"""What `profile` and `tune` measure: a program, for which sizes, and the graph that runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes
+from meganeura_dsl.cli.model_options import example_sizes
+
+if TYPE_CHECKING:
+    from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.rewriting import Rewriting
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model or a training step, all its sizes known."""
+
+    name: str
+    mode: Mode
+    sizes: Mapping[str, int]
+    graph: "Graph"
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} = {size}" for name, size in sorted(self.sizes.items()))
+        what = {Mode.INFER: "inference", Mode.TRAIN: "a training step"}[self.mode]
+        return f"{self.name}: {what}{f', {shown}' if shown else ''}"
+
+
+def subject(target: str, mode: Mode, sizes: Sequence[str] | None, rules: "Rewriting") -> Subject:
+    """The graph of a target as it runs; sizes of a model that are left open are small ones."""
+    from meganeura_dsl import pipeline
+
+    program = pipeline.load(target)
+    given = parsed_sizes(sizes or ())
+    match mode:
+        case Mode.INFER:
+            name = program.model()
+            stages = Stages(program, mode, given, rules)
+            given = {**example_sizes(stages.elaboration.inputs.values()), **given}
+            stages = Stages(program, mode, given, rules)
+        case Mode.TRAIN:
+            name = program.train()
+            stages = Stages(program, mode, given, rules)
+        case _:
+            assert_never(mode)
+    return Subject(name, mode, given, stages.compiled.optimized)

@@ -1,0 +1,62 @@
+"""`meganeura profile`: what each kernel of a step takes, beside what the device could do."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.compiled import Mode
+from meganeura_dsl.cli.measured import Subject, subject
+from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
+from meganeura_dsl.cli.profile_report import profile_data, profile_text
+
+if TYPE_CHECKING:
+    from meganeura_runtime.measure.profile import Profile
+    from meganeura_runtime.session import Choice
+
+
+def profile(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    *,
+    mode: Annotated[
+        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    ] = Mode.INFER,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=32."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = "auto",
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    rows: Annotated[
+        int, typer.Option(min=1, help="How many kernels are listed; the dearest come first.")
+    ] = 25,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON, with all kernels.")] = False,
+) -> None:
+    """Time every kernel of a step: TFLOP/s, GB/s and its share of what the device could do.
+
+    Sizes that are left open are small ones; weights and inputs are made up.
+    """
+    from meganeura_runtime.session import choose_device
+    from meganeura_runtime.train.failures import explained_failures
+
+    found = subject(target, mode, size, rewriting(no_opt=no_opt, disabled=disabled))
+    with explained_failures():
+        chosen = choose_device(device)
+        measured = _measured(found, chosen)
+    if as_data:
+        typer.echo(json.dumps(profile_data(found, chosen.description, measured), indent=2))
+        return
+    typer.echo(profile_text(found, chosen.description, measured, rows))
+
+
+def _measured(found: Subject, chosen: "Choice") -> "Profile":
+    from meganeura_runtime.measure.profile import profile_on, profile_on_cpu
+    from meganeura_runtime.plan.schedule import plan_graph
+
+    device = chosen.device
+    if device is None:
+        return profile_on_cpu(found.graph)
+    return profile_on(device, found.graph, plan_graph(found.graph, device.limits, device.style))

@@ -1,0 +1,243 @@
+"""What a step takes, kernel by kernel, beside what the device could do.
+
+Kernels are timed by the adapter's own clock, each in a pass of its own, so that none overlaps the
+next; on the CPU, ops are timed by the host's. Every time is the median of several steps.
+"""
+
+import statistics
+import tracemalloc
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Graph, Value
+from meganeura_dsl.ops import Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose
+from meganeura_dsl.optimize.cost import size_in_bytes
+from meganeura_runtime.device import Device
+from meganeura_runtime.measure.examples import Example, example_of
+from meganeura_runtime.measure.peaks import Peaks, peaks_of, peaks_of_numpy
+from meganeura_runtime.measure.problems import NoClock
+from meganeura_runtime.plan.effort import arithmetic
+from meganeura_runtime.plan.errors import describe
+from meganeura_runtime.plan.plan import Plan, Role
+from meganeura_runtime.plan.titles import op_title
+from meganeura_runtime.session import CpuSession, GpuSession, Session
+
+RUNS = 5
+"""Profiled steps; each time is the median of so many."""
+WARM_SECONDS = 0.03
+"""How long an adapter is kept busy before each of them, so that its clock is up."""
+ROUND_SECONDS = 0.05
+"""How long the steps of one round take that are timed together."""
+
+ADAPTER_CLOCK = "the adapter's clock, each kernel in a pass of its own"
+HOST_CLOCK = "the host's clock, op by op"
+VIEWS = (Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose)
+"""What NumPy mostly does without moving anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One kernel or op of a step, and what it took; alike are those of one group."""
+
+    name: str
+    kind: str
+    place: str
+    group: Hashable
+    seconds: float
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Pieces that are alike, together."""
+
+    name: str
+    kind: str
+    places: tuple[str, ...]
+    calls: int
+    seconds: float
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time and the memory of a step go."""
+
+    clock: str
+    peaks: Peaks
+    rows: tuple[Row, ...]
+    """The dearest first."""
+    step: float
+    """Seconds of a step, while many follow each other."""
+    host: Mapping[str, float]
+    """Seconds of a step that the host works for the adapter, by what it does."""
+    memory: Mapping[str, int]
+    """Bytes, by what they are for."""
+    least: int | None
+    """Bytes that temporaries need however they are placed, where that is known."""
+
+    @property
+    def kernels(self) -> float:
+        """Seconds of all rows together."""
+        return sum(row.seconds for row in self.rows)
+
+    def roofline(self, row: Row) -> float:
+        """The time the peaks allow, as a share of the time it took."""
+        return self.peaks.seconds(row.flops, row.bytes) / max(row.seconds, 1e-12)
+
+    def kinds(self) -> tuple[Row, ...]:
+        """The rows of each kind together, the dearest first."""
+        return _grouped((row.kind, row) for row in self.rows)
+
+
+def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
+    """A step of a plan of a graph, on made-up numbers; raises `ProblemError` without a clock."""
+    if not device.has_clock:
+        raise ProblemError(NoClock(str(device.info)))
+    peaks = peaks_of(device)
+    example = example_of(graph)
+    with GpuSession(plan, device) as session:
+        session.load(example.kept)
+        step, host = _steps(session, example)
+        before = 0 if device.info.is_software else max(1, int(WARM_SECONDS / step))
+        times = [session.profile(before) for _ in range(RUNS)]
+    seconds = [statistics.median(each) for each in zip(*times, strict=True)]
+    pieces = [
+        Piece(
+            one.name,
+            one.kind,
+            one.origin,
+            (one.name, one.kernel, one.workgroups),
+            time,
+            one.flops,
+            one.bytes,
+        )
+        for one, time in zip(plan.dispatches, seconds, strict=True)
+    ]
+    memory = {role.value: plan.bytes_for(role) for role in Role}
+    return Profile(ADAPTER_CLOCK, peaks, rows_of(pieces), step, host, memory, plan.least_bytes)
+
+
+def profile_on_cpu(graph: Graph) -> Profile:
+    """A step of a graph by the reference interpreter, on made-up numbers."""
+    peaks = peaks_of_numpy()
+    example = example_of(graph)
+    with CpuSession(graph) as session:
+        session.load(example.kept)
+        step, _ = _steps(session, example)
+        runs: list[list[tuple[Value, float]]] = []
+        for _ in range(RUNS):
+            told: list[tuple[Value, float]] = []
+            session.watch = _keeper(told)
+            session.step(example.feeds)
+            runs.append(told)
+        session.watch = None
+        peak = _peak_bytes(lambda: session.step(example.feeds))
+    pieces = [
+        _op_piece(value, statistics.median(each[number][1] for each in runs))
+        for number, (value, _) in enumerate(runs[0])
+    ]
+    memory = {
+        Role.PARAMETERS.value: sum(array.nbytes for array in example.kept.values()),
+        Role.INPUTS.value: sum(array.nbytes for array in example.feeds.values()),
+        Role.TEMPORARIES.value: peak,
+    }
+    return Profile(HOST_CLOCK, peaks, rows_of(pieces), step, {}, memory, None)
+
+
+def rows_of(pieces: Iterable[Piece]) -> tuple[Row, ...]:
+    """The pieces of each group together, the dearest first."""
+    rows = ((one.group, _row(one)) for one in pieces)
+    return _grouped(rows)
+
+
+def _row(one: Piece) -> Row:
+    return Row(one.name, one.kind, (one.place,), 1, one.seconds, one.flops, one.bytes)
+
+
+def _grouped(rows: Iterable[tuple[Hashable, Row]]) -> tuple[Row, ...]:
+    groups: dict[Hashable, list[Row]] = {}
+    for key, row in rows:
+        groups.setdefault(key, []).append(row)
+    return tuple(sorted(map(_sum, groups.values()), key=lambda row: -row.seconds))
+
+
+def _sum(rows: Sequence[Row]) -> Row:
+    places = tuple(dict.fromkeys(place for row in rows for place in row.places))
+    first = rows[0]
+    return Row(
+        first.name,
+        first.kind,
+        places,
+        sum(row.calls for row in rows),
+        sum(row.seconds for row in rows),
+        sum(row.flops for row in rows),
+        sum(row.bytes for row in rows),
+    )
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+
+def _steps(session: Session, example: Example) -> tuple[float, dict[str, float]]:
+    """The time of a step, and how long the host is busy with it."""
+
+    def wait() -> None:
+        dict(session.outputs())
+
+    session.step(example.feeds)
+    wait()
+    start = perf_counter()
+    session.step(example.feeds)
+    wait()
+    count = max(1, min(100, int(ROUND_SECONDS / max(perf_counter() - start, 1e-6))))
+    whole: list[float] = []
+    feeding: list[float] = []
+    handing: list[float] = []
+    with session.upload(example.feeds) as uploaded:
+        for _ in range(RUNS):
+            start = perf_counter()
+            for _ in range(count):
+                session.step(example.feeds)
+            fed = perf_counter()
+            wait()
+            whole.append((perf_counter() - start) / count)
+            feeding.append((fed - start) / count)
+            start = perf_counter()
+            for _ in range(count):
+                session.step(uploaded)
+            handing.append((perf_counter() - start) / count)
+            wait()
+    handed = statistics.median(handing)
+    fed = statistics.median(feeding)
+    return statistics.median(whole), {"feed": max(0.0, fed - handed), "encode and submit": handed}
+
+
+def _keeper(told: list[tuple[Value, float]]) -> Callable[[Value, float, float], None]:
+    return lambda value, start, end: told.append((value, end - start))
+
+
+def _peak_bytes(run: Callable[[], object]) -> int:
+    """The most memory that arrays take during a run, besides what there was before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        run()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def _op_piece(value: Value, seconds: float) -> Piece:
+    title = op_title(value)
+    moved = 0
+    if not isinstance(value.op, VIEWS):
+        types = {each.id: each.type for each in (value, *value.operands)}
+        moved = sum(map(size_in_bytes, types.values()))
+    origin = describe(value.origin)
+    return Piece(str(title), title.kind, origin, str(title), seconds, arithmetic([value]), moved)
