@@ -1,4 +1,9 @@
-"""What it costs to compute an element again instead of reading it from memory."""
+"""What it costs to compute an element again instead of reading it from memory.
+
+Costs are in loads: the time in which a device reads one element of a tensor too large for its
+caches. On a GPU that is long against arithmetic (an H200 adds forty times meanwhile), so that
+little is worth a place in memory that could be computed from what is there; on a CPU it is not.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,25 +27,52 @@ from meganeura_runtime.kernels.ops import leaf, movement
 
 LOAD = 1.0
 """The unit: one element read from memory."""
-SIMPLE = 0.25
 
-_OPS: Mapping[type[Op], float] = {
-    **dict.fromkeys(movement.OPS, 0.0),
-    **dict.fromkeys(leaf.OPS, 0.0),
-    **dict.fromkeys((Div, Sqrt, Gather), 1.0),
-    **dict.fromkeys((Exp, Log, Sin, Cos, Tanh, Erf), 3.0),
-    RandomBits: 16.0,
+_FREE = frozenset((*movement.OPS, *leaf.OPS))
+_ROOTS = frozenset((Div, Sqrt))
+_FUNCTIONS = frozenset((Exp, Log, Sin, Cos, Tanh, Erf))
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The costs of one style of device."""
+
+    cached: float
+    """A load of an element that its neighbours load too."""
+    simple: float
+    """An addition, a comparison and their like."""
+    root: float
+    """A division or a square root."""
+    function: float
+    """An exponential and its like."""
+    random: float
+    """A word of random bits."""
+    launch: float
+    """One more kernel."""
+
+    def of(self, op: Op) -> float:
+        """The cost of one element of an op, its operands at hand."""
+        kind = type(op)
+        if kind in _FREE:
+            return 0.0
+        if kind in _ROOTS:
+            return self.root
+        if kind in _FUNCTIONS:
+            return self.function
+        if kind is RandomBits:
+            return self.random
+        return LOAD if kind is Gather else self.simple
+
+
+COSTS: Mapping[Style, Costs] = {
+    Style.GPU: Costs(0.1, 0.03, 0.15, 0.4, 2.0, 400_000),
+    Style.CPU_ADAPTER: Costs(1.0, 0.25, 1.0, 3.0, 16.0, 5_000),
 }
 
 
-def op_cost(op: Op) -> float:
-    """The cost of one element of an op, its operands at hand."""
-    return _OPS.get(type(op), SIMPLE)
-
-
-def launch_cost(style: Style) -> float:
-    """The cost of one more kernel, in elements that could be read meanwhile."""
-    return 400_000 if style is Style.GPU else 5_000
+def is_free(op: Op) -> bool:
+    """Whether an op only says where the elements of others are read."""
+    return type(op) in _FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +82,10 @@ class Uses:
     elements: int
     reads: float
 
-    def worth_storing(self, cost: float, style: Style) -> bool:
+    def worth_storing(self, cost: float, costs: Costs) -> bool:
         """Whether one more kernel that stores the value is cheaper than computing it each time."""
         if self.reads == inf:
             return True
         again = self.reads * cost
-        once = self.elements * (cost + LOAD) + self.reads * LOAD + launch_cost(style)
+        once = self.elements * (cost + LOAD) + self.reads * LOAD + costs.launch
         return again > once

@@ -6,7 +6,7 @@ from meganeura_dsl.graph.core import Leaf, Value
 from meganeura_dsl.ops import Gather, Slice
 from meganeura_dsl.optimize.cost import flops, size_in_bytes
 from meganeura_runtime.kernels.ops.internal import Partial
-from meganeura_runtime.plan.cost import op_cost
+from meganeura_runtime.plan.cost import is_free
 from meganeura_runtime.plan.fuse import Fused
 from meganeura_runtime.plan.store import is_contraction, is_reduction
 
@@ -33,7 +33,7 @@ def arithmetic(computed: Sequence[Value]) -> int:
 
 def _flops(value: Value) -> int:
     op, result = value.op, value.type
-    if not (is_contraction(value) or is_reduction(value) or op_cost(op)):
+    if not (is_contraction(value) or is_reduction(value) or not is_free(op)):
         return 0
     if isinstance(op, Partial):
         op, result = op.whole, result.with_shape(result.shape[1:])

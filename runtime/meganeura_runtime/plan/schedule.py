@@ -21,6 +21,7 @@ from meganeura_runtime.plan.lower import FUSED, lower
 from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
 from meganeura_runtime.plan.order import Order, order
 from meganeura_runtime.plan.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
+from meganeura_runtime.plan.signs import read_signs_off
 from meganeura_runtime.plan.store import elements, is_contraction, is_transform, stored_values
 from meganeura_runtime.plan.titles import title_of
 
@@ -28,7 +29,7 @@ from meganeura_runtime.plan.titles import title_of
 def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style)
-    lowered = lower(expand_fused(graph, FUSED), target)
+    lowered = lower(read_signs_off(expand_fused(graph, FUSED)), target)
     stored = stored_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
@@ -38,7 +39,7 @@ def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
     """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
     target = Target(limits, style)
-    lowered = lower(expand_fused(graph, FUSED), target)
+    lowered = lower(read_signs_off(expand_fused(graph, FUSED)), target)
     return list(_excesses(lowered, stored_values(lowered, target), limits))
 
 

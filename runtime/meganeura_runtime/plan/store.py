@@ -21,7 +21,7 @@ from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.ops.internal import Partial
 from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.kernels.reduce import REDUCTIONS, reduction_of
-from meganeura_runtime.plan.cost import LOAD, Uses, op_cost
+from meganeura_runtime.plan.cost import COSTS, LOAD, Costs, Uses
 
 FACTORS: frozenset[type[Op]] = frozenset(
     (Broadcast, Constant, Iota, Reshape, Reverse, Slice, StopGradient, Transpose)
@@ -29,6 +29,8 @@ FACTORS: frozenset[type[Op]] = frozenset(
 """What a contraction may read its factors through: they cost it nothing but index arithmetic."""
 DEEPEST = 64
 """Ops computed one inside the other at most."""
+REPEATED = 16
+"""How often the elements of a tensor are repeated for their loads to be cached."""
 SHARED_COST = 4 * LOAD
 """A value of several uses that costs as much is expected to be stored."""
 
@@ -69,7 +71,8 @@ def stored_values(graph: Graph, target: Target) -> frozenset[int]:
 
 def _worthwhile(graph: Graph, target: Target) -> set[int]:
     """From the results back, as how often a value is read depends on who stores what."""
-    costs = _costs(graph)
+    prices = COSTS[target.style]
+    costs = _costs(graph, prices)
     stored = {value.id for value in graph.roots}
     reads: defaultdict[int, float] = defaultdict(float)
     for value in reversed(graph.values):
@@ -78,7 +81,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
             stored.add(value.id)
         elif reads[value.id] == inf and type(value.op) in FACTORS:
             pass
-        elif Uses(count, reads[value.id]).worth_storing(costs[value.id], target.style):
+        elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
             stored.add(value.id)
         for operand in value.operands:
             reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
@@ -95,20 +98,31 @@ def _reads(value: Value, count: float) -> float:
     return count * reduction_of(value).count if is_reduction(value) else count
 
 
-def _costs(graph: Graph) -> Mapping[int, float]:
+def _costs(graph: Graph, prices: Costs) -> Mapping[int, float]:
     """What it costs to compute one element of each value in place."""
     uses = Counter(operand.id for value in graph.values for operand in value.operands)
     costs: dict[int, float] = {}
     for value in graph.values:
         if isinstance(value.op, Leaf) or is_anchor(value):
             costs[value.id] = LOAD
-            continue
-        parts = (
-            LOAD if uses[operand.id] > 1 and costs[operand.id] >= SHARED_COST else costs[operand.id]
-            for operand in value.operands
-        )
-        costs[value.id] = op_cost(value.op) + sum(parts)
+        elif _is_repeated(value):
+            costs[value.id] = min(costs[value.operands[0].id], prices.cached)
+        else:
+            parts = (
+                LOAD
+                if uses[operand.id] > 1 and costs[operand.id] >= SHARED_COST
+                else costs[operand.id]
+                for operand in value.operands
+            )
+            costs[value.id] = prices.of(value.op) + sum(parts)
     return costs
+
+
+def _is_repeated(value: Value) -> bool:
+    """Whether every element is one of a small tensor, which is then in memory and in caches."""
+    if not isinstance(value.op, Broadcast):
+        return False
+    return REPEATED * elements(value.operands[0]) <= elements(value)
 
 
 def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set[int]:

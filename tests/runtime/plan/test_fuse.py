@@ -1,11 +1,12 @@
 """Fusion: what shares a kernel, and what must not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from meganeura_dsl.graph.core import Builder, Graph, Value
+from meganeura_dsl.graph.core import Builder, Graph, Value, dependencies
 from meganeura_dsl.ops import (
     Add,
     Broadcast,
@@ -26,11 +27,16 @@ from meganeura_dsl.ops import (
 )
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.pipeline import elaborate_model, load
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.training import Sgd, TrainingSettings, training_step
 from meganeura_runtime.device import Device
-from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
+from meganeura_runtime.plan.lower import lower
 from meganeura_runtime.plan.plan import Plan
 from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.plan.signs import read_signs_off
+from meganeura_runtime.plan.store import elements, stored_values
 from tests.runtime.running import assert_as_reference
 
 
@@ -141,6 +147,30 @@ def test_a_dear_value_of_many_uses_is_computed_once() -> None:
     plan = net.plan(product=net.build.add(MatMul(), dear, dear), **rows)
     computing = [one for one in plan.dispatches if "tangent" in plan.kernels[one.kernel]]
     assert len(computing) == 1
+
+
+def test_a_gpu_computes_again_what_is_quickly_computed(tmp_path: Path) -> None:
+    """Training keeps what a batch norm is given and what a convolution reads, nothing between."""
+    text = """\
+block Net()(x: [n, c, h, w]) -> []:
+  y = x |> conv1: conv2d(8, 3, pad=1) |> bn1: batch_norm |> relu
+  y = y |> conv2: conv2d(8, 3, pad=1) |> bn2: batch_norm |> relu
+  return mean(y ** 2)
+model net = Net()
+"""
+    (tmp_path / "net.mgn").write_text(text)
+    sizes = {"n": 4, "c": 8, "h": 32, "w": 32}
+    program = load(str(tmp_path / "net.mgn"))
+    forward = elaborate_model(program, sizes=sizes, training=True).graph
+    graph = training_step(
+        replace(forward, outputs={"loss": forward.outputs["output"]}), TrainingSettings(Sgd())
+    )
+    target = Target(DeviceLimits(), Style.GPU)
+    lowered = lower(read_signs_off(graph), target)
+    forward_values = dependencies([lowered.outputs["loss"]])
+    kept = stored_values(lowered, target)
+    large = [v for v in forward_values if v.id in kept and elements(v) == 4 * 8 * 32 * 32]
+    assert [type(v.op).__name__ for v in large] == ["Input", "Conv", "Where", "Conv"]
 
 
 @pytest.mark.adapter
