@@ -1,20 +1,13 @@
-"""The models of the comparison in PyTorch, with our weights, as fast as it runs them."""
+"""The models of the comparison in PyTorch, under the names of our weights."""
 
-import gc
 from collections.abc import Callable, Mapping
-from typing import Literal
 
-import numpy as np
 import torch
 import torchvision
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import WhisperConfig
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
-
-from meganeura_dsl.graph.core import Array
-
-Mode = Literal["eager", "compiled", "TF32 eager", "TF32 compiled"]
 
 
 def conv_bn(channels: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:
@@ -109,83 +102,3 @@ MODELS: Mapping[str, Callable[[], nn.Module]] = {
     "repvgg_a0": RepVGG,
     "whisper_tiny": Whisper,
 }
-
-
-class Peer:
-    """One case in PyTorch."""
-
-    def __init__(
-        self, name: str, values: Mapping[str, Array], inputs: Mapping[str, Array], *, trains: bool
-    ) -> None:
-        self._name, self._values, self._trains = name, values, trains
-        self._inputs = {key: torch.tensor(array).cuda() for key, array in inputs.items()}
-        if name != "whisper_tiny":
-            for key, tensor in self._inputs.items():
-                if tensor.ndim == 4:
-                    self._inputs[key] = tensor.to(memory_format=torch.channels_last)
-        torch.backends.cudnn.benchmark = True
-        _allow_tf32(allowed=False)
-
-    def _model(self) -> nn.Module:
-        model = MODELS[self._name]()
-        state = {name: torch.tensor(value) for name, value in self._values.items()}
-        model.load_state_dict(state)
-        if not self._trains:
-            model.eval()
-            if isinstance(model, RepVGG):
-                model.fuse()
-        model = model.cuda().train(self._trains)
-        return (
-            model if self._name == "whisper_tiny" else model.to(memory_format=torch.channels_last)
-        )
-
-    def _run(self, model: nn.Module) -> Callable[[], Tensor]:
-        x, *others = self._inputs.values()
-        if not self._trains:
-            return lambda: model(x)
-        (target,) = others
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-
-        def step() -> Tensor:
-            optimizer.zero_grad(set_to_none=True)
-            y = model(x)
-            if self._name == "whisper_tiny":
-                loss = functional.mse_loss(y, target)
-            else:
-                loss = functional.cross_entropy(y, target.long())
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return step
-
-    def expected(self) -> Array:
-        """What the first step gives."""
-        with torch.set_grad_enabled(self._trains):
-            return self._run(self._model())().detach().cpu().numpy().astype(np.float32)
-
-    def mode(self, mode: Mode) -> tuple[Callable[[], object], Callable[[], object]]:
-        """A step in a mode, and how to wait for it."""
-        _allow_tf32(allowed=mode.startswith("TF32"))
-        torch.compiler.reset()
-        model = self._model()
-        run = self._run(model if mode.endswith("eager") else torch.compile(model))
-
-        def step() -> None:
-            with torch.set_grad_enabled(self._trains):
-                run()
-
-        for _ in range(3):
-            step()
-        return step, torch.cuda.synchronize
-
-    def close(self) -> None:
-        """Give memory back."""
-        _allow_tf32(allowed=False)
-        gc.collect()
-        torch.cuda.empty_cache()
-
-
-def _allow_tf32(*, allowed: bool) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    torch.backends.cudnn.allow_tf32 = allowed
