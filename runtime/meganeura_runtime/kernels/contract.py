@@ -50,9 +50,14 @@ def contraction_of(value: Value) -> Contraction:
     """The factors and axes of a value; of a part of it, with the parts as a further batch axis."""
     match value.op:
         case Partial(whole=whole, parts=parts):
-            return _split(CONTRACTIONS[type(whole)](whole, *value.operands), parts)
+            return _split(named_contraction(whole, *value.operands), parts)
         case op:
-            return CONTRACTIONS[type(op)](op, *value.operands)
+            return named_contraction(op, *value.operands)
+
+
+def named_contraction(op: Op, a: Value, b: Value) -> Contraction:
+    """The contraction of two values, and what it is known by."""
+    return replace(CONTRACTIONS[type(op)](op, a, b), name=f"{op} {a.type} {b.type}")
 
 
 def _split(whole: Contraction, parts: int) -> Contraction:

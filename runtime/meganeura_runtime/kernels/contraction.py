@@ -36,6 +36,8 @@ class Contraction:
     place: Callable[[Index, Index, Index], Place]
     together: tuple[int, ...] | None = None
     """The axes of the terms that it is cheapest to step along; all, where None."""
+    name: str = ""
+    """The op and the types of its operands, by which a tuner knows it again."""
 
     @property
     def count(self) -> int:

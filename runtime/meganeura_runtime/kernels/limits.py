@@ -1,7 +1,9 @@
 """What an adapter allows, as data, so that planning needs no adapter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from meganeura_runtime.kernels.way import Way, Ways
 
 
 class Style(Enum):
@@ -34,3 +36,5 @@ class Target:
 
     limits: DeviceLimits = DeviceLimits()
     style: Style = Style.GPU
+    ways: Ways = field(default_factory=dict[str, Way], hash=False)
+    """The contractions that are computed otherwise than the planner would have it."""

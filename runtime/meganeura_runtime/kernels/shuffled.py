@@ -66,11 +66,14 @@ def shuffle_of(contraction: Contraction, target: Target) -> Shuffle | None:
     lanes = target.limits.lanes
     if target.style is not Style.CPU_ADAPTER or not lanes:
         return None
+    terms = next(count for count in (4, 3, 2, 1) if contraction.terms[-1] % count == 0)
+    way = target.ways.get(contraction.name)
+    if way is not None:
+        return None if way.rows is None else Shuffle(way.rows, lanes, terms)
     total = prod(contraction.rows)
     results = prod(contraction.batch) * total * prod(contraction.columns)
     large = results * contraction.count >= LARGE
     blocks = -(-total // (2 * MOST_ROWS if large else MOST_ROWS))
-    terms = next(count for count in (4, 3, 2, 1) if contraction.terms[-1] % count == 0)
     return Shuffle(-(-total // blocks), lanes, terms)
 
 

@@ -19,7 +19,7 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.contract import CONTRACTIONS
+from meganeura_runtime.kernels.contract import CONTRACTIONS, named_contraction
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops.internal import (
     Partial,
@@ -125,7 +125,7 @@ class _Lowering:
 
     def _contracted(self, op: Op, a: Value, b: Value) -> Value:
         """A contraction, in parts where its result is small or its terms are too many."""
-        parts = parts_of(CONTRACTIONS[type(op)](op, a, b), self._target)
+        parts = parts_of(named_contraction(op, a, b), self._target)
         if parts == 1:
             return self._build.add(op, a, b)
         partial = self._build.add(Partial(op, parts), a, b)

@@ -28,6 +28,9 @@ FEWEST_TERMS = {Style.GPU: 64, Style.CPU_ADAPTER: 512}
 
 def parts_of(whole: Contraction, target: Target) -> int:
     """How many parts the longest axis of the terms is cut into; 1 where none are needed."""
+    way = target.ways.get(whole.name)
+    if way is not None:
+        return way.parts
     tile = tile_of(whole, target)
     if tile is not None:
         return _parts_of_tiles(whole, tile, target)
