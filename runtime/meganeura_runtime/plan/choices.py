@@ -1,0 +1,132 @@
+"""What was found to be fastest on an adapter: data that a plan is made with, and the file of it.
+
+A file speaks of one adapter with one driver, and of one version of this program; it holds what was
+found for contractions by their names, whatever model they were found in.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl import __version__
+from meganeura_dsl.graph.core import Graph
+from meganeura_runtime.kernels.contract import contraction_of
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.kernels.way import Way
+from meganeura_runtime.plan.store import is_contraction
+
+VERSION = 1
+
+
+class ChoicesError(Exception):
+    """A file that holds no choices for this adapter; says why."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Ways to compute contractions; `name` says where they are from."""
+
+    name: str = ""
+    ways: Mapping[str, Way] = field(default_factory=dict[str, Way])
+
+    def concern(self, lowered: Graph) -> bool:
+        """Whether a lowered graph has a contraction that they speak of."""
+        return bool(self.ways) and any(
+            contraction_of(value).name in self.ways
+            for value in lowered.values
+            if is_contraction(value)
+        )
+
+
+UNTUNED = Choices()
+
+
+@dataclass(frozen=True)
+class Place:
+    """What choices hold for: an adapter, its driver, and the compiler whose kernels were timed."""
+
+    adapter: str
+    driver: str
+    compiler: str = __version__
+
+    @property
+    def file_name(self) -> str:
+        """A name that no other place has."""
+        digest = sha256(json.dumps([self.adapter, self.driver, self.compiler]).encode())
+        words = "-".join("".join(c if c.isalnum() else " " for c in self.adapter.lower()).split())
+        return f"{words[:40]}-{digest.hexdigest()[:12]}.json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best way that was found, and the seconds of one run, with it and before."""
+
+    way: Way
+    seconds: float
+    before: float
+
+
+@dataclass(frozen=True)
+class ChoicesFile:
+    """A file, as data."""
+
+    place: Place
+    found: dict[str, Found]
+    version: Literal[1] = VERSION
+
+
+_ADAPTER: TypeAdapter[ChoicesFile] = TypeAdapter(ChoicesFile)
+
+
+def read_found(path: Path, place: Place) -> dict[str, Found]:
+    """What was found for a place; raises `ChoicesError`, and `FileNotFoundError`."""
+    try:
+        content = _ADAPTER.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ChoicesError(f"{path} cannot be read: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ChoicesError(f"{path} holds no choices: {first['msg']}") from None
+    if content.place != place:
+        raise ChoicesError(f"{path} is of {content.place.adapter}, {content.place.driver}")
+    return content.found
+
+
+def read_choices(path: Path, place: Place, limits: DeviceLimits) -> Choices:
+    """The choices for a place, without what its limits forbid."""
+    found = read_found(path, place)
+    ways = {name: one.way for name, one in found.items() if is_possible(one.way, limits)}
+    digest = sha256(json.dumps({name: str(way) for name, way in sorted(ways.items())}).encode())
+    return Choices(f"{path.name} ({digest.hexdigest()[:8]})", ways)
+
+
+def is_possible(way: Way, limits: DeviceLimits) -> bool:
+    """Whether kernels can be written in a way, and an adapter can run them."""
+    if way.parts < 1 or (way.rows is not None and not (0 < way.rows <= MOST_ROWS and limits.lanes)):
+        return False
+    tile = way.tile
+    if tile is None:
+        return True
+    sizes = (tile.rows, tile.columns, tile.terms, tile.rows_each, tile.columns_each)
+    return (
+        all(0 < size <= MOST_ROWS and size & (size - 1) == 0 for size in sizes)
+        and tile.is_even
+        and tile.bytes <= limits.workgroup_bytes
+        and tile.lanes <= limits.invocations
+    )
+
+
+MOST_ROWS = 256
+"""Rows or columns of a tile; more would not fit the registers of any adapter."""
+
+
+def content_of(place: Place, found: Mapping[str, Found]) -> str:
+    """The text of a file."""
+    return _ADAPTER.dump_json(ChoicesFile(place, dict(sorted(found.items()))), indent=1).decode()
