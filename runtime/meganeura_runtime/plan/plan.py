@@ -106,6 +106,8 @@ class Plan:
     outputs: tuple[Tensor, ...]
     least_bytes: int
     """What the temporaries need at least, however they are placed."""
+    choices: str = ""
+    """Where choices are from that were made otherwise than the planner would; empty if none."""
     version: Literal[2] = VERSION
 
     def bytes_for(self, role: Role) -> int:
@@ -133,12 +135,14 @@ _ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)
 
 def _summary(plan: Plan) -> Sequence[str]:
     memory = ", ".join(f"{role.value} {megabytes(plan.bytes_for(role))}" for role in Role)
+    tuned = [f"kernels as in {plan.choices}"] if plan.choices else []
     return [
         (
             f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels, "
             f"{len(plan.copies)} copies, style {plan.style.value}"
         ),
         f"memory: {memory} (temporaries at least {megabytes(plan.least_bytes)})",
+        *tuned,
     ]
 
 

@@ -1,6 +1,7 @@
 """From a graph to a plan: expand, lower, store, fuse, order, place in memory, write the kernels."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import Input
@@ -14,6 +15,7 @@ from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.kernels.transform import transform_kernel
+from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import Fused, fuse
@@ -26,14 +28,20 @@ from meganeura_runtime.plan.store import elements, is_contraction, is_transform,
 from meganeura_runtime.plan.titles import title_of
 
 
-def plan_graph(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> Plan:
+def plan_graph(
+    graph: Graph,
+    limits: DeviceLimits,
+    style: Style = Style.GPU,
+    choices: Choices = UNTUNED,
+) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
-    target = Target(limits, style)
+    target = Target(limits, style, choices.ways)
     lowered = lower(read_signs_off(expand_fused(graph, FUSED)), target)
     stored = stored_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
-    return _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
+    plan = _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
+    return replace(plan, choices=choices.name if choices.concern(lowered) else "")
 
 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
