@@ -13,6 +13,8 @@ from meganeura_runtime.device import DeviceError, list_devices
 # fastest in the thread that submits them.
 os.environ.setdefault("LP_NUM_THREADS", "0")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+# What somebody found out on this machine before must not change what a test sees.
+os.environ["MEGANEURA_CACHE"] = "off"
 
 PARITY = Path(__file__).with_name("parity")
 

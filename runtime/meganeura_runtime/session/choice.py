@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
+from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session.base import Session
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
+from meganeura_runtime.session.tuned import tuned_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +21,40 @@ class Choice:
     open: Callable[[Graph], Session]
     device: Device | None = None
     """The adapter, or `None` for the CPU."""
+    choices: Choices = UNTUNED
+    """What was found to be fastest on it, and is used."""
+    tuning: str = ""
+    """A line about that for people, if there is anything to say."""
 
 
-def choose_device(selector: str = "auto") -> Choice:
-    """`auto` takes a GPU if there is one and the CPU otherwise, whatever is wrong with drivers."""
+def choose_device(selector: str = "auto", *, tuned: bool = True) -> Choice:
+    """`auto` takes a GPU if there is one and the CPU otherwise, whatever is wrong with drivers.
+
+    Kernels are as they were tuned for the adapter, if they were.
+    """
     match selector:
         case "cpu":
             return Choice("cpu (as asked)", CpuSession)
         case "auto":
-            return _automatic()
+            return _automatic(tuned=tuned)
         case _:
-            return _on(open_device(selector))
+            return _on(open_device(selector), tuned=tuned)
 
 
-def _automatic() -> Choice:
+def _automatic(*, tuned: bool) -> Choice:
     try:
         real = any(not info.is_software for info in list_devices())
     except DeviceError as error:
         return Choice(f"cpu ({error})", CpuSession)
-    return _on(open_device("wgpu")) if real else Choice("cpu (no GPU was found)", CpuSession)
+    if not real:
+        return Choice("cpu (no GPU was found)", CpuSession)
+    return _on(open_device("wgpu"), tuned=tuned)
 
 
-def _on(device: Device) -> Choice:
+def _on(device: Device, *, tuned: bool) -> Choice:
+    choices, tuning = tuned_choices(device.info, device.limits) if tuned else (UNTUNED, "")
+
     def begin(graph: Graph) -> Session:
-        return GpuSession(plan_graph(graph, device.limits, device.style), device)
+        return GpuSession(plan_graph(graph, device.limits, device.style, choices), device)
 
-    return Choice(str(device), begin, device)
+    return Choice(str(device), begin, device, choices, tuning)

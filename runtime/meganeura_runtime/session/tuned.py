@@ -1,0 +1,37 @@
+"""The choices that `meganeura tune` made for an adapter, wherever they are kept."""
+
+from pathlib import Path
+
+from meganeura_runtime.device import DeviceInfo
+from meganeura_runtime.folders import cache_folder
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.choices import UNTUNED, Choices, ChoicesError, Place, read_choices
+
+FOLDER = "tuned"
+
+
+def place_of(info: DeviceInfo) -> Place:
+    """What choices for an adapter hold for."""
+    return Place(info.name, f"{info.backend}, {info.driver}")
+
+
+def tuned_file(info: DeviceInfo) -> Path | None:
+    """The file of an adapter, which need not exist; `None` where nothing is to be kept."""
+    folder = cache_folder()
+    return None if folder is None else folder / FOLDER / place_of(info).file_name
+
+
+def tuned_choices(info: DeviceInfo, limits: DeviceLimits) -> tuple[Choices, str]:
+    """The choices for an adapter, and a line about them, which is empty if there is no file.
+
+    A file that cannot be used is told in that line, and is no reason not to go on.
+    """
+    path = tuned_file(info)
+    if path is None:
+        return UNTUNED, ""
+    try:
+        return read_choices(path, place_of(info), limits), f"kernels as tuned: {path}"
+    except FileNotFoundError:
+        return UNTUNED, ""
+    except ChoicesError as error:
+        return UNTUNED, f"kernels not as tuned: {error}"
