@@ -36,7 +36,7 @@ def plan_graph(
 ) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style, choices.ways)
-    lowered = lower(read_signs_off(expand_fused(graph, FUSED)), target)
+    lowered = lowered_graph(graph, target)
     stored = stored_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
@@ -44,10 +44,15 @@ def plan_graph(
     return replace(plan, choices=choices.name if choices.concern(lowered) else "")
 
 
+def lowered_graph(graph: Graph, target: Target) -> Graph:
+    """A graph in the steps that kernels take."""
+    return lower(read_signs_off(expand_fused(graph, FUSED)), target)
+
+
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
     """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
     target = Target(limits, style)
-    lowered = lower(read_signs_off(expand_fused(graph, FUSED)), target)
+    lowered = lowered_graph(graph, target)
     return list(_excesses(lowered, stored_values(lowered, target), limits))
 
 
