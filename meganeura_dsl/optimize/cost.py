@@ -20,6 +20,7 @@ from meganeura_dsl.ops import (
     ConvWeightGradient,
     MatMul,
     Reshape,
+    Slice,
     StopGradient,
 )
 from meganeura_dsl.ops.fused.core import Fused
@@ -58,7 +59,7 @@ class Cost:
         return self.launches * device.launch + max(moving, self.flops / device.throughput)
 
 
-VIEWS = (Reshape, Broadcast, StopGradient)
+VIEWS = (Reshape, Broadcast, Slice, StopGradient)
 """Ops that a reader of their result can look through, so that they move nothing."""
 
 

@@ -140,6 +140,8 @@ REDUCTIONS = RuleSet(
         "(relation nested (Ints Ints Ints))",
         # For each rank: where the first element is, and a step of 1 along every axis.
         "(relation corner (i64 Ints Ints))",
+        # Along which axis of a weight its outputs lie, if it is transposed, and if not.
+        "(relation outputs (bool i64))",
         # A tensor spread to `shape` with its axes at `kept` is n times its sum over the others.
         "(relation copies (Ints Ints Ints f64))",
     ),

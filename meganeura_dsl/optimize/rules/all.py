@@ -13,16 +13,11 @@ from meganeura_dsl.optimize.rules.algebra import (
     WITHOUT_GRADIENT,
 )
 from meganeura_dsl.optimize.rules.analysis import CONSTANTS, TYPES
-from meganeura_dsl.optimize.rules.fusion import (
-    ACTIVATIONS,
-    ATTENTION,
-    EPILOGUES,
-    NORMS,
-    ROTATIONS,
-    SOFTMAX,
-)
+from meganeura_dsl.optimize.rules.attention import ATTENTION, ROTATIONS
+from meganeura_dsl.optimize.rules.fusion import ACTIVATIONS, EPILOGUES, NORMS, SOFTMAX
 from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
 from meganeura_dsl.optimize.rules.movement import COPIES, MOVES, PRODUCTS
+from meganeura_dsl.optimize.rules.projections import PROJECTIONS
 from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
 from meganeura_dsl.optimize.rules.winograd import WINOGRAD
 from meganeura_dsl.optimize.schema import constructors
@@ -31,7 +26,7 @@ Mode = Literal["forward", "train", "infer"]
 
 ALWAYS = (TYPES, VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
 FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ROTATIONS, ATTENTION)
-AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES, WINOGRAD)
+AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES, PROJECTIONS, WINOGRAD)
 WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
 
 
@@ -54,7 +49,7 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
-GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner", "tile"))
+GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner", "outputs", "tile"))
 """What a graph may be loaded with besides its ops: tables that not only rules fill."""
 
 

@@ -34,6 +34,27 @@ def _constant(constructor: Constructor) -> Fact:
     )
 
 
+def _parts(count: int) -> tuple[Fact, Fact]:
+    """For an op of any number of operands, so many of which it has."""
+    names = [f"x{place}" for place in range(count)]
+    gets = " ".join(f"(vec-get xs {place})" for place in range(count))
+    known = " ".join(f"(constant {name})" for name in names)
+    return (
+        Fact(
+            f"parts-{count}",
+            "what is joined",
+            f"(= e (Concat xs _ _)) (= (vec-length xs) {count})",
+            f"(parts{count} e {gets})",
+        ),
+        Fact(
+            f"constant-Concat-{count}",
+            "what depends on constants alone is constant",
+            f"(parts{count} e {' '.join(names)}) {known}",
+            "(constant e)",
+        ),
+    )
+
+
 _VARYING = (Input, Parameter, RandomBits)
 
 TYPES = RuleSet(
@@ -46,11 +67,19 @@ TYPES = RuleSet(
 
 CONSTANTS = RuleSet(
     "constants",
-    tuple(
-        _constant(each)
-        for each in constructors().values()
-        if each.arity is not None and each.op not in _VARYING
+    (
+        *(
+            _constant(each)
+            for each in constructors().values()
+            if each.arity is not None and each.op not in _VARYING
+        ),
+        *_parts(2),
+        *_parts(3),
     ),
-    ("(relation constant (Op))",),
+    (
+        "(relation constant (Op))",
+        "(relation parts2 (Op Op Op))",
+        "(relation parts3 (Op Op Op Op))",
+    ),
 )
 """Known once the parameters are, so that the loader may compute it."""

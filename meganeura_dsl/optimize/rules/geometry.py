@@ -15,11 +15,16 @@ RANKS = range(1, 6)
 
 def geometry(values: Iterable[Value]) -> list[str]:
     """The facts that rules on sums and copies read, each once."""
-    found = dict.fromkeys(fact for value in values for fact in _facts(value))
-    return [
-        *(f"(corner {rank} {vector((0,) * rank)} {vector((1,) * rank)})" for rank in RANKS),
-        *found,
-    ]
+    facts = (fact for value in values for fact in _facts(value))
+    return list(dict.fromkeys((*_constants(), *facts)))
+
+
+def _constants() -> Iterator[str]:
+    """What is so for every graph."""
+    for rank in RANKS:
+        yield f"(corner {rank} {vector((0,) * rank)} {vector((1,) * rank)})"
+    yield "(outputs true 0)"
+    yield "(outputs false 1)"
 
 
 def _facts(value: Value) -> Iterator[str]:

@@ -167,6 +167,33 @@ def rotations() -> Iterator[tuple[str, Make]]:
     yield "rotate", rotated
 
 
+def projections() -> Iterator[tuple[str, Make]]:
+    def attended(net: Net, draw: Draw) -> Value:
+        batch, rows, width, heads, channels = sizes(draw, 5, most=3)
+        x = net.x(batch, rows, width)
+        transposed = draw(st.booleans())
+        biases = draw(st.tuples(*[st.booleans()] * 3))
+        q, k, v = (
+            net.headed(
+                net.projected(x, heads * channels, transposed=transposed, biased=biased), heads
+            )
+            for biased in biases
+        )
+        if channels % 2 == 0 and draw(st.booleans()):
+            angle = net.x(rows, channels // 2)
+            q, k = (net.rotated(each, *net.halves(each), angle) for each in (q, k))
+        return net.do(MatMul(), net.softmax(net.scores(q, k, 0.7), 3), v)
+
+    def gated(net: Net, draw: Draw) -> Value:
+        x = net.x(*shape(draw, least=1))
+        outputs, biased = draw(st.integers(1, 4)), draw(st.booleans())
+        gate, up = (net.projected(x, outputs, biased=biased) for _ in range(2))
+        return net.do(Mul(), net.do(Mul(), gate, net.sigmoid(gate)), up)
+
+    yield "part-of-product", attended
+    yield "part-of-product", gated
+
+
 def epilogues() -> Iterator[tuple[str, Make]]:
     def matmul(net: Net, draw: Draw) -> Value:
         batch = sizes(draw, draw(st.integers(0, 2)), most=2)

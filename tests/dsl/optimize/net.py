@@ -29,6 +29,7 @@ from meganeura_dsl.ops import (
     Sub,
     Sum,
     Tanh,
+    Transpose,
     Where,
 )
 from meganeura_dsl.ops.broadcast import full, others
@@ -193,6 +194,26 @@ class Net:
         copies = self.do(Broadcast(parts, others((axis + 1,), len(parts))), x)
         whole = (*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
         return self.do(Reshape(whole), copies)
+
+    def projected(
+        self, x: Value, outputs: int, *, transposed: bool = True, biased: bool = False
+    ) -> Value:
+        """X times a parameter that may be stored transposed, plus perhaps a bias."""
+        width = x.type.shape[-1]
+        assert isinstance(width, int)
+        if transposed:
+            y = self.do(MatMul(transpose_right=True), x, self.w(outputs, width))
+        else:
+            y = self.do(MatMul(), x, self.w(width, outputs))
+        if not biased:
+            return y
+        return self.do(Add(), y, self.spread(self.w(outputs), y, y.type.rank - 1))
+
+    def headed(self, x: Value, heads: int) -> Value:
+        """[n, s, heads * d] as [n, heads, s, d]."""
+        batch, rows, width = (size for size in x.type.shape if isinstance(size, int))
+        split = self.do(Reshape((batch, rows, heads, width // heads)), x)
+        return self.do(Transpose((0, 2, 1, 3)), split)
 
     def halves(self, x: Value, middle: int | None = None) -> tuple[Value, Value]:
         """The two parts of the last axis."""

@@ -194,6 +194,22 @@ def _rotated(fault: str) -> Make:
     return make
 
 
+def _projections(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        x, y = net.x(2, 3, 4), net.x(2, 3, 4)
+        gate = net.projected(x, 4)
+        up = net.projected(y if fault == "another" else x, 4, transposed=fault != "layout")
+        if fault == "data":
+            up = net.do(MatMul(), x, net.x(4, 4))
+        if fault == "product":
+            up = net.do(MatMul(), x, net.do(MatMul(), net.w(4, 4), net.w(4, 4)))
+        if fault == "nobody asks":
+            return net.do(Mul(), gate, up)
+        return net.do(Mul(), net.do(Mul(), gate, net.sigmoid(gate)), up)
+
+    return make
+
+
 NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("add-zero", "train", _add_one),
     ("mul-one", "train", _times_zero),
@@ -223,6 +239,10 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
     *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
+    *(
+        ("part-of-product", "infer", _projections(fault))
+        for fault in ("another", "layout", "data", "product", "nobody asks")
+    ),
     ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
     ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
 )

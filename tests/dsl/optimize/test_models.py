@@ -13,6 +13,7 @@ from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.verify import verify
 from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.cost import graph_cost
+from meganeura_dsl.optimize.explore import explore
 from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
 from tests.dsl.optimize.compare import assert_equal_results, check, feeds, names, ops_of, run
 
@@ -65,6 +66,30 @@ def test_whisper_for_inference_has_every_norm_and_attention_in_one_op() -> None:
     ops = Counter(ops_of(optimized.graph))
     assert (ops["Attention"], ops["Norm"], ops["FusedConv"]) == (4, 9, 2)
     assert not {"ReduceMax", "Exp", "Sum", "Sqrt", "Erf", "Div"} & ops.keys()
+
+
+def test_projections_of_one_tensor_are_one_product() -> None:
+    optimized = check(model("whisper_tiny", n=1, t=12), "infer")
+    ops = Counter(ops_of(optimized.graph))
+    assert (ops["FusedMatMul"], ops["FusedMatMulAdd"], ops["MatMul"], ops["Slice"]) == (8, 8, 0, 12)
+    rotated = check(model("lm_tiny", n=2, s=6), "infer")
+    ops = Counter(ops_of(rotated.graph))
+    assert (ops["MatMul"], ops["Rotate"], ops["Attention"], ops["Slice"]) == (9, 4, 2, 10)
+    assert not any("q_proj" in name for name in names(rotated.graph))
+
+
+@pytest.mark.parametrize("name", ["lm_tiny", "whisper_tiny"])
+def test_merging_projections_grows_with_the_layers_and_no_faster(name: str) -> None:
+    sizes = {"lm_tiny": {"n": 1, "s": 6}, "whisper_tiny": {"n": 1, "t": 12}}[name]
+    program = pipeline.load(name)
+    counts = [
+        len(explore(elaborated.graph, "infer").found.nodes)
+        for layers in (1, 2, 3)
+        for elaborated in [
+            pipeline.elaborate_model(program, config={"layers": layers}, sizes=sizes)
+        ]
+    ]
+    assert counts[2] - counts[1] == counts[1] - counts[0] > 0
 
 
 STEPS: Mapping[str, tuple[Optimizer, float | None]] = {

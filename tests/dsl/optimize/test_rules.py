@@ -39,6 +39,7 @@ from tests.dsl.optimize.fusion_cases import (
     epilogues,
     inference,
     norms,
+    projections,
     rotations,
     softmax,
 )
@@ -59,6 +60,8 @@ def _cases() -> Iterator[tuple[str, Mode, Make]]:
         ("forward", rotations()),
         ("forward", attention()),
         ("train", epilogues()),
+        ("train", projections()),
+        ("infer", projections()),
         ("infer", inference()),
         ("train", winograd()),
     )

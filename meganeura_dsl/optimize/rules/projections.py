@@ -1,0 +1,122 @@
+"""Products of one tensor with several weights, made at once where their one consumer wants them.
+
+    [x w1 | x w2 | x w3] = x [w1 | w2 | w3]
+
+Merging whatever shares an operand would feed itself: what is merged shares it too. So a consumer
+has to ask, such as an attention for its queries, keys and values; its wish passes through what only
+moves elements or turns them; and the weights have to be parameters, which merged ones are not.
+"""
+
+from meganeura_dsl.optimize.rules.algebra import full
+from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet
+
+
+def _asks(op: str, pattern: str, operands: tuple[str, ...]) -> Fact:
+    wishes = " ".join(f"(moved {operand} {operand})" for operand in operands)
+    return Fact(
+        f"asks-{op}",
+        "a consumer of several projections",
+        f"(= e ({op} {pattern}))",
+        f"(asks{len(operands)} {' '.join(operands)}) {wishes}",
+    )
+
+
+def _moves(op: str, pattern: str) -> Fact:
+    return Fact(
+        f"moved-{op}",
+        "what is moved or turned may be a projection",
+        f"(moved a y) (= y ({op} {pattern}))",
+        "(moved a x)",
+    )
+
+
+def _merged(count: int, *, biased: bool) -> Fact:
+    """One product for `count` projections y of x, whose weights lie side by side."""
+    places = range(1, count + 1)
+    name = "biased" if biased else "bare"
+    asked = " ".join(f"a{i}" for i in places)
+    of = " ".join(
+        f"({name} a{i} x w{i}{f' b{i}' if biased else ''} r y{i}) (= (type y{i}) (T d s{i}))"
+        for i in places
+    )
+    sizes = " ".join(f"(= n{i} (vec-get s{i} last))" for i in places)
+    starts = ["0", *(_sum([f"n{i}" for i in places[:end]]) for end in range(1, count))]
+    width = _sum([f"n{i}" for i in places])
+    weights = f"(Concat {_all('w', count)} axis (T d (vec-set sw axis {width})))"
+    biases = f" (Concat {_all('b', count)} 0 (T d (vec-of {width})))" if biased else ""
+    op, epilogue = ("FusedMatMul", ' "none"') if biased else ("MatMul", "")
+    result = f"(T d (vec-set s1 last {width}))"
+    product = f"({op} x {weights}{biases} false r{epilogue} {result})"
+    parts = " ".join(
+        f"(part y{i} {product} {start})" for i, start in zip(places, starts, strict=True)
+    )
+    return Fact(
+        f"merged-{name}-{count}",
+        "x w1 + b1, x w2 + b2, ... are parts of x [w1 w2 ...] + [b1 b2 ...]",
+        f"(asks{count} {asked}) {of} (= (type w1) (T d sw)) (outputs r axis)"
+        f" (= last (- (vec-length s1) 1)) {sizes}",
+        parts,
+    )
+
+
+def _all(name: str, count: int) -> str:
+    return f"(vec-of {' '.join(f'{name}{i}' for i in range(1, count + 1))})"
+
+
+def _sum(terms: list[str]) -> str:
+    return terms[0] if len(terms) == 1 else f"(+ {_sum(terms[:-1])} {terms[-1]})"
+
+
+PROJECTIONS = RuleSet(
+    "projections",
+    (
+        Fact("weight", "a parameter", "(= w (Parameter _ _ _ _ _))", "(weight w)"),
+        _asks("Attention", "q k v _ _ _ _ _", ("q", "k", "v")),
+        _asks("MaskedAttention", "q k v _ _ _ _ _ _", ("q", "k", "v")),
+        _asks("SwiGLU", "g u _", ("g", "u")),
+        _moves("Reshape", "x _ _"),
+        _moves("Transpose", "x _ _"),
+        _moves("Rotate", "x _ _ _"),
+        Fact(
+            "bare",
+            "y = x w",
+            "(moved a y) (= y (MatMul x w false r _)) (weight w)",
+            "(bare a x w r y)",
+        ),
+        Fact(
+            "biased",
+            "y = x w + b",
+            '(moved a y) (= y (FusedMatMul x w b false r "none" _)) (weight w)',
+            "(biased a x w b r y)",
+        ),
+        Fact(
+            "biased-by-zero",
+            "x w = x w + 0, if another projection of x has a bias",
+            "(bare a x w r y) (biased _ x _ _ r _) (= (type y) (T d s))"
+            " (= n (vec-get s (- (vec-length s) 1))) (= sb (vec-of n)) (= tb (T d sb))",
+            f"(biased a x w {full('0.0', 'd', 'tb', 'sb')} r y)",
+        ),
+        *(_merged(count, biased=biased) for count in (2, 3) for biased in (False, True)),
+        Rewrite(
+            "part-of-product",
+            "x w1 = [x w1 | x w2 | ...][:, :n]",
+            "(part e y from) (= t (type e)) (= t (T _ s)) (= r (vec-length s))"
+            " (corner r zeros ones) (= last (- r 1)) (= to (+ from (vec-get s last)))"
+            " (= start (vec-set zeros last from)) (= stop (vec-set s last to))",
+            "(Slice y start stop ones t)",
+        ),
+    ),
+    (
+        "(relation weight (Op))",
+        # The operands of a consumer.
+        "(relation asks2 (Op Op))",
+        "(relation asks3 (Op Op Op))",
+        # An operand of a consumer, and what it is but for moves.
+        "(relation moved (Op Op))",
+        "(relation bare (Op Op Op bool Op))",
+        "(relation biased (Op Op Op Op bool Op))",
+        # What begins at a place of the last axis of a product.
+        "(relation part (Op Op i64))",
+    ),
+)
+"""Not before differentiation: parts of one product have a gradient of many zeros."""
