@@ -9,6 +9,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from meganeura_dsl.cli.output import count
 from meganeura_runtime.train.events import (
+    Compiled,
+    Compiling,
     Evaluated,
     Event,
     Finished,
@@ -53,6 +55,10 @@ class Lines:
             case Started():
                 self.run = event
                 self._line(announcement(event))
+            case Compiling(kernels):
+                self._write(f"compiling {count(kernels, 'kernel')} ... ")
+            case Compiled(seconds=seconds):
+                self._line(f"{seconds:.1f} s")
             case Logged():
                 self._line(f"{self._place(event)}  {measured(event)}{self._speed(event)}")
             case Evaluated():
@@ -80,7 +86,10 @@ class Lines:
         return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
 
     def _line(self, text: str) -> None:
-        self.stream.write(f"{text}\n")
+        self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
         self.stream.flush()
 
 
@@ -105,6 +114,14 @@ class Live:
         match event:
             case Started():
                 self._start(event)
+            case Compiling(kernels):
+                self.progress.update(
+                    self.task, measured=f"compiling {count(kernels, 'kernel')}", refresh=True
+                )
+            case Compiled(kernels, seconds):
+                done = f"compiled {count(kernels, 'kernel')} in {seconds:.1f} s"
+                self.progress.console.print(done, highlight=False)
+                self.progress.update(self.task, measured="")
             case Stepped():
                 epoch = f"{event.epoch + 1}/{self.epochs}"
                 self.progress.update(self.task, completed=event.step, epoch=epoch)

@@ -8,6 +8,8 @@ from rich.console import Console
 
 from meganeura_dsl.cli.progress import Lines, Live, clock, display
 from meganeura_runtime.train.events import (
+    Compiled,
+    Compiling,
     Evaluated,
     Event,
     Finished,
@@ -19,6 +21,8 @@ from meganeura_runtime.train.events import (
 
 EVENTS: tuple[Event, ...] = (
     Started("fit", 2, 50, 1437, 360, 4, 4810),
+    Compiling(84),
+    Compiled(84, 2.06),
     Stepped(1, 0),
     Logged(1, 0, 2.31234, {"accuracy": 0.125}, 0.002, 30.0),
     Stepped(50, 0),
@@ -41,6 +45,7 @@ def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:
     shown.close()
     assert stream.getvalue().splitlines() == [
         "training fit: 4 params, 4,810 weights, 1,437 examples, 360 held out",
+        "compiling 84 kernels ... 2.1 s",
         "epoch 1/2  step   1/100  loss 2.312  accuracy 0.125",
         "epoch 1/2  step  50/100  loss 0.5  accuracy 0.875  25 steps/s  0:02 left",
         "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)",
@@ -57,6 +62,8 @@ def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None
         shown.watch(event)
     text = stream.getvalue()
     assert "training fit: 4 params" in text
+    assert "compiling 84 kernels" in text
+    assert "compiled 84 kernels in 2.1 s" in text
     assert "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)" in text
     last = text[text.rindex("epoch ") :]
     for part in ("2/2", "step 100/100", "loss 0.1", "25 steps/s"):

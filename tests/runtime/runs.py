@@ -29,6 +29,19 @@ train fit(x: [batch, 6], y: i32[batch]):
     clip_norm = 1.0
     log_every = 2
 """
+FAILING = """\
+train fit(x: [batch, 6], y: i32[batch]):
+  h = x |> fc1: linear(4)
+  small = mean(h * h)
+  minimize mean(log(0.5 - small))
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    epochs    = 6
+    optimizer = sgd(lr=0.5)
+    log_every = 4
+"""
+"""A run whose loss is soon not finite."""
 STEPS = 20
 """Steps of the whole run, five in each epoch."""
 

@@ -16,20 +16,7 @@ from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.problems import LossNotFinite
 from meganeura_runtime.train.resume import Manner
-from tests.runtime.runs import Place
-
-FAILING = """\
-train fit(x: [batch, 6], y: i32[batch]):
-  h = x |> fc1: linear(4)
-  small = mean(h * h)
-  minimize mean(log(0.5 - small))
-  run:
-    data      = "points.safetensors"
-    batch     = 4
-    epochs    = 6
-    optimizer = sgd(lr=0.5)
-    log_every = 4
-"""
+from tests.runtime.runs import FAILING, Place
 
 
 @pytest.fixture

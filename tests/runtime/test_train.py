@@ -24,7 +24,7 @@ from meganeura_dsl.source import Source, Span
 from meganeura_dsl.training import training_step
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.dataset import Demand, match_data
-from meganeura_runtime.session import CpuSession
+from meganeura_runtime.session import CpuSession, Outputs, Uploaded
 from meganeura_runtime.tensors.stored import Array, StoredTensor
 from meganeura_runtime.train.events import Evaluated, Event, Finished, Logged, Started, Stepped
 from meganeura_runtime.train.folder import RunFolder, named_folder, new_folder
@@ -38,12 +38,15 @@ X = np.arange(1, EXAMPLES + 1, dtype=np.float32).reshape(EXAMPLES, 1) / EXAMPLES
 PLACE = Place(Span(Source("fit.mgn", "param w: [1] = ones"), 0, 5))
 
 
-class Read(Mapping[str, Array]):
+class Read(Outputs):
     """Outputs that count how often they are looked at."""
 
-    def __init__(self, outputs: Mapping[str, Array], session: "ReferenceSession") -> None:
+    def __init__(self, outputs: Outputs, session: "ReferenceSession") -> None:
         self.outputs = outputs
         self.session = session
+
+    def request(self) -> None:
+        self.outputs.request()
 
     def __getitem__(self, name: str) -> Array:
         return self.outputs[name]
@@ -65,7 +68,8 @@ class ReferenceSession(CpuSession):
         self.reads = 0
         self.closed = False
 
-    def step(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        assert not isinstance(feeds, Uploaded)
         self.fed.append(feeds)
         return Read(super().step(feeds), self)
 

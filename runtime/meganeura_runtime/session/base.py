@@ -128,6 +128,11 @@ class Session(ABC):
 
     @property
     @abstractmethod
+    def ahead(self) -> int:
+        """How many steps may be handed to the device before the first of them is done."""
+
+    @property
+    @abstractmethod
     def kernels(self) -> int:
         """How many kernels opening the session began to compile."""
 

@@ -46,6 +46,11 @@ class CpuSession(Session):
         self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
 
     @property
+    def ahead(self) -> int:
+        """A step is done when `step` returns."""
+        return 0
+
+    @property
     def kernels(self) -> int:
         """NumPy has compiled its own."""
         return 0

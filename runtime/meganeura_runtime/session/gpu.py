@@ -64,6 +64,11 @@ class GpuSession(Session):
         self._held: ReferenceType[_Fetched] | None = None
 
     @property
+    def ahead(self) -> int:
+        """So many that the device is never without one."""
+        return AHEAD
+
+    @property
     def kernels(self) -> int:
         """Those no other session of the device has."""
         return self._new_kernels

@@ -38,6 +38,11 @@ class InferenceSession(Session):
         self._stale = True
 
     @property
+    def ahead(self) -> int:
+        """As many as of the optimized graph."""
+        return self._inner.ahead
+
+    @property
     def kernels(self) -> int:
         """Those of the optimized graph."""
         return self._inner.kernels

@@ -1,11 +1,12 @@
 """Measures held-out examples: all of them, each once, the last batch as small as it is."""
 
+from collections import deque
 from collections.abc import Mapping
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.data.batches import even_batch, runs
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Session, open_inference
+from meganeura_runtime.session import OpenSession, Outputs, Session, open_inference
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.job import Job, rewriting_of
 from meganeura_runtime.train.sessions import feeds
@@ -22,6 +23,7 @@ class Evaluator:
     def measure(self, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
         """The mean loss and metrics over all examples, with these parameters and states."""
         totals: dict[str, float] = {}
+        unread: deque[tuple[int, Outputs]] = deque()
         written: set[int] = set()
         batch = even_batch(split.examples, self.job.batch)
         for run in runs(split.examples, batch):
@@ -31,8 +33,13 @@ class Evaluator:
                 session.load({name: kept[name] for name in session.names})
                 written.add(examples)
             fed = feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0)
-            for name, value in session.step(fed).items():
-                totals[name] = totals.get(name, 0.0) + float(value) * examples
+            outputs = session.step(fed)
+            outputs.request()
+            unread.append((examples, outputs))
+            if len(unread) > session.ahead:
+                _add(totals, *unread.popleft())
+        for each in unread:
+            _add(totals, *each)
         return {name: total / split.examples for name, total in totals.items()}
 
     def close(self) -> None:
@@ -47,3 +54,9 @@ class Evaluator:
             rewriting = rewriting_of(self.job.settings)
             self.opened[examples] = graph, open_inference(graph, self.open_session, rewriting)
         return self.opened[examples]
+
+
+def _add(totals: dict[str, float], examples: int, outputs: Outputs) -> None:
+    """Add the means over so many examples, as often as there are examples."""
+    for name, value in outputs.items():
+        totals[name] = totals.get(name, 0.0) + float(value) * examples

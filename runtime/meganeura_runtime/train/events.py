@@ -22,6 +22,22 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Compiling:
+    """Kernels are being compiled, which the first step has to wait for."""
+
+    kernels: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """They are."""
+
+    kernels: int
+    seconds: float
+    """Since the first of them was begun; other things were done meanwhile."""
+
+
+@dataclass(frozen=True)
 class Stepped:
     """A step was handed to the device. Nothing was read back."""
 
@@ -69,5 +85,5 @@ class Finished:
     interrupted: bool
 
 
-Event = Started | Stepped | Logged | Evaluated | Saved | Finished
+Event = Started | Compiling | Compiled | Stepped | Logged | Evaluated | Saved | Finished
 Watch = Callable[[Event], None]

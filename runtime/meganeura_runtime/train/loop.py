@@ -1,11 +1,14 @@
 """The training loop: epochs, log points, evaluations and checkpoints.
 
-A step is handed to the device and not waited for; the loss is read at log points only.
+A step is handed to the device and not waited for. The loss is read at log points only, and a few
+steps later where the device runs behind: what a step gave is known to be its own all the while.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -19,11 +22,14 @@ from meganeura_runtime.checkpoint import (
     write_checkpoint,
 )
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Outputs, Session
+from meganeura_runtime.session import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.ahead import Ahead, is_worthwhile
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
+    Compiled,
+    Compiling,
     Evaluated,
     Finished,
     Logged,
@@ -63,6 +69,16 @@ def train(
         return trainer.run()
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a step gave, which is to be read and told; the step is counted from 1."""
+
+    step: int
+    epoch: int
+    rate: float
+    outputs: Outputs
+
+
 class Trainer:
     """A run and how far it has come."""
 
@@ -85,7 +101,8 @@ class Trainer:
         self.evaluator = evaluator
         self.watch = watch
         self.stop = stop
-        self.outputs: Outputs = {}
+        self.last: Reading | None = None
+        self.unread: deque[Reading] = deque()
         self.step = 0
         self.epoch = 0
         """The epoch to begin with."""
@@ -94,12 +111,15 @@ class Trainer:
         self.lowest = math.inf
         self.feeder = Feeder(job)
         self.clock = Clock()
+        self.opened = perf_counter()
+        self.ahead: Ahead | None = None
 
     def begin(self, resumption: Resumption | None) -> None:
         """Load what a run starts with, or goes on with; from here on there is a checkpoint."""
         if resumption is None:
-            self.session.load(self.job.initial_values())
-            write_checkpoint(self.folder.checkpoint, self.session.kept(), self._progress(0, 0))
+            first = self.job.initial_values()
+            self.session.load(first)
+            write_checkpoint(self.folder.checkpoint, first, self._progress(0, 0))
             return
         progress = resumption.progress
         self.session.load(resumption.kept)
@@ -112,14 +132,27 @@ class Trainer:
         """All epochs that are left, or as many as there is time for."""
         started = perf_counter()
         self.watch(_started(self.job))
+        self._compile()
         self.clock.start(self.step)
         epochs = range(self.epoch, self.job.settings.epochs)
-        interrupted = any(self._epoch(epoch) for epoch in epochs)
+        try:
+            interrupted = any(self._epoch(epoch) for epoch in epochs)
+        finally:
+            if self.ahead is not None:
+                self.ahead.close()
         if not epochs:
             self._save_weights(self.session.kept())
         finished = Finished(self.step, perf_counter() - started, interrupted)
         self.watch(finished)
         return finished
+
+    def _compile(self) -> None:
+        """Wait for what was begun when the session was opened."""
+        kernels = self.session.kernels
+        if kernels:
+            self.watch(Compiling(kernels))
+            self.session.ready()
+            self.watch(Compiled(kernels, perf_counter() - self.opened))
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""
@@ -128,6 +161,7 @@ class Trainer:
         ):
             self._step(epoch)
             if self.stop():
+                self._read()
                 kept = self.session.kept()
                 self._save_checkpoint(kept, epoch, position + 1)
                 self._save_weights(kept)
@@ -138,44 +172,61 @@ class Trainer:
     def _step(self, epoch: int) -> None:
         """Hand one step to the device, and read the loss if it is time."""
         job = self.job
-        fed = self.feeder.feeds(self.step)
-        if self.looks_at_every_step:
-            self._look(Suspect(self.step, self.session.kept(), fed))
-        else:
-            self.outputs = self.session.step(fed)
+        outputs = self._look() if self.looks_at_every_step else self.session.step(self._inputs())
+        rate = learning_rate(job.settings, self.step, job.steps)
         self.step += 1
+        self.last = Reading(self.step, epoch, rate, outputs)
         self.watch(Stepped(self.step, epoch))
-        if self.step in (1, job.steps) or self.step % job.settings.log_every == 0:
-            self._log(epoch, learning_rate(job.settings, self.step - 1, job.steps))
+        at_once = self.step in (1, job.steps)
+        if at_once or self.step % job.settings.log_every == 0:
+            outputs.request()
+            self.unread.append(self.last)
+        self._read(0 if at_once else self.session.ahead)
 
-    def _look(self, suspect: Suspect) -> None:
+    def _inputs(self) -> Mapping[str, Array] | Uploaded:
+        """What the next step is fed, staged by a thread where it is much."""
+        if self.ahead is not None:
+            return self.ahead.take(self.step)
+        fed = self.feeder.feeds(self.step)
+        if is_worthwhile(self.session, fed):
+            self.ahead = Ahead(self.feeder, self.session, self.job.steps)
+        return fed
+
+    def _look(self) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
-        self.outputs = self.session.step(suspect.fed)
-        anomaly = suspect.judge(self.job.step, self.session, self.outputs)
+        suspect = Suspect(self.step, self.session.kept(), self.feeder.feeds(self.step))
+        outputs = self.session.step(suspect.fed)
+        anomaly = suspect.judge(self.job.step, self.session, outputs)
         if anomaly is not None:
-            raise ProblemError(_not_finite(anomaly.step, float(self.outputs[LOSS]), anomaly))
+            raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
+        return outputs
 
-    def _explained(self, loss: float) -> LossNotFinite:
+    def _explained(self, last: Reading) -> LossNotFinite:
         """Why the loss is not finite: the steps since the last checkpoint are made again."""
         tensors, progress = read_checkpoint(self.folder.checkpoint)
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
         anomaly = find_anomaly(
-            self.job.step, self.session, self.feeder, progress.step, self.step, self.finite
+            self.job.step, self.session, self.feeder, progress.step, last.step, self.finite
         )
-        return _not_finite(self.step, loss, anomaly)
+        return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
 
-    def _log(self, epoch: int, rate: float) -> None:
-        """Read the loss and the metrics of the last step; this waits for the device."""
-        metrics = {name: float(value) for name, value in self.outputs.items()}
+    def _read(self, behind: int = 0) -> None:
+        """Tell what is due of all steps but the last few, which the device may still be at."""
+        while self.unread and self.unread[0].step <= self.step - behind:
+            self._log(self.unread.popleft())
+
+    def _log(self, reading: Reading) -> None:
+        """Read the loss and the metrics of a step; this waits for it."""
+        metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
         speed = self.clock.steps_per_second(self.step)
-        rates = {LEARNING_RATE: rate, "steps_per_second": speed}
-        self._record("step", epoch, loss, {**metrics, **rates})
+        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
+        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
         if not math.isfinite(loss):
-            raise ProblemError(self._explained(loss))
-        self.finite = self.step
-        self.watch(Logged(self.step, epoch, loss, metrics, rate, speed))
+            raise ProblemError(self._explained(reading))
+        self.finite = reading.step
+        self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
 
     def _end_epoch(self, epoch: int) -> None:
         """Evaluate and save what is due after an epoch, and all of it after the last."""
@@ -186,6 +237,7 @@ class Trainer:
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
             return
+        self._read()
         kept = self.session.kept()
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
@@ -200,7 +252,7 @@ class Trainer:
         metrics = self.evaluator.measure(held_out, kept)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
-        self._record("held_out", epoch, loss, metrics)
+        self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self.watch(Evaluated(self.step, epoch, loss, metrics, best))
         if best:
             self.lowest = loss
@@ -215,8 +267,8 @@ class Trainer:
 
         What is not finite never takes the place of what is.
         """
-        if not is_finite(kept):
-            raise ProblemError(self._explained(float(self.outputs[LOSS])))
+        if self.last is not None and not is_finite(kept):
+            raise ProblemError(self._explained(self.last))
         write_checkpoint(self.folder.checkpoint, kept, self._progress(epoch, position))
         self.watch(Saved(self.folder.checkpoint))
 
@@ -231,9 +283,8 @@ class Trainer:
             weights=self.weights,
         )
 
-    def _record(self, kind: str, epoch: int, loss: float, numbers: Mapping[str, float]) -> None:
-        place = {"kind": kind, "step": self.step, "epoch": epoch}
-        self.folder.add_metrics({**place, LOSS: loss, **numbers})
+    def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
+        self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})
 
     def _metadata(self) -> dict[str, str]:
         """What a weights file says of itself. `format` is what other readers look for."""
