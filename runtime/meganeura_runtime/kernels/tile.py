@@ -8,6 +8,8 @@ from meganeura_runtime.kernels.way import Tile
 
 FEWEST = 16
 """Rows, columns and terms below which most of a tile would be idle."""
+MANY_TERMS = 1 << 10
+"""Terms that lanes without a common tile would read again for every row and column."""
 ENOUGH_WORKGROUPS = 512
 """Workgroups that keep a large GPU busy to the end."""
 
@@ -29,8 +31,7 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
     way = target.ways.get(contraction.name)
     if way is not None:
         return way.tile
-    least = min(prod(contraction.rows), prod(contraction.columns), contraction.count)
-    if target.style is not Style.GPU or least < FEWEST:
+    if target.style is not Style.GPU or not _is_large(contraction):
         return None
     limits = target.limits
     fitting = [
@@ -41,6 +42,14 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
         and (tile is not WIDE or tile.count(contraction) >= ENOUGH_WORKGROUPS)
     ]
     return min(fitting, key=lambda tile: _cost(tile, contraction), default=None)
+
+
+def _is_large(contraction: Contraction) -> bool:
+    """Whether a tile is mostly used, or the sums are so long that they need many lanes anyway."""
+    short, long = sorted((prod(contraction.rows), prod(contraction.columns)))
+    if short > 1 and contraction.count >= MANY_TERMS:
+        return long >= FEWEST
+    return min(short, contraction.count) >= FEWEST
 
 
 def _cost(tile: Tile, contraction: Contraction) -> float:

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from meganeura_dsl.graph.core import Graph, Leaf, Value
+from meganeura_dsl.ops import ConvInputGradient
 from meganeura_runtime.kernels.kernel import Work
-from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows, rows_of
 from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
@@ -28,6 +29,8 @@ MOST_IN_EPILOGUE = 60
 """The same after what a kernel makes many elements of, as it repeats its epilogue for each."""
 TINY = 1 << 12
 """Elements of kernels that are worth joining even where they have nothing in common."""
+LARGE = 1 << 20
+"""Elements whose second way through memory takes as long as a launch."""
 BUSY_ROWS = 32
 """Rows that keep a GPU busy enough to let it go over their terms again."""
 SHORT = 1 << 16
@@ -67,12 +70,6 @@ class Group:
             return count == self.count
         terms = self.count * self.rows.terms
         return count == terms and (self.count >= BUSY_ROWS or terms <= SHORT)
-
-    @property
-    def most_operations(self) -> int:
-        """How large the kernel may grow."""
-        alone = self.anchors and not is_reduction(self.anchors[0])
-        return MOST_IN_EPILOGUE if alone else MOST_OPERATIONS
 
 
 class Fusion:
@@ -162,7 +159,7 @@ class Fusion:
             group.holds(elements(value))
             and not made & reads.elsewhere
             and self._may_reduce(group, value, reads)
-            and group.size + reads.size <= group.most_operations
+            and group.size + reads.size <= self._most_operations(group)
             and self._depth(group, value, reads) <= DEEPEST
             and len(bound) + len(made) + 1 <= self._most
             and not any(
@@ -171,6 +168,13 @@ class Fusion:
                 if read in self._maker
             )
         )
+
+    def _most_operations(self, group: Group) -> int:
+        """How large the kernel of a group may grow."""
+        if not group.anchors or is_reduction(group.anchors[0]):
+            return MOST_OPERATIONS
+        scattered = self._target.style is Style.GPU and _is_scattered(group.anchors[0])
+        return 0 if scattered and group.count >= LARGE else MOST_IN_EPILOGUE
 
     def _may_reduce(self, group: Group, value: Value, reads: Reads) -> bool:
         """Whether a value is no reduction, or one that can go along with those of the group."""
@@ -206,6 +210,12 @@ class Fusion:
         for other in self._groups:
             if other is group or other.above & group.bit:
                 other.above |= above
+
+
+def _is_scattered(value: Value) -> bool:
+    """Whether a contraction gives elements that lie apart, so that reading beside them is slow."""
+    op = value.op
+    return isinstance(op, ConvInputGradient) and any(step != 1 for step in op.stride)
 
 
 def _signature(value: Value) -> tuple[object, ...]:

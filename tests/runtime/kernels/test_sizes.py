@@ -120,6 +120,14 @@ def test_a_contraction_of_more_terms_than_a_loop_may_have(style: Style, device: 
     assert_as_reference(graph, feeds, device, style)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(20, 3), (2, 17), (1, 40)])
+def test_long_sums_for_few_rows_or_columns(
+    rows: int, columns: int, style: Style, device: Device
+) -> None:
+    graph, feeds = graph_of(MatMul(), numbers(rows, 1500), numbers(1500, columns))
+    assert_as_reference(graph, feeds, device, style)
+
+
 def test_more_workgroups_than_one_dimension_holds(style: Style, device: Device) -> None:
     few = replace(device.limits, workgroups=5)
     x = numbers(41, 41)

@@ -11,6 +11,7 @@ from meganeura_dsl.ops import (
     Add,
     Broadcast,
     Conv,
+    ConvInputGradient,
     Exp,
     Input,
     Iota,
@@ -171,6 +172,17 @@ model net = Net()
     kept = stored_values(lowered, target)
     large = [v for v in forward_values if v.id in kept and elements(v) == 4 * 8 * 32 * 32]
     assert [type(v.op).__name__ for v in large] == ["Input", "Conv", "Where", "Conv"]
+
+
+@pytest.mark.parametrize(("stride", "kernels"), [(1, 1), (2, 2)])
+def test_what_is_made_apart_is_finished_by_a_kernel_of_its_own(stride: int, kernels: int) -> None:
+    """The gradient of a strided convolution gives neighbours to different workgroups."""
+    net, size = Net(), 128
+    dy = net.input("dy", 4, 16, size // stride, size // stride)
+    gradient = ConvInputGradient((stride, stride), (0, 0), (1, 1), 1, (size, size))
+    dx = net.build.add(gradient, net.parameter("w", 16, 16, 1, 1), dy)
+    y = net.add(dx, net.input("x", 4, 16, size, size))
+    assert len(net.plan(y=y).dispatches) == kernels
 
 
 @pytest.mark.adapter
