@@ -18,6 +18,7 @@ from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
 from meganeura_runtime.plan.store import (
     elements,
     is_anchor,
+    is_attention,
     is_contraction,
     is_reduction,
     is_transform,
@@ -123,7 +124,7 @@ class Fusion:
 
     def _candidates(self, value: Value, reads: Reads) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
-        if is_contraction(value) or is_transform(value):
+        if is_contraction(value) or is_transform(value) or is_attention(value):
             return
         made_by = {
             self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()

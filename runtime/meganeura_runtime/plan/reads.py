@@ -19,7 +19,13 @@ from meganeura_runtime.kernels.ops.winograd import transform_of
 from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows
-from meganeura_runtime.plan.store import elements, is_contraction, is_reduction, is_transform
+from meganeura_runtime.plan.store import (
+    elements,
+    is_attention,
+    is_contraction,
+    is_reduction,
+    is_transform,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ def reads_of(value: Value, stored: Collection[int]) -> Reads:
     reader = Reader(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
         return _found(_factors(reader, value), ())
+    if is_attention(value):
+        return _found([_anywhere(reader, operand) for operand in value.operands], ())
     if is_transform(value):
         return _found(_square(reader, value), ())
     count = elements(value)
@@ -100,6 +108,12 @@ def _square(reader: Reader, value: Value) -> Sequence[Expression]:
     unit = tuple(variable(Axis(f"u{at}", size)) for at, size in enumerate(transform.units))
     size = range(transform.matrix.shape[1])
     return [transform.read(reader, unit, row, column) for row in size for column in size]
+
+
+def _anywhere(reader: Reader, value: Value) -> Expression:
+    sizes = concrete_shape(value.type.shape)
+    axes = (Axis(f"a{place}", size) for place, size in enumerate(sizes))
+    return reader.at(value, tuple(map(variable, axes)))
 
 
 def _factors(reader: Reader, value: Value) -> Sequence[Expression]:

@@ -8,6 +8,7 @@ from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.kernels.attention import attention_kernel
 from meganeura_runtime.kernels.contract import contract_kernel
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
@@ -17,6 +18,7 @@ from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.kernels.transform import transform_kernel
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
+from meganeura_runtime.plan.attend import attend
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import Fused, fuse
 from meganeura_runtime.plan.lower import FUSED, lower
@@ -24,7 +26,13 @@ from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
 from meganeura_runtime.plan.order import Order, order
 from meganeura_runtime.plan.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
 from meganeura_runtime.plan.signs import read_signs_off
-from meganeura_runtime.plan.store import elements, is_contraction, is_transform, stored_values
+from meganeura_runtime.plan.store import (
+    elements,
+    is_attention,
+    is_contraction,
+    is_transform,
+    stored_values,
+)
 from meganeura_runtime.plan.titles import title_of
 
 
@@ -46,7 +54,7 @@ def plan_graph(
 
 def lowered_graph(graph: Graph, target: Target) -> Graph:
     """A graph in the steps that kernels take."""
-    return lower(read_signs_off(expand_fused(graph, FUSED)), target)
+    return lower(read_signs_off(expand_fused(attend(graph, target), FUSED)), target)
 
 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
@@ -192,6 +200,8 @@ class _Assembly:
             return map_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):
             return contract_kernel(work, memory, self._target)
+        if is_attention(work.anchors[0]):
+            return attention_kernel(work, memory, self._target)
         if is_transform(work.anchors[0]):
             return transform_kernel(work, memory, self._target)
         rows = rows_of(work.anchors[0], self._target)

@@ -18,6 +18,7 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.contract import CONTRACTIONS
 from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.ops.attention import ATTENTION
 from meganeura_runtime.kernels.ops.internal import Partial
 from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.kernels.reduce import REDUCTIONS, reduction_of
@@ -50,9 +51,14 @@ def is_transform(value: Value) -> bool:
     return type(value.op) in TRANSFORMS
 
 
+def is_attention(value: Value) -> bool:
+    """Whether it is made by walking over keys or queries."""
+    return isinstance(value.op, ATTENTION)
+
+
 def is_anchor(value: Value) -> bool:
     """Whether a kernel is made for it, which elementwise work may join."""
-    return is_contraction(value) or is_reduction(value) or is_transform(value)
+    return any(kind(value) for kind in (is_contraction, is_reduction, is_transform, is_attention))
 
 
 def elements(value: Value) -> int:
@@ -93,7 +99,7 @@ def _reads(value: Value, count: float) -> float:
 
     The factors of a contraction are read so often that they are always in memory.
     """
-    if is_contraction(value):
+    if is_contraction(value) or is_attention(value):
         return inf
     return count * reduction_of(value).count if is_reduction(value) else count
 

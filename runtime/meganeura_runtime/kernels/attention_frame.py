@@ -1,0 +1,221 @@
+"""What the kernels of attention have in common: lanes, rows, products and what they store."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from meganeura_dsl.graph.core import Value
+from meganeura_runtime.kernels.affine import (
+    Affine,
+    Axis,
+    Expression,
+    Guard,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.kernels.attention_tile import AttentionTile
+from meganeura_runtime.kernels.attention_walk import Product
+from meganeura_runtime.kernels.contraction import Place
+from meganeura_runtime.kernels.expression import Expressions, guarded
+from meganeura_runtime.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Result,
+    Work,
+    all_of,
+    result_of,
+)
+from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.places import Places, shared_out
+from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.staged import Bank, Read, Side, Staged, Steps, staged
+from meganeura_runtime.kernels.tile import Tile
+from meganeura_runtime.kernels.writer import Writer
+
+LETTERS = "xyzw"
+
+
+class Frame:
+    """One kernel of attention, while it is being written.
+
+    Its text knows `rows` and `block`, the numbers of the tile along both sides, and `down` and
+    `across`, where in the tile the lane's first elements are.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        memory: Memory,
+        target: Target,
+        tile: AttentionTile,
+        batch: tuple[int, ...],
+        sizes: tuple[int, int],
+    ) -> None:
+        self.tile = tile
+        self.work = work
+        self.memory = memory
+        self.rows, self.columns = sizes
+        grid = (*batch, -(-self.rows // tile.rows))
+        self._launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
+        self.writer, self.make = Writer(), Expressions()
+        group, exists = self._launch.declare_group(self.writer, "tile")
+        self.exists = all_of(exists)
+        self._lane = Axis("l", tile.lanes)
+        self.writer.axis(self._lane, "lane")
+        *self.batch, row = unravel(variable(group), grid)
+        self._row = Axis("rows", grid[-1])
+        self.writer.axis(self._row, self.writer.index(row))
+        self._down, self._across = shared_out(tile.scores, variable(self._lane))
+        self.writer.line(f"let down = {self.writer.index(self._down * 4)};")
+        self.writer.line(f"let across = {self.writer.index(self._across * 4)};")
+        self.block = Axis("block", -(-self.columns // tile.columns))
+        self._before = memory.before(work)
+        self.reader = Reader(self.make, self._before)
+        self._banks: dict[str, int] = {}
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def compare(self, sums: str, left: Read, right: Read, width: int) -> Product:
+        """Every row with every column of a block, over their width."""
+        tile, steps = self.tile, Steps((width,), (0,), self.tile.terms)
+
+        def fetched(block: Affine) -> Sequence[Staged]:
+            found = [self.staged(Side("right", tile.columns, block, (self.columns,), right), steps)]
+            if not tile.holds:
+                found.append(self.staged(self._side("left", left), steps))
+            return found
+
+        name = f"held_{sums}" if tile.holds else "left"
+        terms = steps.count * tile.terms if tile.holds else tile.terms
+        bank = self._bank(name, tile.rows, terms)
+        other = self._bank("right", tile.columns, tile.terms)
+        return Product(sums, tile.scores, steps, bank, other, fetched)
+
+    def hold(self, product: Product, left: Read) -> None:
+        """Bring all terms of the rows into the memory of the workgroup."""
+        side = self.staged(self._side(product.left.name, left), product.steps)
+        step = Axis("part", product.steps.count)
+        with self.writer.loop(step):
+            values = [self.writer.value(one) for one in self._held(side, product, variable(step))]
+            for slot, value in zip(side.slots, values, strict=True):
+                place = slot + variable(step) * (self.tile.terms * product.left.pitch)
+                self.writer.line(f"{product.left.name}[{self.writer.index(place)}] = {value};")
+
+    def held(self, product: Product, left: Read) -> list[Expression]:
+        """What `hold` reads."""
+        side = self.staged(self._side(product.left.name, left), product.steps)
+        return self._held(side, product, Affine(0))
+
+    @staticmethod
+    def _held(side: Staged, product: Product, step: Affine) -> list[Expression]:
+        return side.fetch(product.steps.at(step))
+
+    def mix(self, sums: str, right: Read, width: int) -> Product:
+        """The rows of `right` that belong to the columns of a block, by their published weights."""
+        tile = self.tile.sums(width)
+        steps = Steps((self.tile.columns,), (0,), tile.terms)
+
+        def fetched(block: Affine) -> Sequence[Staged]:
+            def read(at: Index, term: Index) -> Expression:
+                (number,) = term
+                guard = Guard(block * self.tile.columns + number, 1, self.columns)
+                return guarded(self.make, [guard], right((guard.index,), at))
+
+            side = Side("right", tile.columns, Affine(0), (width,), read)
+            return [self.staged(side, steps)]
+
+        bank = self._bank("weights", tile.rows, self.tile.columns)
+        other = self._bank("right", tile.columns, tile.terms)
+        return Product(sums, tile, steps, bank, other, fetched)
+
+    def staged(self, side: Side, steps: Steps) -> Staged:
+        """A side shared out among the lanes."""
+        return staged(side, steps, self._lane, self.make)
+
+    def _side(self, name: str, left: Read) -> Side:
+        return Side(name, self.tile.rows, variable(self._row), (self.rows,), left)
+
+    def _bank(self, name: str, size: int, terms: int) -> Bank:
+        bank = Bank(name, size)
+        self._banks[name] = max(self._banks.get(name, 0), terms * bank.pitch)
+        return bank
+
+    # --- registers --------------------------------------------------------------------------------
+
+    @property
+    def quads(self) -> range:
+        """A lane's rows, four by four."""
+        return range(self.tile.rows_each // 4)
+
+    def each(self, tile: Tile) -> list[tuple[int, int]]:
+        """Rows and quads of columns of a lane."""
+        return [(i, j) for i in range(tile.rows_each) for j in range(tile.columns_each // 4)]
+
+    def zero(self, sums: str, tile: Tile) -> None:
+        """Declare sums of nothing."""
+        for i, j in self.each(tile):
+            self.writer.line(f"var {sums}{i}_{j} = vec4<f32>();")
+
+    @staticmethod
+    def of_row(name: str, i: int) -> str:
+        """The element of a lane's i-th row, of a vector for every four rows."""
+        return f"{name}{i // 4}.{LETTERS[i % 4]}"
+
+    def publish(self, name: str = "s") -> None:
+        """Put a tile of weights where all lanes can read it, its columns as terms."""
+        tile, bank = self.tile, Bank("weights", self.tile.rows)
+        self.writer.line(f"let place = across * {bank.pitch}u + down;")
+        for i, j in self.each(tile.scores):
+            for v, letter in enumerate(LETTERS):
+                term = 4 * j * tile.across + v
+                start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
+                self.writer.line(f"weights[place + {start}u] = {name}{i}_{j}.{letter};")
+
+    def row_quad(self, quad: int) -> list[tuple[Guard, Index]]:
+        """Four of a lane's rows, and whether they exist."""
+        places = self.places((), self.tile.scores, Affine(0), lambda row, _: Place(row))
+        return [places.at_row(4 * quad + v) for v in range(4)]
+
+    def column_quad(self, quad: int) -> list[Guard]:
+        """Four of a lane's columns in a block, which need not exist."""
+        first = variable(self.block) * self.tile.columns + self._across * 4
+        start = first + 4 * quad * self.tile.across
+        return [Guard(start + v, 1, self.columns) for v in range(4)]
+
+    def vector(self, elements: Sequence[Expression]) -> str:
+        """The text of a vector."""
+        return f"vec4<f32>({', '.join(self.writer.value(one) for one in elements)})"
+
+    # --- results ----------------------------------------------------------------------------------
+
+    def places(
+        self,
+        columns: tuple[int, ...],
+        tile: Tile,
+        column: Affine,
+        place: Callable[[Index, Index], Place],
+        sums: str = "c",
+    ) -> Places:
+        """Where sums of the lane lie in the result."""
+        row = variable(self._row)
+        return Places(
+            (self.rows,), columns, place, tile, row, column, self._down, self._across, sums
+        )
+
+    def results(self, elements: Sequence[Sequence[Element]]) -> list[Result]:
+        """What is stored of elements."""
+        return [result_of(self.make, self.work.stores, self._before, one) for one in elements]
+
+    @property
+    def anchor(self) -> Value:
+        """The value that is made."""
+        return self.work.anchors[0]
+
+    def kernel(self, *shared: str) -> Kernel:
+        """The finished kernel."""
+        banks = [
+            f"var<workgroup> {name}: array<f32, {words}>;" for name, words in self._banks.items()
+        ]
+        return self._launch.kernel(self.writer, self.memory, [*banks, *shared])

@@ -1,0 +1,53 @@
+"""How workgroups share out an attention: sizes as data."""
+
+from dataclasses import dataclass
+
+from meganeura_runtime.kernels.staged import GAP
+from meganeura_runtime.kernels.tile import Tile
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """The rows of a workgroup, the columns it compares them with at once, and each lane's part.
+
+    Rows are queries, and columns keys; or the other way round for the gradients of the keys.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    rows_each: int
+    columns_each: int
+    holds: bool = False
+    """Whether the rows stay in the memory of the workgroup from start to end."""
+
+    @property
+    def down(self) -> int:
+        """Lanes along the rows."""
+        return self.rows // self.rows_each
+
+    @property
+    def across(self) -> int:
+        """Lanes along the columns."""
+        return self.columns // self.columns_each
+
+    @property
+    def lanes(self) -> int:
+        """Invocations of a workgroup."""
+        return self.down * self.across
+
+    @property
+    def scores(self) -> Tile:
+        """The tile of the scores."""
+        return Tile(self.rows, self.columns, self.terms, self.rows_each, self.columns_each)
+
+    def sums(self, width: int) -> Tile:
+        """The tile of what is summed for each row: quads of columns, as many for each lane."""
+        each = -(-width // (4 * self.across)) * 4
+        return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
+
+    def words(self, width: int, *widths: int) -> int:
+        """Workgroup memory, in words, of rows that are so wide and sums that are so wide."""
+        staged = max(self.columns, *(self.sums(one).columns for one in widths)) + GAP
+        terms = -(-width // self.terms) * self.terms if self.holds else self.terms
+        return self.terms * staged + (terms + self.columns + self.across) * (self.rows + GAP)

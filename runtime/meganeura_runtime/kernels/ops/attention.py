@@ -1,0 +1,104 @@
+"""Attention as kernels make it, in ops that only lowered graphs contain."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meganeura_dsl.graph.core import Array, Op
+from meganeura_dsl.ops.fused.attention import WeightedMean
+from meganeura_dsl.ops.fused.scores import width_of
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import TensorType
+
+BESIDE = 4
+"""Columns that repeat a row's normalizer beside its mean, so many that quads stay whole."""
+NOTHING = -1e38
+"""The normalizer of no keys."""
+
+
+@dataclass(frozen=True)
+class Attend(Op):
+    """What `whole` gives, made by one kernel."""
+
+    whole: WeightedMean
+
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
+        """The type of the whole."""
+        return self.whole.infer(facts, *operands)
+
+    def evaluate(self, *operands: Array) -> Array:
+        """What the whole gives."""
+        return self.whole.evaluate(*operands)
+
+
+@dataclass(frozen=True)
+class AttendInParts(Op):
+    """The means over each of `parts` parts of the keys, and beside them their normalizers."""
+
+    whole: WeightedMean
+    parts: int
+
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
+        """A row for each part and query."""
+        whole = self.whole.infer(facts, *operands)
+        *rows, width = concrete_shape(whole.shape)
+        return whole.with_shape((self.parts, *rows, width + BESIDE))
+
+    def evaluate(self, q: Array, k: Array, v: Array, *mask: Array) -> Array:
+        """Which keys belong to a part is the kernel's business; here the first has all."""
+        mean = self.whole.evaluate(q, k, v, *mask)
+        rows = self.whole.normalizer().evaluate(q, k, *mask)[..., None]
+        whole = np.concatenate([mean, np.repeat(rows, BESIDE, -1)], -1)
+        empty = np.zeros((self.parts - 1, *whole.shape), whole.dtype)
+        empty[..., -BESIDE:] = NOTHING
+        return np.concatenate([whole[None], empty]).astype(q.dtype)
+
+
+@dataclass(frozen=True)
+class AttendBack(Op):
+    """Of each key the gradients dk and dv side by side, and beside them its row of dS if kept.
+
+    dS is the gradient of the scores, of which dq is a plain product.
+    """
+
+    whole: WeightedMean
+    keeps: bool
+
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
+        """A row for each key."""
+        q, _, v, *_ = operands
+        k = self.whole.gradients()[1].infer(facts, *operands)
+        *rows, width = concrete_shape(k.shape)
+        width += width_of(v)
+        if self.keeps:
+            width += self.whole.shared * concrete_shape(q.shape)[-2]
+        return k.with_shape((*rows, width))
+
+    def evaluate(self, *operands: Array) -> Array:
+        """What the gradients' references give."""
+        _, to_k, to_v, *_ = self.whole.gradients()
+        parts = [to_k.evaluate(*operands), to_v.evaluate(*operands)]
+        if self.keeps:
+            slopes = to_k.joined(to_k.slopes(*operands))
+            parts.append(np.swapaxes(slopes, -1, -2))
+        return np.concatenate(parts, -1)
+
+
+@dataclass(frozen=True)
+class AttendToQueries(Op):
+    """The gradient dq, made by one kernel."""
+
+    whole: WeightedMean
+
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
+        """The type of q."""
+        return self.whole.gradients()[0].infer(facts, *operands)
+
+    def evaluate(self, *operands: Array) -> Array:
+        """What the gradient's reference gives."""
+        return np.asarray(self.whole.gradients()[0].evaluate(*operands))
+
+
+ATTENTION: tuple[type[Op], ...] = (Attend, AttendInParts, AttendBack, AttendToQueries)
+"""Ops that a kernel of attention makes."""
