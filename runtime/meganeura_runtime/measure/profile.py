@@ -8,28 +8,26 @@ import statistics
 import tracemalloc
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph, Value
 from meganeura_dsl.ops import Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose
 from meganeura_dsl.optimize.cost import size_in_bytes
 from meganeura_runtime.device import Device
-from meganeura_runtime.measure.examples import Example, example_of
+from meganeura_runtime.measure.examples import example_of
 from meganeura_runtime.measure.peaks import Peaks, peaks_of, peaks_of_numpy
 from meganeura_runtime.measure.problems import NoClock
+from meganeura_runtime.measure.steps import host_seconds, step_seconds
 from meganeura_runtime.plan.effort import arithmetic
 from meganeura_runtime.plan.errors import describe
 from meganeura_runtime.plan.plan import Plan, Role
 from meganeura_runtime.plan.titles import op_title
-from meganeura_runtime.session import CpuSession, GpuSession, Session
+from meganeura_runtime.session import CpuSession, GpuSession
 
 RUNS = 5
 """Profiled steps; each time is the median of so many."""
 WARM_SECONDS = 0.03
 """How long an adapter is kept busy before each of them, so that its clock is up."""
-ROUND_SECONDS = 0.05
-"""How long the steps of one round take that are timed together."""
 
 ADAPTER_CLOCK = "the adapter's clock, each kernel in a pass of its own"
 HOST_CLOCK = "the host's clock, op by op"
@@ -102,7 +100,7 @@ def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
     example = example_of(graph)
     with GpuSession(plan, device) as session:
         session.load(example.kept)
-        step, host = _steps(session, example)
+        step, host = step_seconds(session, example), host_seconds(session, example)
         before = 0 if device.info.is_software else max(1, int(WARM_SECONDS / step))
         times = [session.profile(before) for _ in range(RUNS)]
     seconds = [statistics.median(each) for each in zip(*times, strict=True)]
@@ -128,7 +126,7 @@ def profile_on_cpu(graph: Graph) -> Profile:
     example = example_of(graph)
     with CpuSession(graph) as session:
         session.load(example.kept)
-        step, _ = _steps(session, example)
+        step = step_seconds(session, example)
         runs: list[list[tuple[Value, float]]] = []
         for _ in range(RUNS):
             told: list[tuple[Value, float]] = []
@@ -180,41 +178,7 @@ def _sum(rows: Sequence[Row]) -> Row:
     )
 
 
-# --- times ---------------------------------------------------------------------------------------
-
-
-def _steps(session: Session, example: Example) -> tuple[float, dict[str, float]]:
-    """The time of a step, and how long the host is busy with it."""
-
-    def wait() -> None:
-        dict(session.outputs())
-
-    session.step(example.feeds)
-    wait()
-    start = perf_counter()
-    session.step(example.feeds)
-    wait()
-    count = max(1, min(100, int(ROUND_SECONDS / max(perf_counter() - start, 1e-6))))
-    whole: list[float] = []
-    feeding: list[float] = []
-    handing: list[float] = []
-    with session.upload(example.feeds) as uploaded:
-        for _ in range(RUNS):
-            start = perf_counter()
-            for _ in range(count):
-                session.step(example.feeds)
-            fed = perf_counter()
-            wait()
-            whole.append((perf_counter() - start) / count)
-            feeding.append((fed - start) / count)
-            start = perf_counter()
-            for _ in range(count):
-                session.step(uploaded)
-            handing.append((perf_counter() - start) / count)
-            wait()
-    handed = statistics.median(handing)
-    fed = statistics.median(feeding)
-    return statistics.median(whole), {"feed": max(0.0, fed - handed), "encode and submit": handed}
+# --- parts ---------------------------------------------------------------------------------------
 
 
 def _keeper(told: list[tuple[Value, float]]) -> Callable[[Value, float, float], None]:

@@ -33,7 +33,7 @@ def parts_of(whole: Contraction, target: Target) -> int:
         return way.parts
     tile = tile_of(whole, target)
     if tile is not None:
-        return _parts_of_tiles(whole, tile, target)
+        return parts_of_tiles(whole, tile, target)
     shuffle = shuffle_of(whole, target)
     if shuffle is not None:
         return _parts_of_groups(whole, prod(shuffle.grid(whole)), shuffle.terms)
@@ -51,7 +51,7 @@ def parts_of(whole: Contraction, target: Target) -> int:
     return divisor_near(longest, parts)
 
 
-def _parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
+def parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
     """As many as keep all workgroups busy, of whole steps of the tile if there can be such."""
     longest, workgroups = max(whole.terms), tile.count(whole)
     wanted = min(BUSY_WORKGROUPS // workgroups, whole.count // FEWEST_TERMS[target.style])

@@ -1,0 +1,142 @@
+"""The contractions of a step, each alone, and the ways there are to compute one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from meganeura_dsl.graph.core import Builder, Graph, Value
+from meganeura_dsl.ops import Input
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_runtime.kernels.contract import named_contraction
+from meganeura_runtime.kernels.contraction import Contraction
+from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
+from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.shuffled import shuffle_of
+from meganeura_runtime.kernels.tile import SPEEDS, tile_of
+from meganeura_runtime.kernels.way import Tile, Way
+from meganeura_runtime.plan.choices import is_possible
+from meganeura_runtime.plan.errors import describe
+from meganeura_runtime.plan.parts import parts_of, parts_of_tiles
+from meganeura_runtime.plan.schedule import lowered_graph
+from meganeura_runtime.plan.store import is_contraction, stored_values
+from meganeura_runtime.plan.titles import op_title
+
+SIDES = (32, 64, 128)
+TERMS = (8, 16, 32)
+EACH = ((4, 4), (8, 4), (4, 8), (8, 8))
+LANES = range(64, 257)
+"""Invocations of a workgroup that have been of any use."""
+MOST_WASTE = 1.6
+"""How much of a tile may lie beyond the result, against that of the tile that fits best."""
+ROWS = (4, 8, 16, 32)
+"""Rows that a subgroup of a software adapter may share out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A contraction that occurs in a step, so often, and the same alone on what is in memory."""
+
+    title: str
+    place: str
+    count: int
+    graph: Graph
+    whole: Contraction
+
+
+def subjects(graph: Graph, target: Target) -> list[Subject]:
+    """All different contractions of a graph, in the order in which they first occur."""
+    lowered = lowered_graph(graph, target)
+    stored = stored_values(lowered, target)
+    found: dict[str, Subject] = {}
+    for value in lowered.values:
+        if not is_contraction(value):
+            continue
+        op = value.op.whole if isinstance(value.op, Partial) else value.op
+        whole = named_contraction(op, *value.operands)
+        known = found.get(whole.name)
+        if known is not None:
+            found[whole.name] = replace(known, count=known.count + 1)
+            continue
+        alone = _alone(value, stored)
+        title = str(op_title(alone.outputs["y"]))
+        found[whole.name] = Subject(title, describe(value.origin), 1, alone, whole)
+    return list(found.values())
+
+
+def _alone(value: Value, stored: Iterable[int]) -> Graph:
+    """A contraction as a graph: what its kernel reads from memory are the inputs."""
+    in_memory, build = frozenset(stored), Builder()
+    made: dict[int, Value] = {}
+
+    def copy(each: Value) -> Value:
+        if each.id not in made:
+            if each.id in in_memory:
+                leaf = Input(f"x{len(made)}", each.type.dtype, concrete_shape(each.type.shape))
+                made[each.id] = build.add(leaf)
+            else:
+                made[each.id] = build.add(each.op, *map(copy, each.operands))
+        return made[each.id]
+
+    op = value.op.whole if isinstance(value.op, Partial) else value.op
+    return build.graph({"y": build.add(op, *map(copy, value.operands))})
+
+
+# --- ways ----------------------------------------------------------------------------------------
+
+
+def planned(whole: Contraction, target: Target) -> Way:
+    """What the planner does if nothing is known."""
+    shuffle = shuffle_of(whole, target)
+    tile = tile_of(whole, target)
+    rows = None if tile is not None or shuffle is None else shuffle.rows
+    return Way(parts_of(whole, target), tile, rows)
+
+
+def first_ways(whole: Contraction, target: Target) -> list[Way]:
+    """The planner's way first, then all others in as many parts as the planner would take."""
+    default = planned(whole, target)
+    others = _on_gpu(whole, target) if target.style is Style.GPU else _on_cpu(default, target)
+    return _distinct([default, *others], target.limits)
+
+
+def nearby_ways(best: Way, default: Way, whole: Contraction, style: Style) -> list[Way]:
+    """The same in fewer and in more parts; a CPU's kernels get no longer than the planner's."""
+    parts = {1, best.parts // 2, best.parts * 3 // 2, best.parts * 2, best.parts * 3}
+    least = default.parts if style is Style.CPU_ADAPTER else 1
+    most = min(max(whole.terms), whole.count // 16)
+    fitting = sorted(each for each in parts if least <= each <= most)
+    return [replace(best, parts=each) for each in fitting if each != best.parts]
+
+
+def _on_gpu(whole: Contraction, target: Target) -> Iterator[Way]:
+    fitting = [tile for tile in tiles() if is_possible(Way(1, tile), target.limits)]
+    sizes = {tile: tile.count(whole) * tile.rows * tile.columns for tile in fitting}
+    least = min(sizes.values(), default=0)
+    for tile in fitting:
+        if sizes[tile] <= MOST_WASTE * least:
+            yield Way(parts_of_tiles(whole, tile, target), tile)
+    if prod(whole.rows) * prod(whole.columns) * whole.count < SMALL:
+        yield replace(planned(whole, target), tile=None)
+
+
+SMALL = 1 << 24
+"""Products of a contraction that single lanes may be quicker with."""
+
+
+def _on_cpu(default: Way, target: Target) -> Iterator[Way]:
+    yield replace(default, rows=None)
+    if target.limits.lanes:
+        yield from (replace(default, rows=rows) for rows in ROWS)
+
+
+def tiles() -> list[Tile]:
+    """The planner's own, then every other whose lanes all have as much to do."""
+    sizes = product(SIDES, SIDES, TERMS, EACH)
+    others = (Tile(rows, columns, terms, *each) for rows, columns, terms, each in sizes)
+    even = [tile for tile in others if tile.is_even and tile.lanes in LANES]
+    return list(dict.fromkeys([*SPEEDS, *even]))
+
+
+def _distinct(ways: Sequence[Way], limits: DeviceLimits) -> list[Way]:
+    return [way for way in dict.fromkeys(ways) if is_possible(way, limits)]

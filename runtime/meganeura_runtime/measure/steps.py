@@ -1,0 +1,51 @@
+"""What a step takes, and how long the host is busy with it."""
+
+import statistics
+from time import perf_counter
+
+from meganeura_runtime.measure.examples import Example
+from meganeura_runtime.session import Session
+
+ROUNDS = 5
+ROUND_SECONDS = 0.05
+"""How long the steps of one round take that are timed together."""
+MOST_STEPS = 100
+
+
+def step_seconds(session: Session, example: Example) -> float:
+    """The time of a step while many follow each other on inputs that stay; a median of rounds."""
+    with session.upload(example.feeds) as uploaded:
+        session.step(uploaded)
+        _wait(session)
+        start = perf_counter()
+        session.step(uploaded)
+        _wait(session)
+        once = max(perf_counter() - start, 1e-6)
+        count = max(1, min(MOST_STEPS, int(ROUND_SECONDS / once)))
+        times: list[float] = []
+        for _ in range(ROUNDS):
+            start = perf_counter()
+            for _ in range(count):
+                session.step(uploaded)
+            _wait(session)
+            times.append((perf_counter() - start) / count)
+    return statistics.median(times)
+
+
+def host_seconds(session: Session, example: Example) -> dict[str, float]:
+    """What the host does for one step that is not waited for, and how long that takes."""
+    feeding: list[float] = []
+    handing: list[float] = []
+    with session.upload(example.feeds) as uploaded:
+        for times, given in ((feeding, example.feeds), (handing, uploaded)) * (ROUNDS + 1):
+            start = perf_counter()
+            session.step(given)
+            times.append(perf_counter() - start)
+            _wait(session)
+    # The first round made ready what all others use.
+    fed, handed = statistics.median(feeding[1:]), statistics.median(handing[1:])
+    return {"feed": max(0.0, fed - handed), "encode and submit": handed}
+
+
+def _wait(session: Session) -> None:
+    dict(session.outputs())

@@ -1,0 +1,224 @@
+"""Finding the fastest way to compute each contraction of a step, on the adapter itself.
+
+Every candidate computes the same numbers as the planner's way before its time counts. Candidates
+run in turns within one submission, so that no change of the adapter's clock favours any of them.
+At the end the whole step is timed with what was found and without; what does not gain is not kept.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Array, Graph
+from meganeura_runtime.device import Device, DeviceError
+from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.way import Way
+from meganeura_runtime.measure.contractions import (
+    Subject,
+    first_ways,
+    nearby_ways,
+    planned,
+    subjects,
+)
+from meganeura_runtime.measure.examples import example_of
+from meganeura_runtime.measure.problems import NoClock
+from meganeura_runtime.measure.steps import step_seconds
+from meganeura_runtime.plan.choices import UNTUNED, Choices, Found
+from meganeura_runtime.plan.errors import LimitError
+from meganeura_runtime.plan.plan import Plan
+from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.session import GpuSession
+
+TURNS = 7
+"""How often each candidate runs; its time is the median."""
+AT_ONCE = 512 << 20
+"""Bytes that candidates that take turns may have together."""
+MOST_AT_ONCE = 16
+GAIN = 0.02
+"""The least share of the time that a way must save to be preferred to the planner's."""
+TOLERANCE = 1e-4
+"""How far a sum may be off that is taken in another order, in units of the largest."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found for one contraction: seconds of one run, the planner's way and the best."""
+
+    subject: Subject
+    planned: Way
+    best: Way
+    before: float
+    after: float
+    tried: int
+    refused: tuple[str, ...]
+    """The ways that did not run, or gave other numbers, with the reason."""
+
+    @property
+    def gains(self) -> bool:
+        """Whether the best way is not the planner's."""
+        return self.best != self.planned
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was found for a whole step: its seconds, before and after."""
+
+    outcomes: tuple[Outcome, ...]
+    before: float
+    after: float
+
+    @property
+    def choices(self) -> Choices:
+        """The ways that gain something, if the step does."""
+        if not self.gains:
+            return UNTUNED
+        gaining = (one for one in self.outcomes if one.gains)
+        return Choices("what was just found", {one.subject.whole.name: one.best for one in gaining})
+
+    @property
+    def gains(self) -> bool:
+        """Whether the step has become faster."""
+        return self.after < self.before
+
+    def found(self, known: Mapping[str, Found]) -> dict[str, Found]:
+        """What to keep of this and of what was known before."""
+        if not self.gains:
+            return dict(known)
+        kept = dict(known)
+        for one in self.outcomes:
+            kept.pop(one.subject.whole.name, None)
+            if one.gains:
+                kept[one.subject.whole.name] = Found(one.best, one.after, one.before)
+        return kept
+
+
+def tune(
+    device: Device,
+    graph: Graph,
+    watch: Callable[[Outcome], None],
+    style: Style | None = None,
+) -> Tuning:
+    """The best way for each contraction of a graph; `watch` is told of each once it is found.
+
+    Raises `ProblemError` where the adapter has no clock.
+    """
+    if not device.has_clock:
+        raise ProblemError(NoClock(str(device.info)))
+    target = Target(device.limits, device.style if style is None else style)
+    outcomes: list[Outcome] = []
+    for subject in subjects(graph, target):
+        outcomes.append(_searched(device, subject, target))
+        watch(outcomes[-1])
+    ways = {one.subject.whole.name: one.best for one in outcomes if one.gains}
+    before, after = (
+        _step_of(device, graph, plan_graph(graph, target.limits, target.style, Choices("", some)))
+        for some in ({}, ways)
+    )
+    return Tuning(tuple(outcomes), before, after)
+
+
+def _searched(device: Device, subject: Subject, target: Target) -> Outcome:
+    """First all ways, then the best of them in other numbers of parts."""
+    whole, default = subject.whole, planned(subject.whole, target)
+    race = _Race(device, subject, target)
+    race.run(first_ways(whole, target))
+    race.run(nearby_ways(race.best, default, whole, target.style))
+    best = race.best
+    if race.seconds[best] > (1 - GAIN) * race.seconds[default]:
+        best = default
+    return Outcome(
+        subject,
+        default,
+        best,
+        race.seconds[default],
+        race.seconds[best],
+        len(race.seconds) + len(race.refused),
+        tuple(race.refused),
+    )
+
+
+class _Race:
+    """The ways of one contraction that were tried, and their times."""
+
+    def __init__(self, device: Device, subject: Subject, target: Target) -> None:
+        self._device, self._subject, self._target = device, subject, target
+        self._feeds = example_of(subject.graph).feeds
+        self._expected: Array | None = None
+        self.seconds: dict[Way, float] = {}
+        self.refused: list[str] = []
+
+    @property
+    def best(self) -> Way:
+        """The fastest so far; the first of equals."""
+        return min(self.seconds, key=self.seconds.__getitem__)
+
+    def run(self, ways: Sequence[Way]) -> None:
+        """Try what was not tried yet. The first way of all has to run, and is what others match."""
+        plans = list(self._plans([way for way in ways if way not in self.seconds]))
+        self._device.compile([text for _, plan in plans for text in plan.kernels])
+        size = max((sum(buffer.bytes for buffer in plan.buffers) for _, plan in plans), default=1)
+        together = max(2, min(MOST_AT_ONCE, AT_ONCE // size))
+        for first in range(0, len(plans), together):
+            self._take_turns(plans[first : first + together])
+
+    def _plans(self, ways: Sequence[Way]) -> Iterator[tuple[Way, Plan]]:
+        limits, style = self._target.limits, self._target.style
+        for way in ways:
+            choices = Choices("", {self._subject.whole.name: way})
+            try:
+                yield way, plan_graph(self._subject.graph, limits, style, choices)
+            except LimitError as error:
+                self._refuse(way, str(error))
+
+    def _refuse(self, way: Way, why: str) -> None:
+        self.refused.append(f"{way}: {why}")
+
+    def _take_turns(self, plans: Sequence[tuple[Way, Plan]]) -> None:
+        with ExitStack() as stack:
+            ready: dict[Way, GpuSession] = {}
+            for way, plan in plans:
+                try:
+                    session = stack.enter_context(GpuSession(plan, self._device))
+                    found = np.array(session.step(self._feeds)["y"])
+                except DeviceError as error:
+                    self._refuse(way, str(error))
+                    continue
+                if self._matches(way, found):
+                    ready[way] = session
+            self.seconds |= _medians(self._device, ready)
+
+    def _matches(self, way: Way, found: Array) -> bool:
+        """Whether a way gives the numbers of the first."""
+        if self._expected is None:
+            self._expected = found
+        expected = self._expected.astype(np.float64)
+        off = float(np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-30))
+        if off <= TOLERANCE:
+            return True
+        self._refuse(way, f"its numbers are off by {off:.1g} of the largest")
+        return False
+
+
+def _medians(device: Device, ready: Mapping[Way, GpuSession]) -> dict[Way, float]:
+    """The time of each, all in turns in one submission, after a turn that does not count."""
+    kernels = {way: session.launches() for way, session in ready.items()}
+    everything = [launch for launches in kernels.values() for launch in launches]
+    times = iter(device.timed(everything * TURNS, before=1))
+    turns = [
+        {way: sum(islice(times, len(launches))) for way, launches in kernels.items()}
+        for _ in range(TURNS)
+    ]
+    return {way: statistics.median(turn[way] for turn in turns) for way in kernels}
+
+
+def _step_of(device: Device, graph: Graph, plan: Plan) -> float:
+    """The time of a step of a plan."""
+    example = example_of(graph)
+    with GpuSession(plan, device) as session:
+        session.load(example.kept)
+        return step_seconds(session, example)
