@@ -44,8 +44,7 @@ def corpus(reader: str) -> list[bytes]:
 def _valid(reader: str) -> tuple[bytes, ...]:
     match reader:
         case "program":
-            names = ("digits_mlp.mgn", "digits_cnn.mgn", "loss.mgn", "vit.mgn", "gpt2.mgn")
-            return tuple((standard_models() / name).read_bytes() for name in names)
+            return _programs()
         case "graph":
             return _graphs()
         case "override":
@@ -72,6 +71,16 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             return (gzip.compress(_idx(), mtime=0),)
         case _:
             raise KeyError(reader)
+
+
+def _programs() -> tuple[bytes, ...]:
+    """Two whole programs, and every declaration of some others by itself: short is quick."""
+    whole = ("digits_mlp.mgn", "digits_cnn.mgn")
+    parts = ("loss.mgn", "vit.mgn", "gpt2.mgn", "nn.mgn")
+    texts = [(standard_models() / name).read_text(encoding="utf-8") for name in parts]
+    pieces = (f"{each.strip()}\n" for text in texts for each in text.split("\n\n"))
+    declarations = [each.encode() for each in pieces if not each.startswith("#")]
+    return (*((standard_models() / name).read_bytes() for name in whole), *declarations)
 
 
 def _graphs() -> tuple[bytes, ...]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 
 READER_ARGUMENT, BLIND = 1, "--blind"
+LONGEST = {"program": 768, "graph": 2048}
+"""Bytes of an input; those of other readers may have more."""
 
 
 def main() -> int:
@@ -34,7 +36,8 @@ def fuzz_guided(reader: str, options: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix=f"meganeura-{reader}-"))
     for index, data in enumerate(corpus(reader)):
         (folder / str(index)).write_bytes(data)
-    atheris.Setup([sys.argv[0], str(folder), "-max_len=16384", *options], READERS[reader])
+    longest = f"-max_len={LONGEST.get(reader, 4096)}"
+    atheris.Setup([sys.argv[0], str(folder), longest, *options], READERS[reader])
     atheris.Fuzz()
     return 0
 

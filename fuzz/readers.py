@@ -29,7 +29,10 @@ from meganeura_runtime.tensors.shards import open_weights
 
 Reader = Callable[[bytes], None]
 
-FOLDER = tempfile.TemporaryDirectory(prefix="meganeura-fuzz-")
+MEMORY = Path("/dev/shm")  # noqa: S108 - only where the folder below is made, if it is there
+FOLDER = tempfile.TemporaryDirectory(
+    prefix="meganeura-fuzz-", dir=MEMORY if MEMORY.is_dir() else None
+)
 PLACE = Span(Source("fuzz.mgn", "data"), 0, 4)
 SETTINGS = {"data": Setting("digits", PLACE), "batch": Setting(4, PLACE)}
 
