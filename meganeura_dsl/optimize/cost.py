@@ -70,9 +70,14 @@ def size_in_bytes(of: TensorType) -> int:
 
 
 def node_cost(op: Op, read: int, operands: Sequence[TensorType], result: TensorType) -> Cost:
-    """The cost of one op that reads so many bytes; leaves and views are free."""
-    if isinstance(op, (Leaf, Constant, *VIEWS)):
+    """The cost of one op that reads so many bytes; leaves are free.
+
+    A view is all but free: of two graphs that are as good, the one with fewer views is chosen.
+    """
+    if isinstance(op, Leaf | Constant):
         return Cost()
+    if isinstance(op, VIEWS):
+        return Cost(flops=1)
     return Cost(read + size_in_bytes(result), flops(op, operands, result), 1)
 
 

@@ -65,6 +65,37 @@ def _spread(of: str) -> str:
     return _SPREAD.format(x=of)
 
 
+def _in_groups(rank: int) -> str:
+    """[n, groups, c / groups, ...] of shape g is s, [n, c, ...]; channels are axes 1 and 2."""
+    rest = " ".join(f"(= (vec-get s {axis}) (vec-get g {axis + 1}))" for axis in range(2, rank))
+    return (
+        f"(= tg (T d g)) (= (vec-length s) {rank}) (= (vec-length g) {rank + 1})"
+        f" (= (vec-get s 0) (vec-get g 0)) {rest}"
+        " (= channels (vec-of (vec-get g 1) (vec-get g 2)))"
+    )
+
+
+def _grouped(rank: int) -> tuple[Rewrite, Rewrite]:
+    """A group norm has its weight and bias along channels, which its groups cut in two axes."""
+    return (
+        Rewrite(
+            f"scaled-group-norm-{rank}",
+            "reshaped standardized x times a weight = (standardized x times it) reshaped",
+            "(product e (Reshape (Standardize x a eps centre tg) s t) (Broadcast w s (vec-of 1) t))"
+            f" {_in_groups(rank)}",
+            "(Reshape (ScaledNorm x (Reshape w channels (T d channels)) a eps (vec-of 1 2) centre"
+            " tg) s t)",
+        ),
+        Rewrite(
+            f"group-norm-{rank}",
+            "reshaped norm plus a bias = (norm with this bias) reshaped",
+            "(sum e (Reshape (ScaledNorm x w a eps (vec-of 1 2) true tg) s t)"
+            f" (Broadcast b s (vec-of 1) t)) {_in_groups(rank)}",
+            "(Reshape (Norm x w (Reshape b channels (T d channels)) a eps (vec-of 1 2) tg) s t)",
+        ),
+    )
+
+
 NORMS = RuleSet(
     "norms",
     (
@@ -127,6 +158,8 @@ NORMS = RuleSet(
             "(sum e (ScaledNorm x w a eps along true t) (Broadcast b _ along _))",
             "(Norm x w b a eps along t)",
         ),
+        *_grouped(3),
+        *_grouped(4),
     ),
     ("(relation centred (Op Op Ints Ints Ints))",),
 )

@@ -92,6 +92,18 @@ def norms() -> Iterator[tuple[str, Make]]:
         x = net.x(draw(st.integers(1, 2)), 2 * groups, *sizes(draw, draw(st.integers(1, 2))))
         return net.group_standardized(x, groups)
 
+    def grouped_affine(rank: int) -> Make:
+        def case(net: Net, draw: Draw) -> Value:
+            groups, each = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+            x = net.x(draw(st.integers(1, 2)), each * groups, *sizes(draw, rank - 2))
+            weight, bias = net.x(each * groups), net.x(each * groups)
+            return net.affine(net.group_standardized(x, groups), weight, bias, 1)
+
+        return case
+
+    for rank in (3, 4):
+        yield f"scaled-group-norm-{rank}", grouped_affine(rank)
+        yield f"group-norm-{rank}", grouped_affine(rank)
     yield "sub-in-groups", grouped
     yield "div-in-groups", grouped
     yield "standardize", grouped

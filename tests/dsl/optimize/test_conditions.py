@@ -119,6 +119,11 @@ def _groups_of_another_size(net: Net) -> Value:
     return net.group_standardized(net.x(2, 4, 3), 2, split=4)
 
 
+def _group_norm_along_space(net: Net) -> Value:
+    x = net.x(2, 4, 4)
+    return net.affine(net.group_standardized(x, 2), net.x(4), net.x(4), 2)
+
+
 def _bias_along_rows(net: Net) -> Value:
     y = net.do(MatMul(), net.x(3, 3), net.x(3, 3))
     return net.do(Add(), y, net.spread(net.x(3), y, 0))
@@ -228,6 +233,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("standardize", "train", _mean_of_another_count),
     ("standardize", "train", _deviation_of_another),
     ("standardize", "train", _groups_of_another_size),
+    ("scaled-group-norm-3", "train", _group_norm_along_space),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),
     ("matmul-right-3-false-false", "train", _transposed_by_another),

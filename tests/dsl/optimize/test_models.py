@@ -120,12 +120,64 @@ def test_a_training_step_is_the_same_before_and_after(name: str) -> None:
     assert after.launches < before.launches - 100
 
 
-def test_every_norm_of_a_training_step_is_one_op_and_so_is_its_gradient() -> None:
-    fused = optimize(forward("digits_cnn", batch=3), mode="forward").graph
+Counts = dict[str, int]
+LAYERS: Mapping[str, tuple[Mapping[str, int], Counts, Counts]] = {
+    # Sizes of a batch; what norms, attentions and more become in the loss, and in its gradient.
+    "digits_cnn": (
+        {"batch": 3},
+        {"Norm": 6, "CrossEntropy": 1},
+        {"NormInputGradient": 6, "NormWeightGradient": 6, "CrossEntropyGradient": 1},
+    ),
+    "unet": (
+        {"batch": 1},
+        {"Norm": 15},
+        {"NormInputGradient": 15, "NormWeightGradient": 15},
+    ),
+    "whisper": (
+        {"batch": 1},
+        {"Norm": 5, "Attention": 2, "Activation": 4, "CrossEntropy": 1},
+        {"NormInputGradient": 5, "NormWeightGradient": 5, "AttentionQueryGradient": 2},
+    ),
+    "lm": (
+        {"batch": 2},
+        {"ScaledNorm": 5, "Attention": 2, "SwiGLU": 2, "Rotate": 4, "CrossEntropy": 1},
+        {"NormInputGradient": 5, "NormWeightGradient": 5, "SwiGLU": 4, "Rotate": 8},
+    ),
+    "gpt2": (
+        {"batch": 2},
+        {"Norm": 5, "Attention": 2, "CrossEntropy": 1},
+        {"NormInputGradient": 5, "ActivationGradient": 2, "AttentionValueGradient": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_norm_and_attention_of_a_training_step_is_one_op(name: str) -> None:
+    sizes, losses, gradients = LAYERS[name]
+    fused = optimize(forward(name, **sizes), mode="forward").graph
+    ops = Counter(ops_of(fused))
+    assert losses == {op: ops[op] for op in losses}
     step = training_step(fused, TrainingSettings(Sgd()))
     ops = Counter(ops_of(optimize(step, mode="train").graph))
-    assert (ops["Norm"], ops["CrossEntropy"], ops["CrossEntropyGradient"]) == (6, 1, 1)
-    assert not {"Exp", "Log", "ReduceMax"} & ops.keys()
+    wanted = losses | gradients
+    assert wanted == {op: ops[op] for op in wanted}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "wanted"),
+    [
+        ("whisper_tiny", {"n": 1, "t": 3000}, {"Norm": 9, "Attention": 4, "Activation": 6}),
+        (
+            "smollm2_135m",
+            {"n": 1, "s": 512},
+            {"ScaledNorm": 61, "Attention": 30, "SwiGLU": 30, "Rotate": 60},
+        ),
+    ],
+)
+def test_so_is_every_one_of_a_real_model(name: str, sizes: Counts, wanted: Counts) -> None:
+    ops = Counter(ops_of(optimize(model(name, **sizes), mode="forward").graph))
+    assert wanted == {op: ops[op] for op in wanted}
+    assert not {"ReduceMax", "Sqrt", "Erf", "Tanh", "Log"} & ops.keys()
 
 
 SHOW = """
