@@ -8,7 +8,7 @@ from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.kernels.attention import attention_kernel
+from meganeura_runtime.kernels.attention_choice import attention_kernel
 from meganeura_runtime.kernels.contract import contract_kernel
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
@@ -16,9 +16,10 @@ from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.kernels.transform import transform_kernel
+from meganeura_runtime.plan.alike import AlikeKernels
+from meganeura_runtime.plan.attend import attend
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
-from meganeura_runtime.plan.attend import attend
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import Fused, fuse
 from meganeura_runtime.plan.lower import FUSED, lower
@@ -103,6 +104,7 @@ class _Assembly:
             value.op.name: value for value in graph.values if isinstance(value.op, Leaf)
         }
         self._texts: dict[str, int] = {}
+        self._kernels = AlikeKernels(self._written)
 
     def plan(self) -> Plan:
         """Everything placed, every kernel written."""
@@ -171,7 +173,7 @@ class _Assembly:
 
     def _dispatch(self, one: Fused, tensors: Mapping[int, int]) -> Dispatch:
         work, computed = one.work, computed_values(one)
-        kernel = self._kernel(work, tensors)
+        kernel = self._kernels.kernel(work, computed, self._memory(work, tensors))
         made = (*work.anchors, *work.stores)
         if len(kernel.tensors) > self._target.limits.storage_buffers:
             limit = str(self._target.limits.storage_buffers)
@@ -189,13 +191,16 @@ class _Assembly:
             bytes=traffic(one, computed),
         )
 
-    def _kernel(self, work: Work, tensors: Mapping[int, int]) -> Kernel:
+    def _memory(self, work: Work, tensors: Mapping[int, int]) -> Memory:
+        """Where values lie for a kernel, which may write only to what it binds so."""
         written = {self._slots[tensors[value.id]].buffer for value in work.stores}
 
         def access(tensor: int) -> str:
             return "read_write" if self._slots[tensor].buffer in written else "read"
 
-        memory = Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
+        return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
+
+    def _written(self, work: Work, memory: Memory) -> Kernel:
         if not work.anchors:
             return map_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):

@@ -1,0 +1,77 @@
+"""Kernels that are written once for layers that are alike are those that would be written anew."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+
+from meganeura_dsl.graph.core import Builder, Value
+from meganeura_dsl.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Sum
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
+from meganeura_runtime.kernels.limits import DeviceLimits, Style
+from meganeura_runtime.plan import schedule
+from meganeura_runtime.plan.alike import AlikeKernels, Write
+from meganeura_runtime.plan.plan import Plan
+from meganeura_runtime.plan.schedule import plan_graph
+from tests.runtime.plan.graphs import Example, examples
+
+
+class Anew:
+    """Writes every kernel anew."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+
+    def kernel(self, work: Work, computed: Sequence[Value], memory: Memory) -> Kernel:
+        del computed
+        return self.write(work, memory)
+
+
+class Counting(AlikeKernels):
+    """Counts what is written."""
+
+    count = 0
+
+    def __init__(self, write: Write) -> None:
+        def counted(work: Work, memory: Memory) -> Kernel:
+            Counting.count += 1
+            return write(work, memory)
+
+        super().__init__(counted)
+
+
+@given(example=examples())
+@settings(max_examples=100, deadline=None)
+def test_plans_are_the_same_as_without(example: Example) -> None:
+    for style in Style:
+        plan = plan_graph(example.graph, DeviceLimits(), style)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(schedule, "AlikeKernels", Anew)
+            assert plan_graph(example.graph, DeviceLimits(), style) == plan
+
+
+def tower(depth: int, *, widths: Sequence[int] = (8,)) -> Plan:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, widths[0], 6, 6)))
+    for number in range(depth):
+        ins, outs = widths[number % len(widths)], widths[(number + 1) % len(widths)]
+        w = build.add(Parameter(f"w{number}", DType.F32, (outs, ins, 3, 3), "param"))
+        b = build.add(Parameter(f"b{number}", DType.F32, (outs,), "param"))
+        x = build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, w)
+        x = build.add(Exp(), build.add(Add(), x, build.add(Broadcast(x.type.shape, (1,)), b)))
+    return plan_graph(build.graph({"y": build.add(Sum((0, 1, 2, 3)), x)}), DeviceLimits())
+
+
+def test_a_deep_network_takes_no_more_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "AlikeKernels", Counting)
+    counts: list[int] = []
+    for depth in (4, 40):
+        Counting.count = 0
+        assert len(tower(depth).dispatches) == depth + 1
+        counts.append(Counting.count)
+    assert counts[0] == counts[1]
+
+
+def test_layers_of_other_widths_have_kernels_of_their_own() -> None:
+    assert len(tower(8, widths=(8, 12)).kernels) == len(tower(8).kernels) + 1
