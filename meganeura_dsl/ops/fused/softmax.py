@@ -181,6 +181,66 @@ class CrossEntropyGradient(Fused):
         return 7 * elements(result)
 
 
+@dataclass(frozen=True)
+class SoftCrossEntropy(Fused):
+    """-sum(labels log softmax(logits)) of each row, whose labels are a weight for every class.
+
+    Labels of a distribution sum to 1; others are taken as they are.
+    """
+
+    def infer(self, facts: Facts, logits: TensorType, labels: TensorType) -> TensorType:
+        require_dtype(self, logits, FLOATS)
+        require_axes(self, (logits.rank - 1,), logits.rank)
+        require_same_type(self, facts, logits, labels)
+        return logits.with_shape(logits.shape[:-1])
+
+    def evaluate(self, logits: Array, labels: Array) -> Array:
+        return -np.sum(labels * LogSoftmax(logits.ndim - 1).evaluate(logits), axis=-1)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        logits, labels = out.operands
+        last = logits.type.rank - 1
+        level = _spread(build, build.add(Neg(), cotangent), logits, last)
+        to_labels = build.add(Mul(), build.add(LogSoftmax(last), logits), level)
+        return build.add(SoftCrossEntropyGradient(), logits, labels, cotangent), to_labels
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        logits, labels = operands
+        last = logits.type.rank - 1
+        weighed = build.add(Mul(), labels, LogSoftmax(last).expand(build, (logits,)))
+        return build.add(Neg(), build.add(Sum((last,)), weighed))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 7 * elements(operands[0])
+
+
+@dataclass(frozen=True)
+class SoftCrossEntropyGradient(Fused):
+    """The cotangent of the logits: (softmax(logits) sum(labels) - labels) times the row's."""
+
+    def infer(
+        self, facts: Facts, logits: TensorType, labels: TensorType, cotangent: TensorType
+    ) -> TensorType:
+        rows = SoftCrossEntropy().infer(facts, logits, labels)
+        require_same_type(self, facts, rows, cotangent)
+        return logits
+
+    def evaluate(self, logits: Array, labels: Array, cotangent: Array) -> Array:
+        total = np.sum(labels, axis=-1, keepdims=True)
+        return (softmax(logits, logits.ndim - 1) * total - labels) * cotangent[..., None]
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        logits, labels, cotangent = operands
+        last = logits.type.rank - 1
+        total = _spread(build, build.add(Sum((last,)), labels), logits, last)
+        share = build.add(Mul(), Softmax(last).expand(build, (logits,)), total)
+        rest = build.add(Sub(), share, labels)
+        return build.add(Mul(), rest, _spread(build, cotangent, logits, last))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 8 * elements(result)
+
+
 def softmax(x: Array, axis: int) -> Array:
     """Softmax of an array."""
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True))

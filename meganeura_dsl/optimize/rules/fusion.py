@@ -209,6 +209,13 @@ SOFTMAX = RuleSet(
             " (= j (Broadcast (Iota _ _) s (vec-of axis) _)) (= axis (- (vec-length s) 1))",
             "(Neg (CrossEntropy x labels te) te)",
         ),
+        Rewrite(
+            "soft-cross-entropy",
+            "sum(labels log_softmax(x)) = -soft_cross_entropy(x, labels)",
+            "(= e (Sum y (vec-of axis) te)) (product y (LogSoftmax x axis t) labels)"
+            " (= t (T _ s)) (= axis (- (vec-length s) 1))",
+            "(Neg (SoftCrossEntropy x labels te) te)",
+        ),
     ),
     ("(relation largest (Op Op i64))", "(relation shifted (Op Op i64))"),
 )

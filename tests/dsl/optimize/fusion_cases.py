@@ -136,7 +136,16 @@ def softmax() -> Iterator[tuple[str, Make]]:
 
     yield "softmax", softmax
     yield "log-softmax", log_softmax
+
+    def soft_cross_entropy(net: Net, draw: Draw) -> Value:
+        each = shape(draw, least=1)
+        logits, labels = net.x(*each), net.x(*each)
+        last = logits.type.rank - 1
+        parts = draw(st.permutations([labels, net.log_softmax(logits, last)]))
+        return net.do(Sum((last,)), net.do(Mul(), *parts))
+
     yield "cross-entropy", cross_entropy
+    yield "soft-cross-entropy", soft_cross_entropy
 
 
 def attention() -> Iterator[tuple[str, Make]]:

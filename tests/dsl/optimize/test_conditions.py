@@ -104,6 +104,14 @@ def _cross_entropy_of_columns(net: Net) -> Value:
     return net.do(Sum((1,)), net.do(Where(), picked, logs, net.full(0, logs)))
 
 
+def _soft_cross_entropy(logs: int, total: int) -> Make:
+    def make(net: Net) -> Value:
+        logits, labels = net.x(3, 3), net.x(3, 3)
+        return net.do(Sum((total,)), net.do(Mul(), labels, net.log_softmax(logits, logs)))
+
+    return make
+
+
 def _mean_of_another_count(net: Net) -> Value:
     x = net.x(2, 3)
     centred = net.do(Sub(), x, net.over(net.mean(x, 1, count=2), x, 1))
@@ -230,6 +238,8 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("softmax", "train", _softmax_shifted_elsewhere),
     ("softmax", "train", _softmax_spread_elsewhere),
     ("cross-entropy", "train", _cross_entropy_of_columns),
+    ("soft-cross-entropy", "train", _soft_cross_entropy(0, 0)),
+    ("soft-cross-entropy", "train", _soft_cross_entropy(1, 0)),
     ("standardize", "train", _mean_of_another_count),
     ("standardize", "train", _deviation_of_another),
     ("standardize", "train", _groups_of_another_size),

@@ -33,6 +33,8 @@ from meganeura_dsl.ops.fused import (
     NormWeightGradient,
     Rotate,
     ScaledNorm,
+    SoftCrossEntropy,
+    SoftCrossEntropyGradient,
     Softmax,
     SoftmaxGradient,
     Standardize,
@@ -161,6 +163,8 @@ def _softmaxes() -> list[Case]:
         Case(CrossEntropy(), ((5, 3), (5,)), labels=1),
         Case(CrossEntropy(), ((2, 4, 3), (2, 4)), labels=1),
         Case(CrossEntropyGradient(), ((5, 3), (5,), (5,)), labels=1),
+        *(Case(SoftCrossEntropy(), (shape, shape)) for shape in ((5, 3), (2, 4, 1), (4,))),
+        Case(SoftCrossEntropyGradient(), ((5, 3), (5, 3), (5,))),
     ]
 
 
@@ -238,6 +242,7 @@ HAVE_NO_GRADIENT = (
     NormWeightGradient,
     SoftmaxGradient,
     CrossEntropyGradient,
+    SoftCrossEntropyGradient,
     Normalizer,
     AttentionGradient,
     FusedWinogradOutput,
@@ -363,3 +368,5 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         build.add(Rotate(), x, bias, bias)
     with pytest.raises(TypeRuleError):
         build.add(CrossEntropy(), x, bias)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(SoftCrossEntropy(), x, bias)
