@@ -43,10 +43,14 @@ class Decoder:
             with self.build.at(leaf.origin):
                 self.build.add(leaf.op)
 
-    def graph(self, roots: Roots) -> Graph:
-        """The graph of these roots."""
-        for root in roots.all:
-            self._make(root)
+    def graph(self, roots: Roots, order: Sequence[int] = ()) -> Graph:
+        """The graph of these roots, its classes made in this order where they can be.
+
+        A kernel that runs earlier than it must keeps its result in memory; one that runs later
+        keeps its operands. The order of the program is that of differentiation, which is good.
+        """
+        for number in (*order, *roots.all):
+            self._make(number)
         return self.build.graph(
             {name: self.made[number] for name, number in roots.outputs.items()},
             {name: self.made[number] for name, number in roots.updates.items()},

@@ -1,28 +1,95 @@
-"""A graph as egglog commands, one for each value, so that shared work stays one node."""
+"""A graph as tables of numbers, a row for each value, and the rules that make them an e-graph.
 
-from collections.abc import Iterable, Sequence
+A command of egglog takes longer than a row of a table. So what values repeat, their attributes and
+types, is given by commands, and the values themselves by what they refer to:
+
+    (types 3 (T "f32" (vec-of 2 5)))   (form-Sum 7 (vec-of 1))   values-1: 12 7 3 11
+    value 12 is the sum over axis 1 of value 11
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
-from meganeura_dsl.graph.core import Op, Value
+from meganeura_dsl.graph.core import Leaf, Op, Value
+from meganeura_dsl.ops import Parameter
+from meganeura_dsl.optimize.engine import Engine
 from meganeura_dsl.optimize.schema import (
+    OPAQUE,
+    Constructor,
     NotConcreteError,
     constructors,
     is_exact,
     literal,
     type_literal,
 )
+from meganeura_dsl.shapes.tensor import TensorType
+
+LEAVES = "leaves"
+PARAMETERS = "parameters"
+LOAD = "(run-schedule (run loading))"
+
+Row = tuple[int, ...]
+Shape = tuple[str, int]
+"""An op's name, and how many operands it has."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The commands that load a graph; an op in `opaque` is known to the e-graph by its place."""
+    """What loads a graph: commands, then rows of tables; `opaque` ops are known by their place."""
 
     commands: tuple[str, ...]
+    tables: dict[str, list[Row]]
     opaque: tuple[Op, ...]
+
+    def load(self, engine: Engine) -> None:
+        """Bring the graph into an e-graph that was told of its shapes by `loading`."""
+        engine.execute(self.commands)
+        for table, rows in self.tables.items():
+            engine.load(table, rows)
+        engine.run(LOAD)
+
+
+def shape_of(value: Value) -> Shape:
+    """What a value's loading rule depends on."""
+    name = type(value.op).__name__ if value.operands or not isinstance(value.op, Leaf) else OPAQUE
+    return name, len(value.operands)
+
+
+def loading(shapes: Iterable[Shape]) -> Iterator[str]:
+    """The tables of graphs whose values have these shapes, and the rules that read them."""
+    known = sorted({shape for shape in shapes if shape[0] != OPAQUE})
+    yield "(ruleset loading)"
+    yield "(function types (i64) Type :no-merge)"
+    yield f"(relation {LEAVES} (i64 i64 i64))"
+    yield f"(relation {PARAMETERS} (i64))"
+    yield f"(rule (({LEAVES} i f k) (= t (types k))) {_made(f'({OPAQUE} f t)')} :ruleset loading)"
+    for count in sorted({count for _, count in known}):
+        yield f"(relation values-{count} (i64 i64 i64{' i64' * count}))"
+    for name in sorted({name for name, _ in known}):
+        sorts = " ".join(sort for _, sort in constructors()[name].fields)
+        yield f"(relation form-{name} (i64 {sorts}))"
+    for name, count in known:
+        yield _rule(constructors()[name], count)
+
+
+def _rule(constructor: Constructor, count: int) -> str:
+    places = [f"x{place}" for place in range(count)]
+    attributes = [f"a{place}" for place in range(len(constructor.fields))]
+    operands = [f"(Value {place})" for place in places]
+    if constructor.arity is None:
+        operands = [f"(vec-of {' '.join(operands)})"]
+    row = f"(values-{count} {' '.join(('i', 'f', 'k', *places))})"
+    form = f"(form-{constructor.name} {' '.join(('f', *attributes))})"
+    made = _made(f"({' '.join((constructor.name, *operands, *attributes, 't'))})")
+    return f"(rule ({row} (= t (types k)) {form}) {made} :ruleset loading)"
+
+
+def _made(term: str) -> str:
+    return f"((let v (Value i)) (union v {term}) (set (type v) t))"
 
 
 def encode(values: Sequence[Value]) -> Encoding:
-    """Every value, in order, as node 0, 1, ... of the e-graph."""
+    """Every value, in order, as `(Value 0)`, `(Value 1)`, ... of the e-graph."""
     return _Encoder({value.id: number for number, value in enumerate(values)}).encode(values)
 
 
@@ -30,40 +97,47 @@ def encode(values: Sequence[Value]) -> Encoding:
 class _Encoder:
     numbers: dict[int, int]
     commands: list[str] = field(default_factory=list[str])
+    tables: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     opaque: list[Op] = field(default_factory=list[Op])
-    known: dict[str, str] = field(default_factory=dict[str, str])
+    forms: dict[Op, int] = field(default_factory=dict[Op, int])
+    types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
 
     def encode(self, values: Iterable[Value]) -> Encoding:
-        for value in values:
-            term = self._term(value)
-            self.commands.append(f"(set (node {self.numbers[value.id]}) {term})")
-        return Encoding(tuple(self.commands), tuple(self.opaque))
+        for number, value in enumerate(values):
+            try:
+                self._add(number, value)
+            except NotConcreteError as error:
+                error.add_note(f"in %{value.id} = {type(value.op).__name__}")
+                raise
+        return Encoding(tuple(self.commands), self.tables, tuple(self.opaque))
 
-    def _term(self, value: Value) -> str:
-        op = value.op
-        try:
-            of = self._shared("t", type_literal(value.type))
-            if not is_exact(op):
-                self.opaque.append(op)
-                return f"(Opaque {len(self.opaque) - 1} {of})"
-            constructor = constructors()[type(op).__name__]
-            operands = [f"(node {self.numbers[operand.id]})" for operand in value.operands]
-            if constructor.arity is None:
-                operands = [f"(vec-of {' '.join(operands)})"]
-            return f"({constructor.name} {' '.join((*operands, *self._fields(op), of))})"
-        except NotConcreteError as error:
-            error.add_note(f"in %{value.id} = {type(op).__name__}")
-            raise
+    def _add(self, number: int, value: Value) -> None:
+        op, kind = value.op, self._type(value.type)
+        if isinstance(op, Leaf) or (
+            constructors()[type(op).__name__].has_reals and not is_exact(op)
+        ):
+            self.tables.setdefault(LEAVES, []).append((number, len(self.opaque), kind))
+            self.opaque.append(op)
+            if isinstance(op, Parameter):
+                self.tables.setdefault(PARAMETERS, []).append((number,))
+            return
+        form = self.forms.get(op)
+        if form is None:
+            form = self.forms[op] = len(self.forms)
+            self.commands.append(f"(form-{type(op).__name__} {form} {' '.join(_attributes(op))})")
+        operands = tuple([self.numbers[operand.id] for operand in value.operands])
+        table = self.tables.setdefault(f"values-{len(operands)}", [])
+        table.append((number, form, kind, *operands))
 
-    def _fields(self, op: Op) -> list[str]:
-        sorts = dict(constructors()[type(op).__name__].fields)
-        texts = [literal(getattr(op, each.name), sorts[each.name]) for each in fields(op)]
-        return [self._shared("a", text) if text.startswith("(vec-of") else text for text in texts]
+    def _type(self, of: TensorType) -> int:
+        number = self.types.get(of)
+        if number is None:
+            number = self.types[of] = len(self.types)
+            self.commands.append(f"(set (types {number}) {type_literal(of)})")
+        return number
 
-    def _shared(self, prefix: str, text: str) -> str:
-        """A global for what many values repeat: a type, or a vector of sizes."""
-        name = self.known.get(text)
-        if name is None:
-            name = self.known[text] = f"${prefix}{len(self.known)}"
-            self.commands.append(f"(let {name} {text})")
-        return name
+
+def _attributes(op: Op) -> Iterator[str]:
+    sorts = dict(constructors()[type(op).__name__].fields)
+    for each in fields(op):
+        yield literal(getattr(op, each.name), sorts[each.name])

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -55,6 +57,13 @@ class Engine:
         except BaseException as error:
             raise _as_engine_error(error) from error
 
+    def load(self, relation: str, rows: Sequence[Sequence[int]]) -> None:
+        """Add rows of integers to a relation, all at once: a command takes longer than a table."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "rows"
+            path.write_text("\n".join(["\t".join(map(str, row)) for row in rows]))
+            self.execute([f"(input {relation} {quoted(str(path))})"])
+
     def run(self, schedule: str) -> Progress:
         """Run a schedule once."""
         try:
@@ -96,6 +105,11 @@ class Engine:
     def vector(self, cell: "Cell") -> list["Cell"]:
         """The elements of a `Vec`."""
         return self._graph.value_to_vec(cell)
+
+
+def quoted(text: str) -> str:
+    """A text as egglog reads it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _egraph() -> "bindings.EGraph":

@@ -6,9 +6,10 @@ from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.ops import Parameter
-from meganeura_dsl.optimize.encode import encode
+from meganeura_dsl.optimize.encode import encode, loading, shape_of
 from meganeura_dsl.optimize.engine import Engine
 from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rewrites, rule_sets
+from meganeura_dsl.optimize.rules.analysis import KNOWN
 from meganeura_dsl.optimize.rules.geometry import geometry
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
 from meganeura_dsl.optimize.schema import declarations
@@ -39,9 +40,11 @@ def explore(
     times = [perf_counter()]
     engine = Engine(_program(graph, mode, disabled))
     encoding = encode(graph.values)
-    facts = [*geometry(graph.values), *(_constants(graph) if mode == "infer" else ())]
-    facts += [f"(tile {tile})" for tile in tiles] if mode != "forward" else []
-    engine.execute((*encoding.commands, *facts))
+    tiled = [f"(tile {tile})" for tile in tiles] if mode != "forward" else []
+    encoding.load(engine)
+    engine.execute((*geometry(graph.values), *tiled))
+    if mode == "infer":
+        engine.load(KNOWN, _constants(graph))
     times.append(perf_counter())
     saturation = saturate(engine, len(graph.values))
     times.append(perf_counter())
@@ -59,14 +62,19 @@ def explore(
 def _program(graph: Graph, mode: Mode, disabled: Collection[str]) -> list[str]:
     sets = rule_sets(mode)
     rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
-    present = {type(value.op).__name__ for value in graph.values}
-    return [*declarations(), *rule_program(sets, reachable_rules(rules, present))]
+    shapes = {shape_of(value) for value in graph.values}
+    present = {name for name, _ in shapes}
+    return [
+        *declarations(),
+        *loading(shapes),
+        *rule_program(sets, reachable_rules(rules, present)),
+    ]
 
 
-def _constants(graph: Graph) -> list[str]:
+def _constants(graph: Graph) -> list[tuple[int]]:
     """What is known before the first run: the parameters, but for those that a run updates."""
     return [
-        f"(constant (node {number}))"
+        (number,)
         for number, value in enumerate(graph.values)
         if isinstance(value.op, Parameter) and value.op.name not in graph.updates
     ]

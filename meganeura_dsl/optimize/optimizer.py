@@ -97,7 +97,9 @@ class _Selection:
         run.declare(inputs_of(self.graph) if self.mode == "infer" else leaves_of(self.graph))
         load = Decoder(self.found, plan.load, self.origins)
         outputs = {parameter.name: number for number, parameter in stored.items()}
-        return run.graph(self._roots()), load.graph(Roots(outputs, {}))
+        needed = set(plan.order)
+        order = [number for number in dict.fromkeys(self.found.values) if number in needed]
+        return run.graph(self._roots(), order), load.graph(Roots(outputs, {}))
 
     def _chosen(self, plan: Plan) -> Iterator[Chosen]:
         """The rewrites whose result is in the graph, in its order."""

@@ -10,17 +10,20 @@ has to say what type it makes.
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from inspect import Parameter as Argument
 from inspect import signature
 from math import copysign
 from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from meganeura_dsl.graph.core import Op
+from meganeura_dsl.graph.core import Leaf, Op
 from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.fused import FUSED_OPS
+from meganeura_dsl.optimize.engine import quoted
 from meganeura_dsl.shapes.tensor import DType, TensorType
 
+OPAQUE = "Opaque"
+"""The constructor of ops that rules cannot look into, known by a number."""
 Sort = Literal["i64", "f64", "bool", "String", "Ints"]
 Attribute = int | float | bool | str | DType | tuple[int, ...]
 
@@ -48,9 +51,18 @@ class Constructor:
         operands = ("Ops",) if self.arity is None else ("Op",) * self.arity
         return (*operands, *(sort for _, sort in self.fields), "Type")
 
+    @cached_property
+    def has_reals(self) -> bool:
+        """Whether a field holds real numbers, which egglog may not tell apart."""
+        return any(sort == "f64" for _, sort in self.fields)
+
+    @cached_property
+    def _hints(self) -> Mapping[str, object]:
+        return get_type_hints(self.op)
+
     def make(self, attributes: Mapping[str, Attribute]) -> Op:
         """The op with these attributes."""
-        hints = get_type_hints(self.op)
+        hints = self._hints
         return self.op(
             **{
                 name: DType(value) if hints[name] is DType else value
@@ -61,8 +73,9 @@ class Constructor:
 
 @cache
 def constructors() -> dict[str, Constructor]:
-    """The constructor of every op, by name."""
-    return {op.__name__: _constructor(op) for op in (*OPS, *FUSED_OPS)}
+    """The constructor of every op but leaves, which are opaque, by name."""
+    every = (op for op in (*OPS, *FUSED_OPS) if not issubclass(op, Leaf))
+    return {op.__name__: _constructor(op) for op in every}
 
 
 def _constructor(op: type[Op]) -> Constructor:
@@ -97,13 +110,15 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def declarations() -> list[str]:
-    """The sorts, the constructors, and the two tables that every rule may read."""
+    """The sorts, the constructors, and the two tables that every rule may read.
+
+    `(Value n)` is the value number n of the graph that was loaded.
+    """
     variants = " ".join(f"({each.name} {' '.join(each.sorts)})" for each in constructors().values())
     return [
         "(sort Ints (Vec i64))",
         "(datatype Type (T String Ints))",
-        f"(datatype* (Op (Opaque i64 Type) {variants}) (sort Ops (Vec Op)))",
-        "(function node (i64) Op :merge new)",
+        f"(datatype* (Op (Value i64) ({OPAQUE} i64 Type) {variants}) (sort Ops (Vec Op)))",
         "(function type (Op) Type :no-merge)",
         "(relation why (Op String))",
     ]
@@ -119,8 +134,7 @@ def literal(value: object, sort: Sort) -> str:
         case "bool" if isinstance(value, bool):
             return "true" if value else "false"
         case "String":
-            text = value.value if isinstance(value, DType) else str(value)
-            return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return quoted(value.value if isinstance(value, DType) else str(value))
         case "Ints" if isinstance(value, tuple):
             return vector(cast("tuple[object, ...]", value))
         case _:

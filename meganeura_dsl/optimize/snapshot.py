@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.graph.core import Op
 from meganeura_dsl.optimize.engine import Engine, Row
-from meganeura_dsl.optimize.schema import Attribute, Constructor, Sort, constructors
+from meganeura_dsl.optimize.schema import (
+    OPAQUE,
+    Attribute,
+    Constructor,
+    Sort,
+    constructors,
+)
 from meganeura_dsl.shapes.tensor import DType, TensorType
 
 if TYPE_CHECKING:
@@ -53,51 +59,46 @@ class _Reader:
     attributes: dict[tuple[Sort, Cell], Attribute] = field(
         default_factory=dict[tuple[Sort, "Cell"], Attribute]
     )
-    ops: dict[tuple[object, ...], Op] = field(default_factory=dict[tuple[object, ...], Op])
 
     def read(self) -> Snapshot:
         tables = self.engine.tables()
-        types = self._types(tables["T"])
-        owned = [(row, types[row.inputs[-1]]) for row in tables["Opaque"]]
-        nodes = [self._opaque(row) for row, _ in owned]
+        named = {self.engine.integer(row.inputs[0]): row.output for row in tables["Value"]}
+        values = tuple([self._class(named[number]) for number in range(len(named))])
+        nodes = [self._opaque(row) for row in tables[OPAQUE]]
         for name, constructor in constructors().items():
-            rows = tables[name]
-            owned += [(row, types[row.inputs[-1]]) for row in rows]
-            nodes += [self._node(constructor, row) for row in rows]
-        named = {self.engine.integer(row.inputs[0]): row.output for row in tables["node"]}
-        values = tuple(self._class(named[number]) for number in range(len(named)))
+            if name in tables:
+                nodes += self._nodes(constructor, tables[name])
         return Snapshot(
             tuple(nodes),
             self._classes(nodes),
-            self._class_types(owned),
+            self._types(tables),
             values,
             frozenset(self._class(row.inputs[0]) for row in tables.get("constant", ())),
-            self._why(tables["why"]),
+            self._why(tables.get("why", ())),
         )
-
-    def _types(self, rows: Sequence[Row]) -> dict[Cell, TensorType]:
-        return {
-            row.output: TensorType(
-                DType(self.engine.text(row.inputs[0])), self._integers(row.inputs[1])
-            )
-            for row in rows
-        }
 
     def _opaque(self, row: Row) -> Node:
         return Node(self.opaque[self.engine.integer(row.inputs[0])], (), self._class(row.output))
 
-    def _node(self, constructor: Constructor, row: Row) -> Node:
+    def _nodes(self, constructor: Constructor, rows: Iterable[Row]) -> list[Node]:
         arity = 1 if constructor.arity is None else constructor.arity
-        operands = row.inputs[:arity]
-        if constructor.arity is None:
-            operands = self.engine.vector(operands[0])
-        key = (constructor.op, *row.inputs[arity:-1])
-        op = self.ops.get(key)
-        if op is None:
-            cells = zip(constructor.fields, row.inputs[arity:-1], strict=True)
-            named = {name: self._attribute(sort, cell) for (name, sort), cell in cells}
-            op = self.ops[key] = constructor.make(named)
-        return Node(op, tuple(map(self._class, operands)), self._class(row.output))
+        number, ops = self._class, dict[tuple["Cell", ...], Op]()
+        nodes: list[Node] = []
+        for row in rows:
+            cells = row.inputs
+            operands = cells[:arity]
+            if constructor.arity is None:
+                operands = self.engine.vector(operands[0])
+            key = tuple(cells[arity:-1])
+            op = ops.get(key)
+            if op is None:
+                op = ops[key] = self._op(constructor, key)
+            nodes.append(Node(op, tuple([number(cell) for cell in operands]), number(row.output)))
+        return nodes
+
+    def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> Op:
+        named = zip(constructor.fields, cells, strict=True)
+        return constructor.make({name: self._attribute(sort, cell) for (name, sort), cell in named})
 
     def _class(self, cell: Cell) -> int:
         return self.numbers.setdefault(cell, len(self.numbers))
@@ -124,11 +125,17 @@ class _Reader:
             members[node.owner].append(number)
         return tuple(map(tuple, members))
 
-    def _class_types(self, owned: Sequence[tuple[Row, TensorType]]) -> tuple[TensorType, ...]:
-        types: dict[int, TensorType] = {self._class(row.output): of for row, of in owned}
-        return tuple(types[number] for number in range(len(self.numbers)))
+    def _types(self, tables: dict[str, list[Row]]) -> tuple[TensorType, ...]:
+        known = {
+            row.output: TensorType(
+                DType(self.engine.text(row.inputs[0])), self._integers(row.inputs[1])
+            )
+            for row in tables["T"]
+        }
+        types = {self._class(row.inputs[0]): known[row.output] for row in tables["type"]}
+        return tuple([types[number] for number in range(len(self.numbers))])
 
-    def _why(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+    def _why(self, rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
         found: dict[int, list[str]] = {}
         for row in rows:
             found.setdefault(self._class(row.inputs[0]), []).append(self.engine.text(row.inputs[1]))

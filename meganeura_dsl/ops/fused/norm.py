@@ -13,7 +13,7 @@ from meganeura_dsl.graph.core import Array, Builder, Value
 from meganeura_dsl.ops.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ops.elementwise import Add, Mul
 from meganeura_dsl.ops.fused.core import Fused, elements
-from meganeura_dsl.ops.fused.normalize import Standardize, StandardizeGradient
+from meganeura_dsl.ops.fused.normalize import Standardize, StandardizeGradient, standard_value
 from meganeura_dsl.ops.rules import require_axes, require_same_type
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
@@ -99,6 +99,8 @@ class ScaledNorm(Fused):
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         x, weight = operands
+        if others(self.kept, x.type.rank) == self.axes:
+            return standard_value(build, x, self.standardize, weight)[0]
         standard = self.standardize.expand(build, (x,))
         return build.add(Mul(), standard, build.add(Broadcast(x.type.shape, self.kept), weight))
 
@@ -132,6 +134,9 @@ class NormInputGradient(Fused):
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         x, weight, cotangent = operands
+        if others(self.kept, x.type.rank) == self.axes:
+            # The sums are those of the weight's and the bias's gradients.
+            return self.gradient.scaled(build, x, cotangent, weight)
         spread = build.add(Broadcast(x.type.shape, self.kept), weight)
         return self.gradient.expand(build, (x, build.add(Mul(), cotangent, spread)))
 

@@ -74,7 +74,7 @@ class Standardize(Fused):
         return (build.add(gradient, out.operands[0], cotangent),)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        return _standard_value(build, operands[0], self)[0]
+        return standard_value(build, operands[0], self)[0]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         return 6 * elements(result)
@@ -110,14 +110,21 @@ class StandardizeGradient(Fused):
         return (cotangent - part) / root
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        x, cotangent = operands
-        y, root = _standard_value(build, x, self.standardize)
+        return self.scaled(build, *operands)
+
+    def scaled(
+        self, build: Builder, x: Value, cotangent: Value, weight: Value | None = None
+    ) -> Value:
+        """The same times a weight that lies along the axes that are left, in primitives."""
+        y, factor = standard_value(build, x, self.standardize)
         along = _mean(build, build.add(Mul(), cotangent, y), self.axes)
         part = build.add(Mul(), y, _spread(build, along, x.type, self.axes))
         if self.centred:
             level = _spread(build, _mean(build, cotangent, self.axes), x.type, self.axes)
             part = build.add(Add(), part, level)
-        return build.add(Div(), build.add(Sub(), cotangent, part), root)
+        rest = build.add(Sub(), cotangent, part)
+        scale = factor if weight is None else build.add(Mul(), factor, weight)
+        return build.add(Mul(), rest, _spread(build, scale, x.type, self.axes))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         return 12 * elements(result)
@@ -131,13 +138,17 @@ def _standard(x: Array, by: Standardize) -> tuple[Array, Array]:
     return x / root, root
 
 
-def _standard_value(build: Builder, x: Value, by: Standardize) -> tuple[Value, Value]:
+def standard_value(
+    build: Builder, x: Value, by: Standardize, weight: Value | None = None
+) -> tuple[Value, Value]:
+    """The standardised numbers, and what they were multiplied with: 1 / root, times a weight."""
     if by.centred:
         x = _centred(build, x, by.axes)
     square = _mean_square(build, x, by.axes)
     root = build.add(Sqrt(), build.add(Add(), square, full(build, square.type, by.eps)))
-    spread = _spread(build, root, x.type, by.axes)
-    return build.add(Div(), x, spread), spread
+    one = full(build, root.type, 1) if weight is None else weight
+    factor = build.add(Div(), one, root)
+    return build.add(Mul(), x, _spread(build, factor, x.type, by.axes)), factor
 
 
 def _centred(build: Builder, x: Value, axes: tuple[int, ...]) -> Value:

@@ -12,7 +12,7 @@ from meganeura_dsl.optimize.rules.algebra import (
     VIEWS,
     WITHOUT_GRADIENT,
 )
-from meganeura_dsl.optimize.rules.analysis import CONSTANTS, TYPES
+from meganeura_dsl.optimize.rules.analysis import CONSTANTS, KNOWN
 from meganeura_dsl.optimize.rules.attention import ATTENTION, ROTATIONS
 from meganeura_dsl.optimize.rules.fusion import ACTIVATIONS, EPILOGUES, NORMS, SOFTMAX
 from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
@@ -20,11 +20,11 @@ from meganeura_dsl.optimize.rules.movement import COPIES, MOVES, PRODUCTS
 from meganeura_dsl.optimize.rules.projections import PROJECTIONS
 from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
 from meganeura_dsl.optimize.rules.winograd import WINOGRAD
-from meganeura_dsl.optimize.schema import constructors
+from meganeura_dsl.optimize.schema import OPAQUE, constructors
 
 Mode = Literal["forward", "train", "infer"]
 
-ALWAYS = (TYPES, VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
+ALWAYS = (VIEWS, FOLDING, IDENTITIES, REDUCTIONS, MOVES, PRODUCTS, COPIES)
 FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ROTATIONS, ATTENTION)
 AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES, PROJECTIONS, WINOGRAD)
 WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
@@ -49,7 +49,7 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
-GIVEN = frozenset(("Opaque", "constant", "copies", "nested", "corner", "outputs", "tile"))
+GIVEN = frozenset((OPAQUE, KNOWN, "copies", "nested", "corner", "outputs", "tile"))
 """What a graph may be loaded with besides its ops: tables that not only rules fill."""
 
 
@@ -84,4 +84,4 @@ def _names_in(text: str) -> frozenset[str]:
 @cache
 def _tables() -> frozenset[str]:
     tables = (table for each in rule_sets("infer") for table in each.tables)
-    return frozenset({"Opaque", *(table.split()[1] for table in tables)})
+    return frozenset({OPAQUE, *(table.split()[1] for table in tables)})

@@ -1,35 +1,18 @@
 """Facts that hold of every op alike, so they are derived from the constructors."""
 
-from meganeura_dsl.ops import Input, Parameter, RandomBits
+from meganeura_dsl.ops import RandomBits
 from meganeura_dsl.optimize.rules.rule import Fact, RuleSet
 from meganeura_dsl.optimize.schema import Constructor, constructors
 
 
-def _pattern(constructor: Constructor) -> str:
-    operands = ["xs"] if constructor.arity is None else _operands(constructor)
-    attributes = ["_"] * len(constructor.fields)
-    return f"(= e ({' '.join((constructor.name, *operands, *attributes, 't'))}))"
-
-
-def _operands(constructor: Constructor) -> list[str]:
-    return [f"x{place}" for place in range(constructor.arity or 0)]
-
-
-def _type(constructor: Constructor) -> Fact:
-    return Fact(
-        f"type-{constructor.name}",
-        "the type of a value is the one it was made with",
-        _pattern(constructor),
-        "(set (type e) t)",
-    )
-
-
 def _constant(constructor: Constructor) -> Fact:
-    known = " ".join(f"(constant {operand})" for operand in _operands(constructor))
+    operands = [f"x{place}" for place in range(constructor.arity or 0)]
+    pattern = " ".join((constructor.name, *operands, *("_" for _ in constructor.fields), "t"))
+    known = " ".join(f"(constant {operand})" for operand in operands)
     return Fact(
         f"constant-{constructor.name}",
         "what depends on constants alone is constant",
-        f"{_pattern(constructor)} {known}",
+        f"(= e ({pattern})) {known}",
         "(constant e)",
     )
 
@@ -55,29 +38,24 @@ def _parts(count: int) -> tuple[Fact, Fact]:
     )
 
 
-_VARYING = (Input, Parameter, RandomBits)
-
-TYPES = RuleSet(
-    "types",
-    (
-        *(_type(each) for each in constructors().values()),
-        Fact("type-Opaque", "", "(= e (Opaque _ t))", "(set (type e) t)"),
-    ),
-)
+KNOWN = "known"
+"""The table of values that are constants to begin with."""
 
 CONSTANTS = RuleSet(
     "constants",
     (
+        Fact("known", "", f"({KNOWN} i) (= e (Value i))", "(constant e)"),
         *(
             _constant(each)
             for each in constructors().values()
-            if each.arity is not None and each.op not in _VARYING
+            if each.arity is not None and each.op is not RandomBits
         ),
         *_parts(2),
         *_parts(3),
     ),
     (
         "(relation constant (Op))",
+        f"(relation {KNOWN} (i64))",
         "(relation parts2 (Op Op Op))",
         "(relation parts3 (Op Op Op Op))",
     ),

@@ -70,7 +70,7 @@ def _sum(terms: list[str]) -> str:
 PROJECTIONS = RuleSet(
     "projections",
     (
-        Fact("weight", "a parameter", "(= w (Parameter _ _ _ _ _))", "(weight w)"),
+        Fact("weight", "a parameter", "(parameters i) (= w (Value i))", "(weight w)"),
         _asks("Attention", "q k v _ _ _ _ _", ("q", "k", "v")),
         _asks("MaskedAttention", "q k v _ _ _ _ _ _", ("q", "k", "v")),
         _asks("SwiGLU", "g u _", ("g", "u")),

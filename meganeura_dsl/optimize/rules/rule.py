@@ -5,6 +5,8 @@ Patterns are egglog's: `(Add a b t)` is a sum of a and b of type t, `(type x)` t
 
 from dataclasses import dataclass
 
+from meganeura_dsl.optimize.rules.terms import typed
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -26,7 +28,7 @@ class Rewrite:
 
     def text(self) -> str:
         """The rule in egglog's language."""
-        actions = f'(union e {self.becomes}) (why e "{self.name}")'
+        actions = typed(f'(union e {self.becomes}) (why e "{self.name}")')
         stage = "late" if self.late else "rewriting"
         return f'(rule ({self.when}) ({actions}) :ruleset {stage} :name "{self.name}")'
 
@@ -42,7 +44,7 @@ class Fact:
 
     def text(self) -> str:
         """The rule in egglog's language."""
-        return f'(rule ({self.when}) ({self.then}) :ruleset reading :name "{self.name}")'
+        return f'(rule ({self.when}) ({typed(self.then)}) :ruleset reading :name "{self.name}")'
 
 
 Rule = Rewrite | Fact
