@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes, plan_of, require_numbers
+from meganeura_dsl.cli.compiled import (
+    Mode,
+    Stages,
+    parsed_sizes,
+    plan_for,
+    plan_of,
+    require_numbers,
+)
+from meganeura_dsl.cli.device_options import NotTuned
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, WeightFiles, rewriting
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.pipeline import Program
+    from meganeura_runtime.plan.plan import Plan
 
 
 class Stage(StrEnum):
@@ -36,6 +48,10 @@ def build(
         list[str] | None,
         typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=1."),
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Plan for this device, not for any: wgpu, or wgpu:N.")
+    ] = None,
+    no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
     output: Annotated[
@@ -52,9 +68,12 @@ def build(
     rules = rewriting(no_opt=no_opt, disabled=disabled)
     stages = Stages(pipeline.load(target), mode, parsed_sizes(size or ()), rules)
     if output is not None:
+        if device is not None:
+            text = "a compiled model runs on any device"
+            raise typer.BadParameter(text, param_hint="--device")
         typer.echo(_compile(stages, output, weights))
         return
-    text = _text(stages, emit)
+    text = _text(stages, emit, lambda graph: plan_for(graph, device, no_tuned=no_tuned))
     if as_data:
         found = report_data(stages.compiled) if report else {}
         typer.echo(json.dumps({"stage": emit, "text": text, **found}, indent=2))
@@ -80,7 +99,7 @@ def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
     return f"written: {output} ({len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels)"
 
 
-def _text(stages: Stages, emit: Stage) -> str:
+def _text(stages: Stages, emit: Stage, plan: "Callable[[Graph], Plan]") -> str:
     from meganeura_dsl.graph.text import format_graph
 
     match emit:
@@ -91,9 +110,9 @@ def _text(stages: Stages, emit: Stage) -> str:
         case Stage.OPTIMIZED:
             return format_graph(stages.compiled.optimized)
         case Stage.PLAN:
-            return str(plan_of(stages.compiled.optimized))
+            return str(plan(stages.compiled.optimized))
         case Stage.WGSL:
-            return "\n\n".join(plan_of(stages.compiled.optimized).kernels)
+            return "\n\n".join(plan(stages.compiled.optimized).kernels)
         case _:
             assert_never(emit)
 

@@ -117,6 +117,22 @@ def plan_of(graph: "Graph") -> "Plan":
         return plan_graph(graph, DeviceLimits(half_floats=True))
 
 
+def plan_for(graph: "Graph", device: str | None, *, no_tuned: bool) -> "Plan":
+    """The kernels of a graph for a device, as they were tuned for it; or for any, without one."""
+    from meganeura_runtime.plan.schedule import plan_graph
+    from meganeura_runtime.session import choose_device
+    from meganeura_runtime.train.failures import explained_failures
+
+    if device is None:
+        return plan_of(graph)
+    with explained_failures():
+        chosen = choose_device(device, tuned=not no_tuned)
+        if chosen.device is None:
+            raise typer.BadParameter("there is no plan for the CPU", param_hint="--device")
+        on = chosen.device
+        return plan_graph(graph, on.limits, on.style, chosen.choices)
+
+
 def parsed_sizes(texts: Iterable[str]) -> dict[str, int]:
     """The sizes that `--size` gives."""
     return dict(map(_size, texts))

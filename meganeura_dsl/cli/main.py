@@ -25,6 +25,7 @@ from meganeura_dsl.cli.profile import profile
 from meganeura_dsl.cli.run import run as run_model
 from meganeura_dsl.cli.shapes import shapes
 from meganeura_dsl.cli.train import train
+from meganeura_dsl.cli.tune import tune
 from meganeura_dsl.cli.weights import weights
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
 
@@ -53,6 +54,7 @@ for verb in (
     explain,
     explain_opt,
     profile,
+    tune,
     deploy,
     fmt,
     devices,

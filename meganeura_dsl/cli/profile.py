@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura_dsl.cli.compiled import Mode
+from meganeura_dsl.cli.device_options import NotTuned
 from meganeura_dsl.cli.measured import Subject, subject
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura_dsl.cli.profile_report import profile_data, profile_text
@@ -28,6 +29,7 @@ def profile(
     device: Annotated[
         str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = "auto",
+    no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
     rows: Annotated[
@@ -44,7 +46,7 @@ def profile(
 
     found = subject(target, mode, size, rewriting(no_opt=no_opt, disabled=disabled))
     with explained_failures():
-        chosen = choose_device(device)
+        chosen = choose_device(device, tuned=not no_tuned)
         measured = _measured(found, chosen)
     if as_data:
         typer.echo(json.dumps(profile_data(found, chosen.description, measured), indent=2))
@@ -59,4 +61,5 @@ def _measured(found: Subject, chosen: "Choice") -> "Profile":
     device = chosen.device
     if device is None:
         return profile_on_cpu(found.graph)
-    return profile_on(device, found.graph, plan_graph(found.graph, device.limits, device.style))
+    plan = plan_graph(found.graph, device.limits, device.style, chosen.choices)
+    return profile_on(device, found.graph, plan)

@@ -25,6 +25,7 @@ def profile_data(subject: "Subject", device: str, found: "Profile") -> dict[str,
         "mode": subject.mode,
         "sizes": dict(subject.sizes),
         "device": device,
+        "choices": found.choices,
         "clock": found.clock,
         "peaks": asdict(found.peaks),
         "step": found.step,
@@ -46,6 +47,8 @@ def profile_text(subject: "Subject", device: str, found: "Profile", most: int) -
 def _header(subject: "Subject", device: str, found: "Profile") -> Iterator[str]:
     peaks, (unit, size) = found.peaks, _unit(found)
     yield f"{subject}; on {device}"
+    if found.choices:
+        yield f"kernels as in {found.choices}"
     yield f"times: {found.clock}"
     yield (
         f"peaks, measured just now ({peaks.how}): "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura_dsl.cli.device_options import NotTuned, told_device
 from meganeura_dsl.cli.model_options import (
     AllowMissing,
     AllowUnexpected,
@@ -56,6 +57,7 @@ def run(
     device: Annotated[
         str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = "auto",
+    no_tuned: NotTuned = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
     ] = None,
@@ -95,6 +97,7 @@ def run(
         "--set": changes,
         "--no-opt": no_opt,
         "--disable-rule": disable_rule,
+        "--no-tuned": no_tuned,
     }
     compiled = read_compiled(model, fixed)
     names = None if labels is None else read_labels(labels)
@@ -119,7 +122,9 @@ def run(
         excused = allowed(allow_missing, allow_unexpected)
         values = _values(symbolic, weights or (), random_weights, excused)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule)
-        found = _computed(chosen, symbolic, tensors, values, _opener(device, rules))
+        found = _computed(
+            chosen, symbolic, tensors, values, _opener(device, rules, no_tuned=no_tuned)
+        )
     typer.echo(show_outputs(found, top, names))
     if output is not None:
         write_outputs(output, found)
@@ -174,14 +179,12 @@ def _computed(
         return dict(session.step(fed))
 
 
-def _opener(device: str, rules: "Rewriting") -> Callable[["Graph"], "Session"]:
+def _opener(device: str, rules: "Rewriting", *, no_tuned: bool) -> Callable[["Graph"], "Session"]:
     """Opens a graph on a device, which is told."""
-    from meganeura_runtime.session import choose_device, open_inference
+    from meganeura_runtime.session import open_inference
 
     def begin(graph: "Graph") -> "Session":
-        place = choose_device(device)
-        typer.echo(f"device: {place.description}")
-        return open_inference(graph, place.open, rules)
+        return open_inference(graph, told_device(device, no_tuned=no_tuned).open, rules)
 
     return begin
 

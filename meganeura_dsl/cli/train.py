@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura_dsl.cli.device_options import NotTuned, told_device
 from meganeura_dsl.cli.interruption import Interruption
 from meganeura_dsl.cli.model_options import (
     AllowMissing,
@@ -57,12 +58,12 @@ def train(
     detect_anomaly: Annotated[
         bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
     ] = False,
+    no_tuned: NotTuned = False,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
     from meganeura_dsl.diagnostics import ProblemError
-    from meganeura_runtime.session import choose_device
     from meganeura_runtime.train.failures import explained_failures
     from meganeura_runtime.train.folder import resumed_folder
     from meganeura_runtime.train.job import prepare
@@ -88,8 +89,7 @@ def train(
     else:
         job, resumed = resume_job(program, name, base, overrides, resumed_folder(resume))
     with explained_failures():
-        chosen = choose_device(job.settings.device)
-        typer.echo(f"device: {chosen.description}")
+        chosen = told_device(job.settings.device, no_tuned=no_tuned)
         if job.start is not None:
             typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
         folder = _folder(name, out) if resume is None else resumed_folder(resume)

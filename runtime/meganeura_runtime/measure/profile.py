@@ -77,6 +77,8 @@ class Profile:
     """Bytes, by what they are for."""
     least: int | None
     """Bytes that temporaries need however they are placed, where that is known."""
+    choices: str = ""
+    """Where choices are from that were made otherwise than the planner would; empty if none."""
 
     @property
     def kernels(self) -> float:
@@ -117,7 +119,16 @@ def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
         for one, time in zip(plan.dispatches, seconds, strict=True)
     ]
     memory = {role.value: plan.bytes_for(role) for role in Role}
-    return Profile(ADAPTER_CLOCK, peaks, rows_of(pieces), step, host, memory, plan.least_bytes)
+    return Profile(
+        ADAPTER_CLOCK,
+        peaks,
+        rows_of(pieces),
+        step,
+        host,
+        memory,
+        plan.least_bytes,
+        plan.choices,
+    )
 
 
 def profile_on_cpu(graph: Graph) -> Profile:

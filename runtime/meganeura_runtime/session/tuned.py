@@ -1,11 +1,24 @@
 """The choices that `meganeura tune` made for an adapter, wherever they are kept."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from meganeura_dsl.diagnostics import ProblemError
 from meganeura_runtime.device import DeviceInfo
 from meganeura_runtime.folders import cache_folder
 from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.choices import UNTUNED, Choices, ChoicesError, Place, read_choices
+from meganeura_runtime.plan.choices import (
+    UNTUNED,
+    Choices,
+    ChoicesError,
+    Found,
+    Place,
+    content_of,
+    read_choices,
+    read_found,
+)
+from meganeura_runtime.tensors.atomic import write_text
+from meganeura_runtime.tensors.problems import CannotWrite
 
 FOLDER = "tuned"
 
@@ -35,3 +48,28 @@ def tuned_choices(info: DeviceInfo, limits: DeviceLimits) -> tuple[Choices, str]
         return UNTUNED, ""
     except ChoicesError as error:
         return UNTUNED, f"kernels not as tuned: {error}"
+
+
+def known_choices(info: DeviceInfo) -> dict[str, Found]:
+    """What was found for an adapter so far; nothing, if the file cannot be used."""
+    path = tuned_file(info)
+    try:
+        return {} if path is None else read_found(path, place_of(info))
+    except (FileNotFoundError, ChoicesError):
+        return {}
+
+
+def keep_choices(info: DeviceInfo, found: Mapping[str, Found]) -> Path | None:
+    """Write what was found for an adapter; where, if anything is to be kept at all.
+
+    Raises `ProblemError` where it cannot be written.
+    """
+    path = tuned_file(info)
+    if path is None:
+        return None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
+    write_text(path, content_of(place_of(info), found))
+    return path

@@ -1,0 +1,23 @@
+"""The device of a command, told to whoever gave it, with what was found out about it before."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from meganeura_runtime.session import Choice
+
+NotTuned = Annotated[
+    bool, typer.Option("--no-tuned", help="Leave unused what `meganeura tune` found.")
+]
+
+
+def told_device(selector: str, *, no_tuned: bool) -> "Choice":
+    """The device of that name; raises `DeviceError`."""
+    from meganeura_runtime.session import choose_device
+
+    chosen = choose_device(selector, tuned=not no_tuned)
+    typer.echo(f"device: {chosen.description}")
+    if chosen.tuning:
+        typer.echo(chosen.tuning)
+    return chosen

@@ -1,0 +1,114 @@
+"""`meganeura tune`: the fastest way to compute each contraction of a step, found and kept."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.compiled import Mode
+from meganeura_dsl.cli.measured import subject
+from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
+from meganeura_dsl.cli.output import count
+from meganeura_dsl.cli.profile_report import places, seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meganeura_runtime.measure.tune import Outcome, Tuning
+
+
+def tune(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    *,
+    mode: Annotated[
+        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    ] = Mode.INFER,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=32."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = "auto",
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Try many ways to compute each product and convolution of a step, and keep the best.
+
+    `train`, `run` and `profile` use what is kept for an adapter. Sizes that are left open are small
+    ones: tune with the sizes you run.
+    """
+    from meganeura_runtime.measure.tune import tune as search
+    from meganeura_runtime.session import choose_device
+    from meganeura_runtime.session.tuned import keep_choices, known_choices
+    from meganeura_runtime.train.failures import explained_failures
+
+    found = subject(target, mode, size, rewriting(no_opt=no_opt, disabled=disabled))
+    with explained_failures():
+        chosen = choose_device(device, tuned=False)
+        if chosen.device is None:
+            text = f"there is nothing to tune on {chosen.description}"
+            raise typer.BadParameter(text, param_hint="--device")
+        if not as_data:
+            typer.echo(f"{found}; on {chosen.description}")
+        info = chosen.device.info
+        tuning = search(chosen.device, found.graph, _quiet if as_data else _show)
+    known = known_choices(info)
+    kept = keep_choices(info, tuning.found(known)) if tuning.gains else None
+    if as_data:
+        typer.echo(json.dumps(_data(tuning, kept), indent=2))
+        return
+    typer.echo(_summary(tuning, kept))
+
+
+def _quiet(_: "Outcome") -> None:
+    """Say nothing."""
+
+
+def _show(one: "Outcome") -> None:
+    """A line for each contraction: its time before and after, and what was changed."""
+    times = f"{one.subject.count} x {seconds(one.before)}"
+    ways = str(one.planned)
+    if one.gains:
+        times = f"{times} -> {seconds(one.after)}"
+        ways = f"{ways} -> {one.best}"
+    left = f", {count(len(one.refused), 'way')} left out" if one.refused else ""
+    typer.echo(
+        f"  {one.subject.title}  {places([one.subject.place])}\n"
+        f"    {times}  {ways}  ({one.tried} tried{left})"
+    )
+
+
+def _summary(tuning: "Tuning", kept: "Path | None") -> str:
+    changed = sum(one.gains for one in tuning.outcomes)
+    ways = count(len(tuning.outcomes), "contraction")
+    step = f"step: {seconds(tuning.before)} before, {seconds(tuning.after)} with what was found"
+    head = f"{changed} of {ways} gain; {step}"
+    if not tuning.gains:
+        return f"{head}\nthe step gains nothing, so nothing is kept"
+    return f"{head}\nkept: {kept}" if kept else f"{head}\nnot kept: MEGANEURA_CACHE is off"
+
+
+def _data(tuning: "Tuning", kept: "Path | None") -> dict[str, object]:
+    return {
+        "before": tuning.before,
+        "after": tuning.after,
+        "kept": None if kept is None else str(kept),
+        "contractions": [
+            {
+                "title": one.subject.title,
+                "name": one.subject.whole.name,
+                "place": one.subject.place,
+                "count": one.subject.count,
+                "planned": asdict(one.planned),
+                "best": asdict(one.best),
+                "before": one.before,
+                "after": one.after,
+                "tried": one.tried,
+                "refused": list(one.refused),
+            }
+            for one in tuning.outcomes
+        ],
+    }

@@ -1,0 +1,323 @@
+"""Tuning: every way computes the same, the best is kept for one adapter, and plans use it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.graph.core import Builder, Graph, Op
+from meganeura_dsl.ops import Conv, Exp, Input, MatMul, Transpose
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.device import Device
+from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
+from meganeura_runtime.kernels.tile import SMALL, SPEEDS, WIDE
+from meganeura_runtime.kernels.way import Tile, Way
+from meganeura_runtime.measure import contractions
+from meganeura_runtime.measure.contractions import (
+    Subject,
+    first_ways,
+    nearby_ways,
+    planned,
+    subjects,
+    tiles,
+)
+from meganeura_runtime.measure.tune import Outcome, Tuning, tune
+from meganeura_runtime.plan.choices import (
+    Choices,
+    ChoicesError,
+    Found,
+    Place,
+    content_of,
+    is_possible,
+    read_choices,
+    read_found,
+)
+from meganeura_runtime.plan.plan import Plan
+from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.session.tuned import keep_choices, known_choices, tuned_choices
+from tests.runtime.running import run_plan
+
+HERE = Place("Some GPU", "Vulkan, 1.2")
+
+
+def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
+    build = Builder()
+    inputs = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
+    return build.graph({"y": build.add(op or MatMul(), *inputs)})
+
+
+def subject(graph: Graph, target: Target) -> Subject:
+    (only,) = subjects(graph, target)
+    return only
+
+
+# --- what there is to choose from ----------------------------------------------------------------
+
+
+def test_a_contraction_that_occurs_again_is_one_subject() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (40, 40)))
+    turned = build.add(Transpose((1, 0)), x)
+    y = build.add(MatMul(), build.add(MatMul(), build.add(Exp(), x), turned), turned)
+    graph = build.graph({"y": build.add(MatMul(), y, x), "z": build.add(MatMul(), x, x)})
+    (only,) = subjects(graph, Target())
+    assert (only.title, only.count) == ("matmul 40x40x40", 4)
+    assert [value.type.shape for value in only.graph.values if not value.operands] == [
+        (40, 40),
+        (40, 40),
+    ]
+    # What a kernel reads another way than it lies in memory, it reads that way alone too.
+    assert any(isinstance(value.op, Transpose) for value in only.graph.values)
+
+
+def test_the_planner_s_way_comes_first_and_no_way_twice() -> None:
+    for style in Style:
+        target = Target(DeviceLimits(lanes=8), style)
+        whole = subject(product((300, 700), (700, 200)), target).whole
+        ways = first_ways(whole, target)
+        assert ways[0] == planned(whole, target)
+        assert len(ways) == len(set(ways)) > 4
+        assert all(is_possible(way, target.limits) for way in ways)
+
+
+def test_tiles_are_the_planner_s_and_more_that_share_their_work_evenly() -> None:
+    found = tiles()
+    assert found[: len(SPEEDS)] == list(SPEEDS)
+    assert all(tile.is_even for tile in found)
+    assert len(found) == len(set(found)) > 3 * len(SPEEDS)
+
+
+def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
+    narrow = subject(product((2000, 900), (900, 32)), Target())
+    tried = {way.tile for way in first_ways(narrow.whole, Target()) if way.tile is not None}
+    assert {tile.columns for tile in tried} == {32}
+
+
+def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> None:
+    whole = subject(product((64, 4096), (4096, 64)), Target()).whole
+    best, default = Way(4, SMALL), Way(4)
+    assert [way.parts for way in nearby_ways(best, default, whole, Style.GPU)] == [1, 2, 6, 8, 12]
+    assert [way.parts for way in nearby_ways(best, default, whole, Style.CPU_ADAPTER)] == [6, 8, 12]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        Way(0),
+        Way(1, Tile(64, 64, 16, 3, 4)),
+        Way(1, Tile(64, 64, 4, 4, 4)),
+        Way(1, Tile(128, 128, 64, 8, 8)),
+        Way(1, Tile(128, 128, 16, 4, 4)),
+        Way(1, Tile(0, 64, 16, 4, 4)),
+        Way(1, Tile(1 << 20, 64, 16, 4, 4)),
+        Way(1, rows=8),
+        Way(1, rows=0),
+    ],
+    ids=str,
+)
+def test_what_no_kernel_could_be_written_for_is_not_possible(way: Way) -> None:
+    assert not is_possible(way, DeviceLimits())
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("style", Style)
+def test_a_search_tries_ways_that_agree_and_says_what_they_took(
+    device: Device, style: Style, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL, Tile(32, 32, 8, 4, 4)])
+    graph = product((33, 64), (64, 30))
+    told: list[Outcome] = []
+    found = tune(device, graph, told.append, style)
+    assert list(found.outcomes) == told
+    (only,) = told
+    assert only.subject.title == "matmul 33x30x64"
+    assert only.tried > 2
+    assert only.refused == ()
+    assert only.before > 0
+    assert only.after <= only.before
+    assert only.gains or only.after == only.before
+    assert min(found.before, found.after) > 0
+
+
+@pytest.mark.adapter
+def test_a_way_with_other_numbers_is_refused(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(graph: Graph, limits: DeviceLimits, style: Style, choices: Choices) -> Plan:
+        plan = plan_graph(graph, limits, style, choices)
+        if not any(way.tile == SMALL for way in choices.ways.values()):
+            return plan
+        return replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
+
+    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL])
+    monkeypatch.setattr("meganeura_runtime.measure.tune.plan_graph", wrong)
+    graph = product((8, 64), (64, 8))
+    (only,) = tune(device, graph, lambda _: None, Style.GPU).outcomes
+    assert only.planned.tile is None
+    assert only.best.tile is None
+    (refused,) = [text for text in only.refused if text.startswith(f"{Way(1, SMALL)}: ")]
+    assert "its numbers are off by 2 of the largest" in refused
+
+
+@pytest.mark.adapter
+def test_without_a_clock_there_is_no_search(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "has_clock", False)
+    with pytest.raises(ProblemError, match="E0590"):
+        tune(device, product((4, 4), (4, 4)), lambda _: None)
+
+
+def outcome(best: Way, name: str = "a") -> Outcome:
+    whole = replace(subject(product((9, 9), (9, 9)), Target()).whole, name=name)
+    one = replace(subject(product((9, 9), (9, 9)), Target()), whole=whole)
+    return Outcome(one, Way(), best, 2.0, 1.0, 3, ())
+
+
+def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
+    outcomes = (outcome(Way(2), "a"), outcome(Way(), "b"))
+    known = {"b": Found(Way(7), 1, 2), "c": Found(Way(3), 1, 2)}
+    faster = Tuning(outcomes, before=2.0, after=1.0)
+    assert faster.found(known) == {"a": Found(Way(2), 1.0, 2.0), "c": Found(Way(3), 1, 2)}
+    slower = Tuning(outcomes, before=1.0, after=1.0)
+    assert not slower.gains
+    assert slower.found(known) == known
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("way", [Way(3, SMALL), Way(1, WIDE), Way(2)], ids=str)
+def test_a_plan_follows_its_choices_and_computes_the_same(device: Device, way: Way) -> None:
+    graph = product((2, 16, 9, 9), (24, 16, 3, 3), op=Conv((1, 1), (1, 1), (1, 1), 1))
+    name = subject(graph, Target()).whole.name
+    plain = plan_graph(graph, device.limits, Style.GPU)
+    chosen = plan_graph(graph, device.limits, Style.GPU, Choices("a file", {name: way}))
+    assert chosen.kernels != plain.kernels
+    assert (plain.choices, chosen.choices) == ("", "a file")
+    assert f"in {way.parts} parts" in chosen.dispatches[0].name or way.parts == 1
+    generator = np.random.default_rng(0)
+    feeds = {leaf.name: generator.standard_normal(leaf.shape, np.float32) for leaf in plain.inputs}
+    results = [run_plan(plan, graph, feeds, device).outputs["y"] for plan in (plain, chosen)]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-4)
+
+
+def test_choices_for_other_contractions_change_nothing() -> None:
+    graph = product((64, 64), (64, 64))
+    plain = plan_graph(graph, DeviceLimits())
+    assert plan_graph(graph, DeviceLimits(), Style.GPU, Choices("x", {"other": Way(2)})) == plain
+
+
+def test_a_plan_says_whose_choices_it_follows() -> None:
+    graph = product((64, 64), (64, 64))
+    name = subject(graph, Target()).whole.name
+    choices = Choices("gpu.json (12345678)", {name: Way(2, SMALL)})
+    text = str(plan_graph(graph, DeviceLimits(), Style.GPU, choices))
+    assert "kernels as in gpu.json (12345678)" in text.splitlines()
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def written(path: Path, ways: dict[str, Way], place: Place = HERE) -> Path:
+    path.write_text(content_of(place, {name: Found(way, 1.0, 2.0) for name, way in ways.items()}))
+    return path
+
+
+def test_a_file_gives_back_what_was_kept(tmp_path: Path) -> None:
+    ways = {"a": Way(2, WIDE), "b": Way(1), "c": Way(3, rows=16)}
+    path = written(tmp_path / "gpu.json", ways)
+    read = read_choices(path, HERE, DeviceLimits(lanes=8))
+    assert read.ways == ways
+    assert read.name.startswith("gpu.json (")
+    assert read_choices(path, HERE, DeviceLimits()).ways == {"a": Way(2, WIDE), "b": Way(1)}
+
+
+def test_the_name_of_choices_tells_when_they_have_changed(tmp_path: Path) -> None:
+    names = {
+        read_choices(written(tmp_path / "gpu.json", ways), HERE, DeviceLimits()).name
+        for ways in ({"a": Way(2)}, {"a": Way(3)}, {"b": Way(2)}, {"a": Way(2)})
+    }
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Place("Another GPU", HERE.driver),
+        Place(HERE.adapter, "Vulkan, 1.3"),
+        Place(HERE.adapter, HERE.driver, "0.0.0"),
+    ],
+    ids=str,
+)
+def test_what_holds_for_another_place_is_refused_and_kept_elsewhere(
+    other: Place, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "gpu.json", {"a": Way(2)}, other)
+    with pytest.raises(ChoicesError, match="is of "):
+        read_found(path, HERE)
+    assert other.file_name != HERE.file_name
+    assert HERE.file_name.startswith("some-gpu-")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, -2])
+def test_a_file_that_is_cut_short_is_refused(cut: int, tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {"a": Way(2, WIDE)})
+    path.write_text(path.read_text()[:cut])
+    with pytest.raises(ChoicesError, match="holds no choices"):
+        read_found(path, HERE)
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {"a": Way(2)})
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "version": 2}))
+    with pytest.raises(ChoicesError, match="holds no choices"):
+        read_found(path, HERE)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_found(path, HERE)
+
+
+# --- what an adapter gets ------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keep_choices(device.info, {}) is None
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    assert tuned_choices(device.info, device.limits) == (Choices(), "")
+    assert known_choices(device.info) == {}
+    found = {"a": Found(Way(2), 1.0, 2.0)}
+    path = keep_choices(device.info, found)
+    assert path is not None
+    assert known_choices(device.info) == found
+    choices, line = tuned_choices(device.info, device.limits)
+    assert choices.ways == {"a": Way(2)}
+    assert line == f"kernels as tuned: {path}"
+    other = replace(device.info, driver="another")
+    assert tuned_choices(other, device.limits) == (Choices(), "")
+    path.write_text("{")
+    choices, line = tuned_choices(device.info, device.limits)
+    assert choices == Choices()
+    assert line.startswith("kernels not as tuned: ")
+    assert known_choices(device.info) == {}
+
+
+@pytest.mark.adapter
+def test_a_folder_that_cannot_be_made_is_a_problem(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ProblemError, match="E0534"):
+        keep_choices(device.info, {})
