@@ -13,6 +13,7 @@ import typer
 from meganeura_dsl import __version__
 from meganeura_dsl.cli.abi import abi
 from meganeura_dsl.cli.build import build
+from meganeura_dsl.cli.cache import cache
 from meganeura_dsl.cli.check import check
 from meganeura_dsl.cli.deploy import deploy
 from meganeura_dsl.cli.devices import devices
@@ -58,6 +59,7 @@ for verb in (
     deploy,
     fmt,
     devices,
+    cache,
 ):
     app.command()(verb)
 app.command("run")(run_model)

@@ -9,8 +9,9 @@ Values are numbered as they come. What follows `#` is for people only.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from functools import cache
 from math import isfinite
 from typing import get_type_hints
 
@@ -66,8 +67,11 @@ def _attribute(value: Attribute) -> str:
             return f"[{', '.join(map(_attribute, value))}]"
 
 
-def parse_graph(text: str, ops: Iterable[type[Op]]) -> Graph:
-    """The graph of a text, its ops among `ops`. Types are taken as written: see `verify`."""
+def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = ()) -> Graph:
+    """The graph of a text, its ops among `ops`. Types are taken as written: see `verify`.
+
+    A text does not hold the origins of its values; they are taken from `origins`, if there are any.
+    """
     classes = {op.__name__: op for op in ops}
     values: list[Value] = []
     roots: dict[str, dict[str, Value]] = {"output": {}, "update": {}}
@@ -80,10 +84,17 @@ def parse_graph(text: str, ops: Iterable[type[Op]]) -> Graph:
                 word, name, root = line.root()
                 roots[word][name] = _known(values, root)
             else:
-                values.append(line.value(values, classes))
+                origin = origins[len(values)] if origins else Origin()
+                values.append(line.value(values, classes, origin))
         except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
             raise GraphTextError(f"line {number}: {error}") from error
     return Graph(tuple(values), roots["output"], roots["update"])
+
+
+@cache
+def _hints(op: type[Op]) -> dict[str, object]:
+    """The types of the attributes of an op."""
+    return get_type_hints(op)
 
 
 def _known(values: list[Value], number: int) -> Value:
@@ -143,7 +154,7 @@ class _Line:
         self._take("end")
         return word, name, number
 
-    def value(self, values: list[Value], classes: dict[str, type[Op]]) -> Value:
+    def value(self, values: list[Value], classes: dict[str, type[Op]], origin: Origin) -> Value:
         """`%1 = Sum(%0, axes=[1]) : f32[n]`, after the values above it."""
         if self._take("value") != f"%{len(values)}":
             raise ValueError(f"the next value is %{len(values)}")
@@ -151,7 +162,7 @@ class _Line:
         name = self._take("name")
         if name not in classes:
             raise ValueError(f"there is no op `{name}`")
-        operands, attributes = self._arguments(get_type_hints(classes[name]))
+        operands, attributes = self._arguments(_hints(classes[name]))
         self._mark(":")
         marked = TensorType(DType(self._take("name")), self._sizes())
         self._take("end")
@@ -159,7 +170,7 @@ class _Line:
         if list(attributes) != wanted:
             raise ValueError(f"`{name}` has the attributes {', '.join(wanted) or '(none)'}")
         found = tuple(_known(values, operand) for operand in operands)
-        return Value(len(values), classes[name](**attributes), found, marked)
+        return Value(len(values), classes[name](**attributes), found, marked, origin)
 
     def _arguments(self, hints: dict[str, object]) -> tuple[list[int], dict[str, Attribute]]:
         operands: list[int] = []

@@ -26,6 +26,7 @@ def test_help_lists_every_verb(meganeura: Command) -> None:
         "explain",
         "fmt",
         "devices",
+        "cache",
     ):
         assert f"  {verb} " in shown.out
 

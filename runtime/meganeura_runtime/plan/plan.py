@@ -117,6 +117,18 @@ class Plan:
     def __str__(self) -> str:
         return "\n".join([*_summary(self), *_steps(self)])
 
+    def as_json(self) -> bytes:
+        """The plan as a text that `from_json` reads."""
+        return _ADAPTER.dump_json(self)
+
+    @staticmethod
+    def from_json(content: bytes) -> "Plan":
+        """Read a plan; `PlanError` where the content is none, or one of another version."""
+        try:
+            return _ADAPTER.validate_json(content)
+        except ValidationError as error:
+            raise PlanError(f"this is no plan of version {VERSION}: {error}") from error
+
     def save(self, path: Path) -> None:
         """Write the plan as JSON."""
         path.write_bytes(_ADAPTER.dump_json(self, indent=1))
@@ -125,9 +137,9 @@ class Plan:
     def load(path: Path) -> "Plan":
         """Read a plan; `PlanError` where the file is none, or one of another version."""
         try:
-            return _ADAPTER.validate_json(path.read_bytes())
-        except ValidationError as error:
-            raise PlanError(f"{path} is no plan of version {VERSION}: {error}") from error
+            return Plan.from_json(path.read_bytes())
+        except PlanError as error:
+            raise PlanError(f"{path}: {error}") from error
 
 
 _ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Graph
+from meganeura_runtime.cache import kept_plan
 from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
 from meganeura_runtime.plan.choices import UNTUNED, Choices
-from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session.base import Session
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
@@ -55,6 +55,6 @@ def _on(device: Device, *, tuned: bool) -> Choice:
     choices, tuning = tuned_choices(device.info, device.limits) if tuned else (UNTUNED, "")
 
     def begin(graph: Graph) -> Session:
-        return GpuSession(plan_graph(graph, device.limits, device.style, choices), device)
+        return GpuSession(kept_plan(graph, device, choices), device)
 
     return Choice(str(device), begin, device, choices, tuning)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 from meganeura_dsl.evaluate import Interpreter, Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph
-from meganeura_dsl.optimize.optimizer import Optimized
 from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_runtime.cache import Rewritten, kept_inference
 from meganeura_runtime.session.base import Outputs, Session, Uploaded, leaf_types
 
 OpenSession = Callable[[Graph], Session]
@@ -19,17 +19,17 @@ OpenSession = Callable[[Graph], Session]
 def open_inference(graph: Graph, open_session: OpenSession, rewriting: Rewriting) -> Session:
     """A session of a graph whose parameters change only when they are written.
 
-    Raises `ProblemError` as `Rewriting.optimize` does.
+    Its optimized form is kept in the cache. Raises `ProblemError` as `Rewriting.optimize` does.
     """
     if not rewriting.enabled:
         return open_session(graph)
-    return InferenceSession(graph, rewriting.optimize(graph, "infer"), open_session)
+    return InferenceSession(graph, kept_inference(graph, rewriting), open_session)
 
 
 class InferenceSession(Session):
     """A graph optimized for inference, and what its parameters are derived from."""
 
-    def __init__(self, graph: Graph, optimized: Optimized, open_session: OpenSession) -> None:
+    def __init__(self, graph: Graph, optimized: Rewritten, open_session: OpenSession) -> None:
         kept, inputs = leaf_types(graph)
         super().__init__(kept, inputs)
         self._inner = open_session(optimized.graph)

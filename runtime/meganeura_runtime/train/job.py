@@ -23,6 +23,7 @@ from meganeura_dsl.settings import resolve
 from meganeura_dsl.settings.resolve import RunSettings, resolve_settings
 from meganeura_dsl.settings.values import OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.cache import kept_step
 from meganeura_runtime.data.batches import steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.data.files import find_data, find_data_below, open_data
@@ -135,20 +136,22 @@ def prepare(
             sizes[demand.counter] = examples
         return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
 
-    step = step_of(program, train, settings)
-    found = None if start is None else compare(start.files, step.parameters, start.allowed)
+    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    wanted = training_settings(settings)
+    optimized = kept_step(forward.graph, wanted, rewriting_of(settings))
+    found = None if start is None else compare(start.files, forward.parameters, start.allowed)
     given = {} if found is None else found.read()
     return Job(
         name=train,
         settings=settings,
         dataset=dataset,
         demand=demand,
-        parameters=step.parameters,
-        step=step.graph,
+        parameters=forward.parameters,
+        step=training.training_step(forward.graph, wanted),
         evaluation=evaluation,
         start=found,
         given=given,
-        optimized=step.optimized.graph,
+        optimized=optimized,
     )
 
 

@@ -1,0 +1,121 @@
+"""Optimized graphs and plans, taken from the cache where they were made before."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.graph.core import Graph, Origin
+from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ops import OPS
+from meganeura_dsl.ops.fused import FUSED_OPS
+from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.training import TrainingSettings, optimized_training_step
+from meganeura_runtime.cache.entries import user_entries
+from meganeura_runtime.cache.keys import inference_of, plan_of, step_of
+from meganeura_runtime.device import Device
+from meganeura_runtime.plan.choices import UNTUNED, Choices
+from meganeura_runtime.plan.plan import Plan, PlanError
+from meganeura_runtime.plan.schedule import plan_graph
+
+EMPTY = Graph((), {})
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """An optimized graph, and how the parameters it adds are derived."""
+
+    graph: Graph
+    load: Graph
+
+
+@dataclass(frozen=True)
+class GraphEntry:
+    """A graph, as data. Of each value, where it is from is told by a value of the graph before."""
+
+    text: str
+    origins: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class RewrittenEntry:
+    """Both graphs."""
+
+    graph: GraphEntry
+    load: GraphEntry
+
+
+_ADAPTER: TypeAdapter[RewrittenEntry] = TypeAdapter(RewrittenEntry)
+
+
+def kept_inference(graph: Graph, rewriting: Rewriting) -> Rewritten:
+    """The inference form of a graph; raises `ProblemError` as `Rewriting.optimize` does."""
+    kept = user_entries()
+    key = "" if kept is None else inference_of(graph, rewriting).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else _rewritten(content, graph)
+    if found is not None:
+        return found
+    optimized = rewriting.optimize(graph, "infer")
+    if kept is not None:
+        kept.keep(key, _content(optimized.graph, optimized.load, graph))
+    return Rewritten(optimized.graph, optimized.load)
+
+
+def kept_step(forward: Graph, settings: TrainingSettings, rewriting: Rewriting) -> Graph:
+    """The optimized training step of a graph; raises `ProblemError` as the optimizer does."""
+    kept = user_entries() if rewriting.enabled else None
+    key = "" if kept is None else step_of(forward, settings, rewriting).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else _rewritten(content, forward)
+    if found is not None:
+        return found.graph
+    step = optimized_training_step(forward, settings, rewriting).graph
+    if kept is not None:
+        kept.keep(key, _content(step, EMPTY, forward))
+    return step
+
+
+def kept_plan(graph: Graph, device: Device, choices: Choices = UNTUNED) -> Plan:
+    """The plan of a graph on a device; raises `LimitError` as `plan_graph` does."""
+    kept = user_entries()
+    key = "" if kept is None else plan_of(graph, device, choices).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else _plan(content)
+    if found is not None:
+        return found
+    plan = plan_graph(graph, device.limits, device.style, choices)
+    if kept is not None:
+        kept.keep(key, plan.as_json())
+    return plan
+
+
+def _plan(content: bytes) -> Plan | None:
+    try:
+        return Plan.from_json(content)
+    except PlanError:
+        return None
+
+
+def _content(graph: Graph, load: Graph, before: Graph) -> bytes:
+    places = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
+    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, places), _entry(load, places)))
+
+
+def _entry(graph: Graph, places: Mapping[Origin, int]) -> GraphEntry:
+    return GraphEntry(format_graph(graph), tuple(places.get(v.origin) for v in graph.values))
+
+
+def _rewritten(content: bytes, before: Graph) -> Rewritten | None:
+    try:
+        entry = _ADAPTER.validate_json(content)
+        return Rewritten(_graph(entry.graph, before), _graph(entry.load, before))
+    except (ValidationError, GraphTextError, IndexError):
+        return None
+
+
+def _graph(entry: GraphEntry, before: Graph) -> Graph:
+    origins: Sequence[Origin] = [
+        Origin() if number is None else before.values[number].origin for number in entry.origins
+    ]
+    return parse_graph(entry.text, (*OPS, *FUSED_OPS), origins)

@@ -1,0 +1,105 @@
+"""What a compiled result depends on, and the key that follows: change anything, and it is another.
+
+A key is a hash of the canonical bytes of all of it. Graphs are taken as text, with every attribute,
+type and name, and with the places that plans show.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import meganeura_dsl
+import meganeura_runtime
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.training import TrainingSettings
+from meganeura_runtime.device import Device
+from meganeura_runtime.plan.choices import Choices
+
+ENGINE = "egglog"
+
+
+@dataclass(frozen=True)
+class OptimizedOf:
+    """What an optimized graph depends on."""
+
+    graph: str
+    mode: str
+    """`infer`, or all that a training step is made with."""
+    disabled_rules: tuple[str, ...]
+    compiler: str
+
+    @property
+    def key(self) -> str:
+        """The name of the entry."""
+        return _key("optimized", asdict(self))
+
+
+@dataclass(frozen=True)
+class PlanOf:
+    """What a plan depends on."""
+
+    graph: str
+    adapter: str
+    driver: str
+    limits: str
+    style: str
+    choices: str
+    compiler: str
+
+    @property
+    def key(self) -> str:
+        """The name of the entry."""
+        return _key("plan", asdict(self))
+
+
+def inference_of(graph: Graph, rewriting: Rewriting) -> OptimizedOf:
+    """What the inference form of a graph depends on."""
+    return OptimizedOf(format_graph(graph), "infer", rewriting.disabled, compiler())
+
+
+def step_of(forward: Graph, settings: TrainingSettings, rewriting: Rewriting) -> OptimizedOf:
+    """What the optimized training step of a graph depends on."""
+    return OptimizedOf(format_graph(forward), repr(settings), rewriting.disabled, compiler())
+
+
+def plan_of(graph: Graph, device: Device, choices: Choices) -> PlanOf:
+    """What the plan of a graph depends on."""
+    return PlanOf(
+        format_graph(graph),
+        device.info.name,
+        f"{device.info.backend}, {device.info.driver}",
+        repr(device.limits),
+        device.style.value,
+        repr((choices.name, sorted(choices.ways.items()))),
+        compiler(),
+    )
+
+
+@cache
+def compiler() -> str:
+    """This version of the program, to the letter: also an edited one is another."""
+    digest = sha256(meganeura_dsl.__version__.encode())
+    for package in (meganeura_dsl, meganeura_runtime):
+        for folder in package.__path__:
+            for path in sorted(Path(folder).rglob("*.py")):
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    digest.update(_engine().encode())
+    return digest.hexdigest()
+
+
+def _engine() -> str:
+    """The version of the library that rewrites graphs."""
+    try:
+        return version(ENGINE)
+    except PackageNotFoundError:
+        return ""
+
+
+def _key(kind: str, ingredients: dict[str, object]) -> str:
+    return sha256(json.dumps([kind, ingredients], sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,45 @@
+"""`meganeura cache`."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_runtime.cache import Entries
+from tests.cli.command import Command
+
+
+def test_it_tells_where_and_how_much_and_removes_it(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    folder = tmp_path / "compiled"
+    shown = meganeura("cache")
+    assert shown.out.startswith(f"{folder}: 0 files, 0.0 MB of at most 268 MB\n")
+    Entries(folder).keep("0123", bytes(1_000_000))
+    assert ": 1 file, 1.0 MB" in meganeura("cache").out
+    assert meganeura("cache", "--clear").out == "removed 1 file, 1.0 MB\n"
+    assert ": 0 files" in meganeura("cache").out
+
+
+def test_it_tells_that_nothing_is_kept(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", "off")
+    assert meganeura("cache").out == "nothing is kept: MEGANEURA_CACHE is off\n"
+
+
+def test_a_second_run_of_a_command_finds_what_the_first_compiled(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    losses: list[str] = []
+    kept: list[list[str]] = []
+    for _ in range(2):
+        arguments = ("train", "digits_mlp", "--device", "cpu", "--set", "epochs=1")
+        shown = meganeura(*arguments)
+        assert shown.code == 0, shown.err
+        losses.append(next(line for line in shown.out.splitlines() if "held out after" in line))
+        folder = tmp_path / "cache" / "compiled"
+        kept.append(sorted(path.name for path in folder.iterdir()))
+    assert len(kept[0]) >= 2, "the step, and the form that measures"
+    assert kept[0] == kept[1]
+    assert losses[0] == losses[1]
