@@ -1,6 +1,7 @@
 """Sums of products: matrix multiplication, and convolution with its two adjoints."""
 
 from dataclasses import dataclass
+from math import prod
 
 from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
 from meganeura_dsl.numerics import np
@@ -126,6 +127,24 @@ class Convolution(Op):
             concrete_shape(self.dilation),
         )
 
+    def _matrices(self, w: Array) -> Array:
+        """The kernels [c_out, c_in / g, *kernel] as [g, kernel * c_in / g, c_out / g]."""
+        groups = concrete(self.groups)
+        split = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
+        return split.transpose(0, 3, 2, 1).reshape(groups, -1, split.shape[1])
+
+    def _split(self, rows: Array, width: int) -> Array:
+        """[..., channels] as [groups, rows, width], where a row holds channels of its group."""
+        groups = concrete(self.groups)
+        split = rows.reshape(*rows.shape[:-1], groups, rows.shape[-1] // groups)
+        return np.moveaxis(split, -2, 0).reshape(groups, -1, width)
+
+    def _join(self, rows: Array, shape: tuple[int, ...]) -> Array:
+        """[groups, rows, width] as [*shape, channels], the inverse of `_split`."""
+        width = rows.size // (rows.shape[0] * prod(shape))
+        split = rows.reshape(rows.shape[0], *shape, width)
+        return np.moveaxis(split, 0, -2).reshape(*shape, -1)
+
     @property
     def _geometry(self) -> tuple[Shape, Shape, Shape, Size]:
         return self.stride, self.padding, self.dilation, self.groups
@@ -150,14 +169,14 @@ class Conv(Convolution):
         return x.with_shape((batch, outputs, *self._output(facts, tuple(spatial), tuple(kernel))))
 
     def evaluate(self, x: Array, w: Array) -> Array:
-        groups = concrete(self.groups)
         windows = self._windows(w.shape[2:])
-        left = w.reshape(groups, w.shape[0] // groups, -1)
+        right = self._matrices(w)
         result = np.empty((x.shape[0], w.shape[0], *windows.count(x.shape[2:])), x.dtype)
         for part in windows.batches(x.shape):
-            columns = windows.columns(x[part]).reshape(groups, left.shape[2], -1)
-            rows = (left @ columns).reshape(w.shape[0], -1, *result.shape[2:])
-            result[part] = np.swapaxes(rows, 0, 1)
+            products = self._split(windows.rows(x[part]), right.shape[1]) @ right
+            filled = result[part]
+            places = (filled.shape[0], *filled.shape[2:])
+            filled[...] = np.moveaxis(self._join(products, places), -1, 1)
         return result
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
@@ -187,15 +206,15 @@ class ConvInputGradient(Convolution):
         return w.with_shape((dy.shape[0], depth * self.groups, *self.spatial))
 
     def evaluate(self, w: Array, dy: Array) -> Array:
-        groups = concrete(self.groups)
         windows = self._windows(w.shape[2:])
-        channels = w.shape[1] * groups
-        left = np.swapaxes(w.reshape(groups, w.shape[0] // groups, -1), 1, 2)
+        right = np.swapaxes(self._matrices(w), 1, 2)
+        channels = w.shape[1] * concrete(self.groups)
         result = np.empty((dy.shape[0], channels, *concrete_shape(self.spatial)), dy.dtype)
         for part in windows.batches(result.shape):
-            rows = np.swapaxes(dy[part], 0, 1).reshape(groups, w.shape[0] // groups, -1)
-            columns = (left @ rows).reshape(channels, *w.shape[2:], -1, *dy.shape[2:])
-            result[part] = windows.add_columns(columns, result.shape[2:])
+            cotangents = np.moveaxis(dy[part], 1, -1)
+            products = self._split(cotangents, right.shape[1]) @ right
+            rows = self._join(products, (*cotangents.shape[:-1], *w.shape[2:]))
+            result[part] = windows.add_rows(rows, result.shape[2:])
         return result
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
@@ -230,12 +249,12 @@ class ConvWeightGradient(Convolution):
         groups, kernel = concrete(self.groups), concrete_shape(self.kernel)
         windows = self._windows(kernel)
         outputs, depth = dy.shape[1], x.shape[1] // groups
-        result = np.zeros((groups, outputs // groups, depth * int(np.prod(kernel))), x.dtype)
+        result = np.zeros((groups, outputs // groups, prod(kernel) * depth), x.dtype)
         for part in windows.batches(x.shape):
-            rows = np.swapaxes(dy[part], 0, 1).reshape(groups, outputs // groups, -1)
-            columns = windows.columns(x[part]).reshape(groups, result.shape[2], -1)
-            result += rows @ np.swapaxes(columns, 1, 2)
-        return result.reshape(outputs, depth, *kernel)
+            rows = self._split(windows.rows(x[part]), result.shape[2])
+            cotangents = self._split(np.moveaxis(dy[part], 1, -1), result.shape[1])
+            result += np.swapaxes(cotangents, 1, 2) @ rows
+        return np.moveaxis(result.reshape(outputs, *kernel, depth), -1, 1)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         x, dy = out.operands

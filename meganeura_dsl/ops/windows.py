@@ -49,8 +49,10 @@ class Windows:
         """Put the padding around the spatial axes of x [n, c, *spatial]."""
         if not any(self.padding):
             return x
-        around = ((0, 0), (0, 0), *((p, p) for p in self.padding))
-        return np.pad(x, around, constant_values=value)
+        sizes = zip(x.shape[2:], self.padding, strict=True)
+        padded = np.full((*x.shape[:2], *(s + 2 * p for s, p in sizes)), value, x.dtype)
+        self.unpad(padded)[...] = x
+        return padded
 
     def unpad(self, padded: Array) -> Array:
         """What `pad` put the padding around."""
@@ -64,25 +66,32 @@ class Windows:
             axes = zip(tap, self.dilation, self.stride, counts, strict=True)
             yield tap, tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in axes)
 
-    def columns(self, x: Array) -> Array:
-        """The elements all windows see: [c, *window, n, *count], as a view of padded x."""
-        padded = self.pad(x, 0)
-        reach = tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, self.window, strict=True))
-        rank = len(self.window)
-        views = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, rank + 2)))
-        steps = (slice(None, None, step) for step in (*self.stride, *self.dilation))
-        views = views[(slice(None), slice(None), *steps)]
-        spatial, window = range(2, rank + 2), range(rank + 2, 2 * rank + 2)
-        return views.transpose(1, *window, 0, *spatial)
+    def rows(self, x: Array) -> Array:
+        """The elements each window sees: [n, *count, *window, c], as a view of padded x.
 
-    def add_columns(self, columns: Array, spatial: tuple[int, ...]) -> Array:
-        """The adjoint of `columns`: [c, *window, n, *count] added up into [n, c, *spatial]."""
-        channels, samples = columns.shape[0], columns.shape[1 + len(self.window)]
-        shape = tuple(s + 2 * p for s, p in zip(spatial, self.padding, strict=True))
-        total = np.zeros((samples, channels, *shape), columns.dtype)
+        Channels stand last: what is copied together is long, and is read as it lies.
+        """
+        sizes = zip(x.shape[2:], self.padding, strict=True)
+        shape = (x.shape[0], *(s + 2 * p for s, p in sizes), x.shape[1])
+        padded = np.zeros(shape, x.dtype)
+        self.unpad(np.moveaxis(padded, -1, 1))[...] = x
+        sample, *steps, channel = padded.strides
+        forward = (step * s for step, s in zip(steps, self.stride, strict=True))
+        inside = (step * d for step, d in zip(steps, self.dilation, strict=True))
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            (x.shape[0], *self.count(x.shape[2:]), *self.window, x.shape[1]),
+            (sample, *forward, *inside, channel),
+            writeable=False,
+        )
+
+    def add_rows(self, rows: Array, spatial: tuple[int, ...]) -> Array:
+        """The adjoint of `rows`: [n, *count, *window, c] added up into [n, c, *spatial]."""
+        shape = (s + 2 * p for s, p in zip(spatial, self.padding, strict=True))
+        total = np.zeros((rows.shape[0], *shape, rows.shape[-1]), rows.dtype)
         for tap, place in self.taps(spatial):
-            total[(..., *place)] += np.swapaxes(columns[(slice(None), *tap)], 0, 1)
-        return self.unpad(total)
+            total[(slice(None), *place)] += rows[(..., *tap, slice(None))]
+        return self.unpad(np.moveaxis(total, -1, 1))
 
     def batches(self, shape: tuple[int, ...]) -> Iterator[slice]:
         """Runs of samples whose columns together stay small."""
