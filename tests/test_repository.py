@@ -64,6 +64,12 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     assert imported - own - provided - sys.stdlib_module_names == declared
 
 
+def test_every_test_is_in_a_file_that_is_collected() -> None:
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
+    defined = re.compile(r"^def test_", re.MULTILINE)
+    assert [path.name for path in tests if defined.search(path.read_text())] == []
+
+
 def test_every_make_target_says_what_it_does() -> None:
     makefile = (ROOT / "Makefile").read_text()
     phony = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
