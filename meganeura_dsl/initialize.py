@@ -5,6 +5,7 @@ adding a layer never changes another layer's start. The words come from Philox-4
 stream NumPy keeps for ever, and everything after them is computed here.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from math import log, pi, prod, sqrt
@@ -12,6 +13,8 @@ from typing import assert_never
 
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.numerics import np
+
+BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -65,35 +68,49 @@ def sample(initializer: Initializer, seed: int, name: str, shape: tuple[int, ...
     """The first value of the parameter `name`, in float32."""
     match initializer:
         case Zeros():
-            value = np.zeros(shape)
+            value = np.zeros(shape, np.float32)
         case Ones():
-            value = np.ones(shape)
+            value = np.ones(shape, np.float32)
         case Full(number):
             value = np.full(shape, number)
         case Uniform(bound):
             value = _uniform(seed, name, shape, bound)
         case Normal(std):
-            value = std * _normal(seed, name, shape)
+            value = _normal(seed, name, shape, std)
         case KaimingUniform():
             value = _uniform(seed, name, shape, 1 / sqrt(prod(shape[1:])))
         case Sinusoids():
             value = _sinusoids(name, shape)
         case _:
             assert_never(initializer)
-    return value.astype(np.float32)
+    return value.astype(np.float32, copy=False)
 
 
 def _uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> Array:
-    return bound * (2 * _fractions(seed, name, prod(shape)) - 1).reshape(shape)
+    words = _words(seed, name, prod(shape))
+    values = np.empty(words.size, np.float32)
+    for block in _blocks(words.size):
+        values[block] = bound * (2 * _fractions(words[block]) - 1)
+    return values.reshape(shape)
 
 
-def _normal(seed: int, name: str, shape: tuple[int, ...]) -> Array:
+def _normal(seed: int, name: str, shape: tuple[int, ...], std: float) -> Array:
     # G. Box and M. Muller (1958): sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v)
     size = prod(shape)
     half = (size + 1) // 2
-    fractions = _fractions(seed, name, 2 * half)
-    radius, angle = np.sqrt(-2 * np.log(1 - fractions[:half])), 2 * pi * fractions[half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)
+    words = _words(seed, name, 2 * half)
+    values = np.empty(2 * half, np.float32)
+    for block in _blocks(half):
+        radius = np.sqrt(-2 * np.log(1 - _fractions(words[:half][block])))
+        angle = 2 * pi * _fractions(words[half:][block])
+        values[:half][block] = std * (radius * np.cos(angle))
+        values[half:][block] = std * (radius * np.sin(angle))
+    return values[:size].reshape(shape)
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Parts that stay in the cache of a processor while they are computed."""
+    return (slice(start, start + BLOCK) for start in range(0, size, BLOCK))
 
 
 def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
@@ -105,8 +122,12 @@ def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def _fractions(seed: int, name: str, size: int) -> Array:
-    """Numbers in [0, 1) with 53 random bits each, which `seed` and `name` determine."""
+def _words(seed: int, name: str, size: int) -> Array:
+    """Words of 64 random bits, which `seed` and `name` determine."""
     digest = sha256(f"{seed}\0{name}".encode()).digest()
-    words = np.random.Philox(key=np.frombuffer(digest[:16], "<u8")).random_raw(size)
+    return np.random.Philox(key=np.frombuffer(digest[:16], "<u8")).random_raw(size)
+
+
+def _fractions(words: Array) -> Array:
+    """Numbers in [0, 1) with 53 random bits each."""
     return (words >> np.uint64(11)) * 2.0**-53
