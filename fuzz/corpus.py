@@ -21,6 +21,7 @@ from meganeura_dsl.ops import Input, Sum, Tanh
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.checkpoint import KEY, Progress
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.schedule import plan_graph
@@ -65,6 +66,8 @@ def _valid(reader: str) -> tuple[bytes, ...]:
             return _npz()
         case "plan":
             return (_plan(),)
+        case "entry":
+            return _entries()
         case "idx":
             return (_idx(),)
         case "idx-gz":
@@ -104,6 +107,18 @@ def _plan() -> bytes:
         path = Path(folder) / "plan.json"
         plan_graph(graph, DeviceLimits()).save(path)
         return path.read_bytes()
+
+
+def _entries() -> tuple[bytes, ...]:
+    """A whole file, and what one holds: the inference form of a graph, and a plan."""
+    text = '%0 = Input(name="x", dtype=f32, shape=[2]) : f32[2]\noutput "y" = %0\n'
+    graph = {"text": text, "origins": [0]}
+    form = json.dumps({"graph": graph, "load": {"text": "", "origins": []}}).encode()
+    with TemporaryDirectory() as folder:
+        entries = Entries(Path(folder))
+        entries.keep("key", form)
+        (path,) = entries.paths()
+        return path.read_bytes(), form, _plan()
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -20,6 +20,8 @@ from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax.files import decode
 from meganeura_dsl.syntax.format import find_comments, format_module
 from meganeura_dsl.syntax.parser import parse
+from meganeura_runtime.cache.compiled import rewritten
+from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
@@ -96,6 +98,21 @@ def _plan(path: Path) -> None:
         return
 
 
+KEPT = Entries(Path(FOLDER.name))
+BEFORE = parse_graph('%0 = Input(name="x", dtype=f32, shape=[2]) : f32[2]\n', OPS)
+
+
+def read_entry(data: bytes) -> None:
+    """An entry of the cache: first the file of one, then what a file that is whole could hold."""
+    (KEPT.folder / "key.entry").write_bytes(data)
+    KEPT.find("key")
+    rewritten(data, BEFORE)
+    try:
+        Plan.from_json(data)
+    except PlanError:
+        return
+
+
 READERS: Mapping[str, Reader] = {
     "program": read_program,
     "graph": read_graph,
@@ -107,6 +124,7 @@ READERS: Mapping[str, Reader] = {
     "npz": _file("fuzz.npz", read_npz),
     "plan": _file("plan.json", _plan),
     "idx": _file("train-images-idx3-ubyte", read_idx),
+    "entry": read_entry,
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
 }
 """Every reader, by name."""

@@ -215,16 +215,14 @@ class Mutation:
 
 
 def _in_child(work: Callable[[], int]) -> None:
-    """Run in a fork that says nothing, keeps no cache, and ends here."""
+    """Run in a fork that says nothing, and ends here."""
     code = 3
     try:
         if not os.environ.get("MUTATION_VERBOSE"):
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
-        with tempfile.TemporaryDirectory(prefix="meganeura-mutant-") as folder:
-            os.environ["XDG_CACHE_HOME"] = folder
-            code = work()
+        code = work()
     finally:
         os._exit(code)
 

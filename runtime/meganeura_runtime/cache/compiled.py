@@ -53,7 +53,7 @@ def kept_inference(graph: Graph, rewriting: Rewriting) -> Rewritten:
     kept = user_entries()
     key = "" if kept is None else inference_of(graph, rewriting).key
     content = None if kept is None else kept.find(key)
-    found = None if content is None else _rewritten(content, graph)
+    found = None if content is None else rewritten(content, graph)
     if found is not None:
         return found
     optimized = rewriting.optimize(graph, "infer")
@@ -67,7 +67,7 @@ def kept_step(forward: Graph, settings: TrainingSettings, rewriting: Rewriting) 
     kept = user_entries() if rewriting.enabled else None
     key = "" if kept is None else step_of(forward, settings, rewriting).key
     content = None if kept is None else kept.find(key)
-    found = None if content is None else _rewritten(content, forward)
+    found = None if content is None else rewritten(content, forward)
     if found is not None:
         return found.graph
     step = optimized_training_step(forward, settings, rewriting).graph
@@ -106,7 +106,8 @@ def _entry(graph: Graph, places: Mapping[Origin, int]) -> GraphEntry:
     return GraphEntry(format_graph(graph), tuple(places.get(v.origin) for v in graph.values))
 
 
-def _rewritten(content: bytes, before: Graph) -> Rewritten | None:
+def rewritten(content: bytes, before: Graph) -> Rewritten | None:
+    """What an entry holds for a graph; `None` if it makes no sense."""
     try:
         entry = _ADAPTER.validate_json(content)
         return Rewritten(_graph(entry.graph, before), _graph(entry.load, before))
