@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from meganeura_runtime import native
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
+from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.stamps import Stamps
 from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pipeline
 
@@ -89,6 +90,10 @@ class Launch:
     bindings: object
     workgroups: tuple[int, int, int]
     command: native.Command
+
+
+Timekeeper = Callable[[Sequence[Launch], Stamps], None]
+"""Told of the kernels of each submission, and of their times once these are read."""
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
@@ -191,6 +196,9 @@ class Device:
         self.reason = reason
         self.submissions = 0
         self.read_backs = 0
+        self.allocated = 0
+        self.span: Span = unobserved
+        self.timekeeper: Timekeeper | None = None
         features = [name for name in FEATURES if name in adapter.features]
         limits = {name: adapter.limits[name] for name in LIMITS}
         with explained(f"opening {info}"):
@@ -237,13 +245,17 @@ class Device:
     def allocate(self, size: int) -> Buffer:
         """Memory that holds zeros."""
         usage = _wgpu().BufferUsage
+        return self._buffer(size, usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
+
+    def _buffer(self, size: int, usage: int, *, is_mapped: bool = False) -> Buffer:
         with explained(f"allocating {size} bytes"):
-            return self._device.create_buffer(
-                size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
-            )
+            made = self._device.create_buffer(size=size, usage=usage, mapped_at_creation=is_mapped)
+        self.allocated += size
+        return made
 
     def free(self, buffer: Buffer) -> None:
         """Give memory back."""
+        self.allocated -= buffer.size
         buffer.destroy()
 
     def write(self, at: Range, data: NDArray[np.uint8]) -> None:
@@ -254,7 +266,7 @@ class Device:
     def read(self, at: Range) -> NDArray[np.uint8]:
         """Bytes from memory, once all steps submitted so far are done."""
         self.read_backs += 1
-        with explained(f"reading {at.size} bytes"):
+        with explained(f"reading {at.size} bytes"), self.span("read back"):
             data = self._device.queue.read_buffer(at.buffer, at.offset, at.size)
         return np.frombuffer(data, np.uint8)
 
@@ -314,40 +326,49 @@ class Device:
 
         Does not wait for any of it; `wait` does, and takes the number that this returns.
         """
-        with explained("running a step"):
+        with explained("running a step"), self.span("encode"):
             encoder = self._device.create_command_encoder()
             _encode_copies(encoder, before)
-            compute = encoder.begin_compute_pass()
-            native.record(compute, [launch.command for launch in launches])
-            compute.end()
+            self._encode(encoder, launches)
             _encode_copies(encoder, copies)
-            number = native.submit(self._device, encoder.finish())
+            commands = encoder.finish()
+        with explained("running a step"), self.span("submit"):
+            number = native.submit(self._device, commands)
         self.submissions += 1
         return number
 
+    def _encode(self, encoder: Encoder, launches: Sequence[Launch]) -> None:
+        """Kernels in one pass; in one pass each, if somebody wants to know when they run."""
+        if self.timekeeper is not None:
+            self.timekeeper(launches, self.encode_stamped(encoder, launches))
+            return
+        compute = encoder.begin_compute_pass()
+        native.record(compute, [launch.command for launch in launches])
+        compute.end()
+
     def wait(self, submission: int) -> None:
         """Wait until a submission is done, whatever was submitted after it."""
-        with explained("running a step"):
+        with explained("running a step"), self.span("wait"):
             native.wait(self._device, submission)
 
     def outgoing(self, size: int) -> native.Mapped:
         """Memory that the host fills and the device copies from; the host has it first."""
         usage = _wgpu().BufferUsage
-        with explained(f"allocating {size} bytes"):
-            buffer = self._device.create_buffer(
-                size=size, usage=usage.MAP_WRITE | usage.COPY_SRC, mapped_at_creation=True
-            )
+        buffer = self._buffer(size, usage.MAP_WRITE | usage.COPY_SRC, is_mapped=True)
         return native.Mapped(buffer, writes=True, begins_here=True)
 
     def incoming(self, size: int) -> native.Mapped:
         """Memory that the device copies to and the host reads; the device has it first."""
         usage = _wgpu().BufferUsage
-        with explained(f"allocating {size} bytes"):
-            buffer = self._device.create_buffer(size=size, usage=usage.MAP_READ | usage.COPY_DST)
+        buffer = self._buffer(size, usage.MAP_READ | usage.COPY_DST)
         return native.Mapped(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
-        """Run kernels in order, each in a pass of its own; how many seconds each took.
+        """How many seconds each of some kernels takes; see `stamped`."""
+        return [end - start for start, end in self.stamped(launches, before)]
+
+    def stamped(self, launches: Sequence[Launch], before: int = 0) -> list[tuple[float, float]]:
+        """Run kernels in order, each in a pass of its own; when each began and ended.
 
         They run several times before that: an idle adapter lowers its clock.
         """
@@ -358,7 +379,7 @@ class Device:
             compute.end()
             stamps = self.encode_stamped(encoder, launches)
             self._device.queue.submit([encoder.finish()])
-            return [end - start for start, end in stamps.read()]
+            return stamps.read()
 
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> Stamps:
         """Kernels in order, each in a pass of its own that tells when it began and ended."""

@@ -79,7 +79,8 @@ class Stages:
             stage = self._here.pop()
         except IndexError:
             stage = Stage(self._device, self._sizes)
-        stage.fill(self._tensors, feeds)
+        with self._device.span("copy inputs"):
+            stage.fill(self._tensors, feeds)
         return stage
 
     def submitted(self, stage: Stage) -> None:

@@ -23,6 +23,7 @@ from meganeura_runtime.checkpoint import (
 )
 from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import OpenSession, Outputs, Session, Uploaded
+from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.ahead import Ahead, is_worthwhile
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
@@ -64,6 +65,7 @@ def train(
     with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
+        trainer.span = manner.span
         trainer.weights = weights
         trainer.begin(manner.resumption)
         return trainer.run()
@@ -113,6 +115,7 @@ class Trainer:
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Ahead | None = None
+        self.span: Span = unobserved
 
     def begin(self, resumption: Resumption | None) -> None:
         """Load what a run starts with, or goes on with; from here on there is a checkpoint."""
@@ -172,7 +175,7 @@ class Trainer:
     def _step(self, epoch: int) -> None:
         """Hand one step to the device, and read the loss if it is time."""
         job = self.job
-        outputs = self._look() if self.looks_at_every_step else self.session.step(self._inputs())
+        outputs = self._look() if self.looks_at_every_step else self._run()
         rate = learning_rate(job.settings, self.step, job.steps)
         self.step += 1
         self.last = Reading(self.step, epoch, rate, outputs)
@@ -182,6 +185,11 @@ class Trainer:
             outputs.request()
             self.unread.append(self.last)
         self._read(0 if at_once else self.session.ahead)
+
+    def _run(self) -> Outputs:
+        with self.span("feed"):
+            inputs = self._inputs()
+        return self.session.step(inputs)
 
     def _inputs(self) -> Mapping[str, Array] | Uploaded:
         """What the next step is fed, staged by a thread where it is much."""
@@ -218,7 +226,8 @@ class Trainer:
 
     def _log(self, reading: Reading) -> None:
         """Read the loss and the metrics of a step; this waits for it."""
-        metrics = {name: float(value) for name, value in reading.outputs.items()}
+        with self.span("read loss"):
+            metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
         speed = self.clock.steps_per_second(self.step)
         rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
@@ -249,7 +258,8 @@ class Trainer:
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if no loss was lower."""
-        metrics = self.evaluator.measure(held_out, kept)
+        with self.span("evaluation"):
+            metrics = self.evaluator.measure(held_out, kept)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
@@ -269,7 +279,8 @@ class Trainer:
         """
         if self.last is not None and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
-        write_checkpoint(self.folder.checkpoint, kept, self._progress(epoch, position))
+        with self.span("checkpoint"):
+            write_checkpoint(self.folder.checkpoint, kept, self._progress(epoch, position))
         self.watch(Saved(self.folder.checkpoint))
 
     def _progress(self, epoch: int, position: int) -> Progress:

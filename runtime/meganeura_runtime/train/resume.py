@@ -10,6 +10,7 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.resolve import RunSettings
 from meganeura_runtime.checkpoint import Progress, read_checkpoint
+from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.stored import NUMPY, Array, StoredTensor
 from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, prepare
@@ -35,6 +36,8 @@ class Manner:
     resumption: Resumption | None = None
     detect_anomaly: bool = False
     """Whether each step is looked at, so that the first that is not finite is the last."""
+    span: Span = unobserved
+    """Who is told what the host does."""
 
 
 FROM_THE_START = Manner()
