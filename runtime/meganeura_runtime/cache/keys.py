@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import meganeura_dsl
@@ -94,11 +94,12 @@ def compiler() -> str:
 
 
 def _engine() -> str:
-    """The version of the library that rewrites graphs."""
-    try:
-        return version(ENGINE)
-    except PackageNotFoundError:
+    """The version of the library that rewrites graphs; its name is found without loading it."""
+    found = find_spec(ENGINE)
+    if found is None or found.origin is None:
         return ""
+    packages = Path(found.origin).parent.parent
+    return " ".join(sorted(path.name for path in packages.glob(f"{ENGINE}-*.dist-info")))
 
 
 def _key(kind: str, ingredients: dict[str, object]) -> str:

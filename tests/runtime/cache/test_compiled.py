@@ -179,7 +179,9 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
         look()
         fake.__version__ = "1.1"
         look()
-        monkeypatch.setattr(keys, "version", lambda _: "0.0")
+        monkeypatch.setattr(keys, "ENGINE", "numpy")
+        look()
+        monkeypatch.setattr(keys, "ENGINE", "nothing_of_the_kind")
         look()
     finally:
         keys.compiler.cache_clear()
