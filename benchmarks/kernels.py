@@ -19,16 +19,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Graph, Op
+from meganeura_dsl.graph.core import Array, Builder, Graph, Op, Value
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
 from meganeura_dsl.ops.contract import Convolution
-from meganeura_dsl.ops.fused import (
-    WinogradInput,
-    WinogradKernel,
-    WinogradKernelGradient,
-    WinogradOutput,
-    WinogradOutputGradient,
-)
+from meganeura_dsl.ops.fused.winograd import in_tiles
 from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device, open_device
@@ -54,10 +48,19 @@ class Case:
 
     def graph(self) -> Graph:
         """The contraction alone, of two inputs."""
+        build, factors = self._factors()
+        return build.graph({"product": build.add(self.op, *factors)})
+
+    def in_tiles(self, outputs: int) -> Graph:
+        """The same in Winograd's form."""
+        build, factors = self._factors()
+        assert isinstance(self.op, Convolution)
+        return build.graph({"product": in_tiles(build, self.op, factors, outputs)})
+
+    def _factors(self) -> tuple[Builder, list[Value]]:
         build = Builder()
         shapes = {"left": self.left, "right": self.right}
-        factors = [build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items()]
-        return build.graph({"product": build.add(self.op, *factors)})
+        return build, [build.add(Input(n, DType.F32, shape)) for n, shape in shapes.items()]
 
     @property
     def is_winograd(self) -> bool:
@@ -103,28 +106,6 @@ def cases() -> Iterator[Case]:
             yield from convolutions(samples, channels, channels, size)
 
 
-def transformed(case: Case, outputs: int) -> Graph:
-    """A 3 x 3 convolution, or a gradient of one, as transforms around a product."""
-    build = Builder()
-    shapes = {"left": case.left, "right": case.right}
-    a, b = (build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items())
-    op, x = case.op, WinogradInput(outputs, (1, 1))
-    match op:
-        case ConvWeightGradient():
-            places = build.add(WinogradOutputGradient(outputs), b)
-            products = build.add(MatMul(transpose_right=True), places, build.add(x, a))
-            y = build.add(WinogradKernelGradient(outputs), products)
-        case ConvInputGradient():
-            kernel = build.add(WinogradKernel(outputs, mirrored=True), a)
-            products = build.add(MatMul(transpose_left=True), kernel, build.add(x, b))
-            y = build.add(WinogradOutput(outputs, case.right[0], case.right[2:]), products)
-        case _:
-            kernel = build.add(WinogradKernel(outputs, mirrored=False), b)
-            products = build.add(MatMul(), kernel, build.add(x, a))
-            y = build.add(WinogradOutput(outputs, case.left[0], case.left[2:]), products)
-    return build.graph({"product": y})
-
-
 def operations(case: Case) -> float:
     """Multiplications and additions, those with padding counted in."""
     value = case.graph().outputs["product"]
@@ -168,7 +149,7 @@ def compared(case: Case, device: Device) -> Mapping[str, object]:
     count = operations(case) / 1e12
     row: dict[str, object] = {"direct": count / sum(direct.seconds)}
     for outputs in POINTS:
-        found = timed(case, transformed(case, outputs), device)
+        found = timed(case, case.in_tiles(outputs), device)
         name = f"F({outputs})"
         row[name] = count / sum(found.seconds)
         difference = np.abs(found.result - direct.result).max() / np.abs(direct.result).max()

@@ -31,18 +31,17 @@ def explore(
 ) -> Explored:
     """Saturate a graph with the rules of a mode, but for those that are disabled.
 
-    `tiles` are the forms of Winograd's convolution that the device has.
+    `tiles` are the forms of Winograd's convolution that are looked at; none in mode `forward`.
     """
     known = rewrites()
     unknown = sorted(set(disabled) - known.keys())
     if unknown:
         raise OptimizerError(f"there is no rule `{unknown[0]}` to disable")
     times = [perf_counter()]
-    engine = Engine(_program(graph, mode, disabled))
+    engine = Engine(_program(graph, mode, disabled, tiles))
     encoding = encode(graph.values)
-    tiled = [f"(tile {tile})" for tile in tiles] if mode != "forward" else []
     encoding.load(engine)
-    engine.execute((*geometry(graph.values), *tiled))
+    engine.execute((*geometry(graph.values), *(f"(tile {tile})" for tile in tiles)))
     if mode == "infer":
         engine.load(KNOWN, _constants(graph))
     times.append(perf_counter())
@@ -59,11 +58,13 @@ def explore(
     )
 
 
-def _program(graph: Graph, mode: Mode, disabled: Collection[str]) -> list[str]:
+def _program(
+    graph: Graph, mode: Mode, disabled: Collection[str], tiles: Collection[int]
+) -> list[str]:
     sets = rule_sets(mode)
     rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
     shapes = {shape_of(value) for value in graph.values}
-    present = {name for name, _ in shapes}
+    present = {*(["tile"] if tiles else []), *(name for name, _ in shapes)}
     return [
         *declarations(),
         *loading(shapes),

@@ -7,20 +7,24 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph, Origin
 from meganeura_dsl.ops import Parameter
+from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.optimize.choose import Plan, choose
 from meganeura_dsl.optimize.cost import DeviceModel, graph_cost
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
 from meganeura_dsl.optimize.explore import Explored, explore
+from meganeura_dsl.optimize.forms import promising_forms
 from meganeura_dsl.optimize.report import Chosen, Report
 from meganeura_dsl.optimize.rules.all import Mode, rewrites
 from meganeura_dsl.optimize.snapshot import Snapshot
 
 DEFAULT_DEVICE = DeviceModel()
+GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
+"""A device that runs our kernels on many cores."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ def optimize(
     disabled: Collection[str] = (),
 ) -> Optimized:
     """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
-    return select(graph, explore(graph, mode, disabled, device.winograd), mode, device)
+    tiles = () if mode == "forward" else promising_forms(graph, device)
+    return select(graph, explore(graph, mode, disabled, tiles), mode, device)
 
 
 def select(graph: Graph, explored: Explored, mode: Mode, device: DeviceModel) -> Optimized:

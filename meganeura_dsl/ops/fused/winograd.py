@@ -16,7 +16,13 @@ import numpy as np
 
 from meganeura_dsl.graph.core import Array, Builder, TypeRuleError, Value
 from meganeura_dsl.ops.broadcast import Broadcast, full
-from meganeura_dsl.ops.contract import MatMul
+from meganeura_dsl.ops.contract import (
+    Conv,
+    ConvInputGradient,
+    Convolution,
+    ConvWeightGradient,
+    MatMul,
+)
 from meganeura_dsl.ops.elementwise import Add
 from meganeura_dsl.ops.fused.activation import Epilogue, finish, finish_value
 from meganeura_dsl.ops.fused.core import Fused, elements
@@ -24,6 +30,7 @@ from meganeura_dsl.ops.fused.winograd_matrices import POINTS, TAPS, Matrices, ma
 from meganeura_dsl.ops.movement import Concat, Pad, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ops.rules import (
     FLOATS,
+    concrete,
     concrete_shape,
     require_at_least,
     require_dtype,
@@ -338,3 +345,30 @@ def _constants(build: Builder, matrix: Array, dtype: DType) -> Value:
     one = TensorType(dtype, (1,))
     each = [full(build, one, float(number)) for number in matrix.flat]
     return build.add(Reshape(matrix.shape), build.add(Concat(0), *each))
+
+
+def in_tiles(build: Builder, op: Convolution, operands: Sequence[Value], outputs: int) -> Value:
+    """A convolution of 3 x 3 with stride 1, or a gradient of one, in Winograd's form."""
+    a, b = operands
+    padding = concrete_shape(op.padding)
+    match op:
+        case Conv():
+            kernel = build.add(WinogradKernel(outputs, mirrored=False), b)
+            products = build.add(MatMul(), kernel, build.add(WinogradInput(outputs, padding), a))
+            n, spatial = a.type.shape[0], op.infer(build.facts, a.type, b.type).shape[2:]
+            return build.add(WinogradOutput(outputs, concrete(n), spatial), products)
+        case ConvInputGradient():
+            around = tuple(TAPS - 1 - each for each in padding)
+            kernel = build.add(WinogradKernel(outputs, mirrored=True), a)
+            tiles = build.add(WinogradInput(outputs, around), b)
+            products = build.add(MatMul(transpose_left=True), kernel, tiles)
+            return build.add(
+                WinogradOutput(outputs, concrete(b.type.shape[0]), op.spatial), products
+            )
+        case ConvWeightGradient():
+            places = build.add(WinogradOutputGradient(outputs), b)
+            tiles = build.add(WinogradInput(outputs, padding), a)
+            products = build.add(MatMul(transpose_right=True), places, tiles)
+            return build.add(WinogradKernelGradient(outputs), products)
+        case _:
+            raise TypeError(f"{op} is no convolution")

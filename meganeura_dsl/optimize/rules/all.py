@@ -49,7 +49,7 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
-GIVEN = frozenset((OPAQUE, KNOWN, "copies", "nested", "corner", "outputs", "tile"))
+GIVEN = frozenset((OPAQUE, KNOWN, "copies", "nested", "corner", "outputs"))
 """What a graph may be loaded with besides its ops: tables that not only rules fill."""
 
 

@@ -10,13 +10,19 @@ from math import prod
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, rebuild
 from meganeura_dsl.ops import (
     Concat,
+    MatMul,
     MaxPoolGradient,
     MaxPoolSelect,
     ScatterAdd,
     StopGradient,
     Sum,
 )
-from meganeura_dsl.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ops.fused import (
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradInput,
+    WinogradOutputGradient,
+)
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.contract import CONTRACTIONS, named_contraction
@@ -30,7 +36,7 @@ from meganeura_runtime.kernels.ops.internal import (
 from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.plan.parts import parts_of
 from meganeura_runtime.plan.scatter import lower_scatter
-from meganeura_runtime.plan.split import split_arg_max, split_reduction
+from meganeura_runtime.plan.split import split_arg_max, split_reduction, sum_of_parts
 
 FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput, FusedWinogradOutputAdd)
 """Fused ops that there are kernels for; the others are spelled out."""
@@ -58,6 +64,12 @@ def lower(graph: Graph, target: Target) -> Graph:
     outputs = {name: _own(build, value, taken) for name, value in lowered.outputs.items()}
     updates = {name: _own(build, value, taken) for name, value in lowered.updates.items()}
     return build.graph(outputs, updates)
+
+
+def _is_of_weight(factors: tuple[Value, ...]) -> bool:
+    """Whether the gradient of a kernel is made of a product, long after the input was first read."""
+    places, tiles = factors
+    return isinstance(places.op, WinogradOutputGradient) and isinstance(tiles.op, WinogradInput)
 
 
 def _own(build: Builder, value: Value, taken: set[int]) -> Value:
@@ -100,6 +112,8 @@ class _Lowering:
             case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
                 products, *rest = operands
                 return op.finished(self._build, add(op.plain, products), rest)
+            case MatMul() as op if _is_of_weight(operands):
+                return self._contracted(op, operands[0], self._again(operands[1]))
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:
@@ -123,10 +137,15 @@ class _Lowering:
         workgroups = rows if len(shape) - 1 in op.axes else rows // 8
         return terms if workgroups >= BUSY_ROWS else max(MOST_TERMS, elements // BUSY_WORKGROUPS)
 
+    def _again(self, value: Value) -> Value:
+        """The same value, computed when it is needed rather than kept since it was first."""
+        (operand,) = value.operands
+        return self._build.add(value.op, self._build.add(StopGradient(), operand))
+
     def _contracted(self, op: Op, a: Value, b: Value) -> Value:
         """A contraction, in parts where its result is small or its terms are too many."""
         parts = parts_of(named_contraction(op, a, b), self._target)
         if parts == 1:
             return self._build.add(op, a, b)
         partial = self._build.add(Partial(op, parts), a, b)
-        return split_reduction(self._build, Sum((0,)), partial, MOST_TERMS)
+        return sum_of_parts(self._build, partial, MOST_TERMS)

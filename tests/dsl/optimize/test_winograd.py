@@ -4,9 +4,11 @@ import pytest
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.ops import Parameter
+from meganeura_dsl.ops.fused import WinogradOutput
 from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.explore import explore
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.forms import promising_forms
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
 from meganeura_dsl.optimize.rules.all import Mode
 from tests.dsl.optimize.classes import examine
 from tests.dsl.optimize.compare import ops_of
@@ -51,8 +53,7 @@ def test_a_padding_that_no_kernel_covers_has_no_mirrored_form() -> None:
 
 
 def test_what_will_be_differentiated_is_left_alone() -> None:
-    net = Net()
-    assert matches(net.graph(convolution(net)), "forward") == 0
+    assert ops_of(optimize(layer(), mode="forward", device=FORMS).graph) == ["Conv"]
 
 
 def test_a_device_without_the_transforms_is_left_alone() -> None:
@@ -71,8 +72,36 @@ def test_a_kernel_that_stays_is_transformed_when_it_is_loaded() -> None:
     assert derived.shape == (36, 24, 32)
 
 
-def test_rules_can_be_disabled() -> None:
+def layer(images: int = 2, channels: int = 32, size: int = 8) -> Graph:
     net = Net()
-    graph = net.graph(convolution(net))
-    kept = optimize(graph, mode="train", device=FORMS, disabled=["winograd"]).graph
+    w = net.x(channels, channels, 3, 3)
+    return net.graph(net.conv(net.x(images, channels, size, size), w, 1))
+
+
+def test_rules_can_be_disabled() -> None:
+    chosen = optimize(layer(), mode="train", device=FORMS).graph
+    assert "WinogradOutput" in ops_of(chosen)
+    kept = optimize(layer(), mode="train", device=FORMS, disabled=["winograd"]).graph
     assert ops_of(kept) == ["Conv"]
+
+
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "forms"),
+    [
+        (32, 64, 56, (4,)),
+        (32, 128, 28, (4,)),
+        (32, 256, 14, (4,)),
+        (32, 512, 7, (4,)),
+        (1024, 512, 2, (2,)),
+        (1, 64, 56, ()),
+        (1, 512, 7, ()),
+        (32, 8, 8, ()),
+    ],
+)
+def test_the_form_that_pays_is_looked_at_and_chosen(
+    images: int, channels: int, size: int, forms: tuple[int, ...]
+) -> None:
+    graph = layer(images, channels, size)
+    assert promising_forms(graph, GPU) == forms
+    chosen = optimize(graph, mode="train", device=GPU).graph
+    assert tuple(v.op.outputs for v in chosen.values if isinstance(v.op, WinogradOutput)) == forms

@@ -1,25 +1,29 @@
 """Winograd's convolution on an adapter, at sizes that leave its tiles ragged."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
 from meganeura_dsl.evaluate import Precision, evaluate
-from meganeura_dsl.graph.core import Array, Builder, Value
-from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input
-from meganeura_dsl.ops.contract import MatMul
-from meganeura_dsl.ops.fused import (
-    WinogradInput,
-    WinogradKernel,
-    WinogradKernelGradient,
-    WinogradOutput,
-    WinogradOutputGradient,
+from meganeura_dsl.graph.core import Array, Builder, Graph, Value
+from meganeura_dsl.ops import (
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Input,
+    Mul,
+    Parameter,
+    Sub,
 )
+from meganeura_dsl.ops.broadcast import full
+from meganeura_dsl.ops.contract import Convolution
+from meganeura_dsl.ops.elementwise import Tanh
+from meganeura_dsl.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ops.fused.winograd import in_tiles
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
-from meganeura_runtime.kernels.limits import Style
+from meganeura_runtime.kernels.limits import DeviceLimits, Style
+from meganeura_runtime.plan.schedule import plan_graph
 from tests.runtime.running import assert_as_reference
 
 pytestmark = pytest.mark.adapter
@@ -50,20 +54,6 @@ class Net:
         return self.build.add(Input(name, DType.F32, shape))
 
 
-def forward(net: Net, m: int, x: Value, w: Value, padding: tuple[int, int]) -> tuple[Value, Value]:
-    """The products, and the convolution."""
-    add = net.build.add
-    kernel = add(WinogradKernel(m, mirrored=False), w)
-    products = add(MatMul(), kernel, add(WinogradInput(m, padding), x))
-    n, _, *spatial = concrete_shape(x.type.shape)
-    outputs = tuple(size + 2 * around - 2 for size, around in zip(spatial, padding, strict=True))
-    return products, add(WinogradOutput(m, n, outputs), products)
-
-
-def check(net: Net, outputs: Mapping[str, Value], device: Device, style: Style) -> None:
-    assert_as_reference(net.build.graph(outputs), net.feeds, device, style)
-
-
 @pytest.mark.parametrize("style", Style)
 @cases
 def test_all_three_convolutions(
@@ -77,24 +67,98 @@ def test_all_three_convolutions(
     net = Net()
     add = net.build.add
     data, kernel = net.input(*x), net.input(k, x[1], 3, 3)
-    _, y = forward(net, m, data, kernel, padding)
-    dy = net.input(*concrete_shape(y.type.shape))
-    around = (2 - padding[0], 2 - padding[1])
-    mirrored = add(WinogradKernel(m, mirrored=True), kernel)
-    back = add(MatMul(transpose_left=True), mirrored, add(WinogradInput(m, around), dy))
-    dx = add(WinogradOutput(m, x[0], x[2:]), back)
-    places = add(WinogradOutputGradient(m), dy)
-    products = add(MatMul(transpose_right=True), places, add(WinogradInput(m, padding), data))
-    dw = add(WinogradKernelGradient(m), products)
     geometry = ((1, 1), padding, (1, 1), 1)
-    direct = {
-        "y": add(Conv(*geometry), data, kernel),
-        "dx": add(ConvInputGradient(*geometry, x[2:]), kernel, dy),
-        "dw": add(ConvWeightGradient(*geometry, (3, 3)), data, dy),
+    y = add(Conv(*geometry), data, kernel)
+    dy = net.input(*concrete_shape(y.type.shape))
+    ways: dict[str, tuple[Convolution, tuple[Value, Value]]] = {
+        "y": (Conv(*geometry), (data, kernel)),
+        "dx": (ConvInputGradient(*geometry, x[2:]), (kernel, dy)),
+        "dw": (ConvWeightGradient(*geometry, (3, 3)), (data, dy)),
     }
+    direct = {name: add(op, *factors) for name, (op, factors) in ways.items()}
+    tiled = {n: in_tiles(net.build, op, factors, m) for n, (op, factors) in ways.items()}
     wanted = evaluate(net.build.graph(direct), net.feeds, Precision.DOUBLE).outputs
-    graph = net.build.graph({"y": y, "dx": dx, "dw": dw})
+    graph = net.build.graph(tiled)
     found = evaluate(graph, net.feeds, Precision.DOUBLE).outputs
     for name, array in wanted.items():
         np.testing.assert_allclose(found[name], array, 1e-11, 1e-11)
     assert_as_reference(graph, net.feeds, device, style)
+
+
+def kernels(graph: Graph) -> int:
+    return len(plan_graph(graph, DeviceLimits(), Style.GPU).dispatches)
+
+
+@pytest.mark.parametrize("size", [5, 8])
+def test_what_follows_is_part_of_the_output_s_kernel(size: int, device: Device) -> None:
+    net = Net()
+    x, w = net.input(2, 17, size, size), net.input(18, 17, 3, 3)
+    products = in_tiles(net.build, Conv((1, 1), (1, 1), (1, 1), 1), (x, w), 4).operands[0]
+    bias, residual = net.input(18), net.input(2, 18, size, size)
+    spatial = (size, size)
+    fused = net.build.add(FusedWinogradOutput(4, 2, spatial, "gelu"), products, bias)
+    added = FusedWinogradOutputAdd(4, 2, spatial, "relu")
+    y = net.build.add(added, products, bias, residual)
+    assert kernels(net.build.graph({"y": y})) == 4
+    graph = net.build.graph({"y": y, "fused": fused, "squared": net.build.add(Mul(), y, y)})
+    assert kernels(graph) == 4
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
+
+
+def test_what_comes_before_is_read_through_by_the_input_s_kernel(device: Device) -> None:
+    net = Net()
+    x, w = net.input(1, 3, 9, 9), net.input(2, 3, 3, 3)
+    bent = net.build.add(Tanh(), x)
+    y = in_tiles(net.build, Conv((1, 1), (1, 1), (1, 1), 1), (bent, w), 4)
+    graph = net.build.graph({"y": y})
+    assert kernels(graph) == 4
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
+
+
+def test_a_weight_is_updated_by_the_kernel_of_its_gradient(device: Device) -> None:
+    net = Net()
+    add = net.build.add
+    x, dy = net.input(2, 3, 6, 6), net.input(2, 4, 6, 6)
+    net.feeds["w"] = np.ones((4, 3, 3, 3), np.float32)
+    w = add(Parameter("w", DType.F32, (4, 3, 3, 3), "param"))
+    to_w = ConvWeightGradient((1, 1), (1, 1), (1, 1), 1, (3, 3))
+    step = in_tiles(net.build, to_w, (x, dy), 4)
+    new = add(Sub(), w, add(Mul(), step, full(net.build, w.type, 0.1)))
+    graph = net.build.graph({}, {"w": new})
+    assert kernels(graph) == 4
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
+
+
+def test_a_backward_pass_transforms_its_input_again_rather_than_keep_it() -> None:
+    net = Net()
+    x, w = net.input(2, 4, 8, 8), net.input(4, 4, 3, 3)
+    geometry = ((1, 1), (1, 1), (1, 1), 1)
+    y = in_tiles(net.build, Conv(*geometry), (x, w), 4)
+    dw = in_tiles(net.build, ConvWeightGradient(*geometry, (3, 3)), (x, y), 4)
+    assert kernels(net.build.graph({"y": y, "dw": dw})) == 8
+
+
+def test_more_workgroups_than_one_dimension_holds(device: Device) -> None:
+    net = Net()
+    factors = net.input(3, 20, 13, 11), net.input(7, 20, 3, 3)
+    y = in_tiles(net.build, Conv((1, 1), (1, 1), (1, 1), 1), factors, 2)
+    graph = net.build.graph({"y": y})
+    assert_as_reference(graph, net.feeds, device, Style.GPU, DeviceLimits(workgroups=3))
+
+
+@pytest.mark.parametrize(("m", "bound"), [(2, 2e-6), (4, 1e-5)])
+@pytest.mark.parametrize("channels", [64, 512])
+def test_single_precision_is_enough(m: int, bound: float, channels: int) -> None:
+    net = Net()
+    geometry = ((1, 1), (1, 1), (1, 1), 1)
+    x, w = net.input(2, channels, 8, 8), net.input(16, channels, 3, 3)
+    dy = net.input(2, 16, 8, 8)
+    ways: dict[str, Value] = {
+        "y": in_tiles(net.build, Conv(*geometry), (x, w), m),
+        "dx": in_tiles(net.build, ConvInputGradient(*geometry, (8, 8)), (w, dy), m),
+        "dw": in_tiles(net.build, ConvWeightGradient(*geometry, (3, 3)), (x, dy), m),
+    }
+    graph = net.build.graph(ways)
+    exact = evaluate(graph, net.feeds, Precision.DOUBLE).outputs
+    for name, found in evaluate(graph, net.feeds).outputs.items():
+        assert np.abs(found - exact[name]).max() < bound * np.abs(exact[name]).max()
