@@ -39,11 +39,14 @@ from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.writer import Writer
 
 MOST_ROWS = 16
-"""Rows of a workgroup: twice as many are faster by a third, and compile for three times as long."""
-LARGE = 1e8
-"""Products of a contraction that is worth it."""
-COLUMNS = 4
-"""Columns of a lane."""
+"""Rows of a workgroup, unless the contraction is large."""
+LARGE = 5e7
+"""Products of a contraction for which twice the rows, of twice the columns a lane, are worth it.
+
+They compute half as fast again, and compile for four times as long.
+"""
+QUAD = 4
+"""Neighbouring columns that a lane computes as one vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,13 @@ class Shuffle:
     rows: int
     lanes: int
     terms: int
+    quads: int
+    """Columns of a lane, in fours."""
 
     def grid(self, contraction: Contraction) -> tuple[int, int, int]:
         """Workgroups along the batch, the columns and the rows."""
         rows = -(-prod(contraction.rows) // self.rows)
-        columns = -(-prod(contraction.columns) // (COLUMNS * self.lanes))
+        columns = -(-prod(contraction.columns) // (QUAD * self.quads * self.lanes))
         return prod(contraction.batch), columns, rows
 
 
@@ -69,12 +74,13 @@ def shuffle_of(contraction: Contraction, target: Target) -> Shuffle | None:
     terms = next(count for count in (4, 3, 2, 1) if contraction.terms[-1] % count == 0)
     way = target.ways.get(contraction.name)
     if way is not None:
-        return None if way.rows is None else Shuffle(way.rows, lanes, terms)
+        return None if way.rows is None else Shuffle(way.rows, lanes, terms, 1)
     total = prod(contraction.rows)
     results = prod(contraction.batch) * total * prod(contraction.columns)
     large = results * contraction.count >= LARGE
     blocks = -(-total // (2 * MOST_ROWS if large else MOST_ROWS))
-    return Shuffle(-(-total // blocks), lanes, terms)
+    wide = large and prod(contraction.columns) % (2 * QUAD) == 0
+    return Shuffle(-(-total // blocks), lanes, terms, 2 if wide else 1)
 
 
 def shuffled_kernel(
@@ -90,7 +96,10 @@ def shuffled_kernel(
     which, column, row = unravel(variable(group), grid)
     batch = unravel(which, contraction.batch)
     rows = _Rows(contraction.rows, shuffle, row)
-    columns = _columns(contraction.columns, column * shuffle.lanes + variable(lane))
+    quad = (column * shuffle.lanes + variable(lane)) * shuffle.quads
+    columns = [
+        one for place in range(shuffle.quads) for one in _columns(contraction.columns, quad + place)
+    ]
     before = memory.before(work)
     reader = Reader(make, before)
     loops, terms = _loops(contraction, shuffle.terms)
@@ -108,11 +117,13 @@ def shuffled_kernel(
     reads = [one for side in (*left, *right) for one in side]
     writer.quads = quads_of(reads, memory, results)
     _sum_products(writer, loops, shuffle, left, right)
-    sums = ", ".join(f"c{number}" for number in range(shuffle.rows))
-    writer.line(f"var sums = array<vec4<f32>, {shuffle.rows}>({sums});")
+    for quad in range(shuffle.quads):
+        sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
+        writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
     # What follows is written once for all rows: it compiles for longer than it runs.
     with writer.loop(counter):
-        writer.register("sum", "sums[row]")
+        for quad in range(shuffle.quads):
+            writer.register(f"sum{quad}", f"sums{quad}[row]")
         for result in results:
             write_result(writer, memory, result)
     return launch.kernel(writer, memory)
@@ -151,11 +162,11 @@ class _Rows:
 def _columns(sizes: tuple[int, ...], quad: Affine) -> list[tuple[Index, Guard]]:
     """The columns of a lane: four neighbours that exist together, where that is so for all."""
     total = prod(sizes)
-    if total % COLUMNS:
-        guards = [Guard(quad * COLUMNS + place, 1, total) for place in range(COLUMNS)]
+    if total % QUAD:
+        guards = [Guard(quad * QUAD + place, 1, total) for place in range(QUAD)]
         return [(unravel(guard.index, sizes), guard) for guard in guards]
-    guard = Guard(quad, 1, total // COLUMNS)
-    places = [guard.index * COLUMNS + place for place in range(COLUMNS)]
+    guard = Guard(quad, 1, total // QUAD)
+    places = [guard.index * QUAD + place for place in range(QUAD)]
     return [(unravel(place, sizes), guard) for place in places]
 
 
@@ -181,11 +192,17 @@ def _elements(
     group: list[Element] = []
     for place, (column, beside) in enumerate(columns):
         at = contraction.place(batch, row, column)
-        registers = {anchor.id: f"sum.{'xyzw'[place]}"}
+        registers = {anchor.id: f"sum{place // QUAD}.{'xyzw'[place % QUAD]}"}
         guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
         group.append(Element(ravel(at.index, shape), registers, exists, guards))
-    same = all(one.guards == group[0].guards for one in group)
-    return [group] if same else [[one] for one in group]
+    quads = [group[start : start + QUAD] for start in range(0, len(group), QUAD)]
+    return [part for quad in quads for part in _existing(quad)]
+
+
+def _existing(quad: list[Element]) -> list[list[Element]]:
+    """Four neighbours as one group if they exist together, and as four groups else."""
+    same = all(one.guards == quad[0].guards for one in quad)
+    return [quad] if same else [[one] for one in quad]
 
 
 def _sum_products(
@@ -196,7 +213,8 @@ def _sum_products(
     right: Sequence[Sequence[Expression]],
 ) -> None:
     for row in range(shuffle.rows):
-        writer.line(f"var c{row} = vec4<f32>();")
+        for quad in range(shuffle.quads):
+            writer.line(f"var c{row}_{quad} = vec4<f32>();")
     with ExitStack() as stack:
         for loop in loops:
             stack.enter_context(writer.loop(loop))
@@ -204,12 +222,14 @@ def _sum_products(
         rows = [[writer.value(one) for one in terms] for terms in left]
         columns = [[writer.value(one) for one in terms] for terms in right]
         for term in range(shuffle.terms):
-            four = ", ".join(column[term] for column in columns)
-            writer.line(f"let y{term} = vec4<f32>({four});")
+            for quad in range(shuffle.quads):
+                four = ", ".join(column[term] for column in columns[QUAD * quad :][:QUAD])
+                writer.line(f"let y{term}_{quad} = vec4<f32>({four});")
         for row in range(shuffle.rows):
             turn, source = divmod(row, shuffle.lanes)
-            products = (
-                f"subgroupShuffle({rows[turn][term]}, {source}u) * y{term}"
-                for term in range(shuffle.terms)
-            )
-            writer.line(f"c{row} += {' + '.join(products)};")
+            for term in range(shuffle.terms):
+                name = rows[turn][term]
+                writer.line(f"let x{row}_{term} = subgroupShuffle({name}, {source}u);")
+            for quad in range(shuffle.quads):
+                products = (f"x{row}_{term} * y{term}_{quad}" for term in range(shuffle.terms))
+                writer.line(f"c{row}_{quad} += {' + '.join(products)};")

@@ -37,6 +37,13 @@ def test_neighbours_are_read_and_written_together() -> None:
     assert kernel.count("array<vec4<f32>>") == 3
 
 
+def test_a_lane_of_a_large_contraction_computes_two_quads() -> None:
+    for rows, quads in ((64, 2), (8, 1)):
+        graph, _ = graph_of(MatMul(), numbers(rows, 1024), numbers(1024, 1024))
+        (kernel,) = plan_graph(graph, WITH, Style.CPU_ADAPTER).kernels
+        assert kernel.count("var sums") == quads
+
+
 @pytest.mark.adapter
 class TestAdapter:
     """What needs an adapter; where it has no shuffles, the other kernel is tested twice."""
@@ -47,8 +54,14 @@ class TestAdapter:
         graph, feeds = graph_of(MatMul(), numbers(rows, 13), numbers(13, columns))
         assert_as_reference(graph, feeds, device)
 
-    def test_large_tiles(self, device: Device) -> None:
-        graph, feeds = graph_of(MatMul(), numbers(400, 520), numbers(520, 500))
+    @pytest.mark.parametrize("columns", [500, 504])
+    def test_large_tiles(self, columns: int, device: Device) -> None:
+        graph, feeds = graph_of(MatMul(), numbers(400, 520), numbers(520, columns))
+        assert_as_reference(graph, feeds, device)
+
+    def test_a_large_convolution_of_odd_sizes(self, device: Device) -> None:
+        op = Conv((1, 1), (1, 1), (1, 1), 1)
+        graph, feeds = graph_of(op, numbers(9, 40, 13, 16), numbers(41, 40, 3, 3))
         assert_as_reference(graph, feeds, device)
 
     def test_more_workgroups_than_a_dispatch_is_wide(self, device: Device) -> None:
