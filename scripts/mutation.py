@@ -21,12 +21,14 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import _lru_cache_wrapper  # pyright: ignore[reportPrivateUsage]
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import cast
 
 import coverage
 import pytest
@@ -86,6 +88,7 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Called by pytest once the tests are collected."""
         self.items = session.items
+        self.field = Field()
         gc.collect()
         gc.freeze()
         started = time.perf_counter()
@@ -124,7 +127,7 @@ class Mutation:
 
     def _measure(self, path: Path) -> int:
         watched = coverage.Coverage(
-            data_file=None, include=[f"{ROOT / target}*" for target in TARGETS], branch=False
+            data_file=None, include=[str(ROOT / file) for file in _files()], branch=False
         )
         baseline = Baseline(names=[item.nodeid for item in self.items])
         with watched.collect():
@@ -201,7 +204,7 @@ class Mutation:
 
     def _try(self, mutant: Mutant, tests: Sequence[int], baseline: Baseline, pipe: int) -> int:
         """Whether a test fails with the mutant in place; its number goes into the pipe."""
-        if not plant(mutant):
+        if not self.field.plant(mutant):
             return 2
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -223,34 +226,42 @@ def _in_child(work: Callable[[], int]) -> None:
             os.dup2(silence, 1)
             os.dup2(silence, 2)
         code = work()
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         os._exit(code)
 
 
-def plant(mutant: Mutant) -> bool:
-    """Give the live function the code of the mutant, and forget what was computed before."""
-    path = str(ROOT / mutant.file)
-    codes = {
-        (each.co_qualname, each.co_firstlineno): each
-        for each in _codes(compile(compiled(ROOT, mutant), path, "exec"))
-    }
-    planted = False
-    for each in _everything():
-        if isinstance(each, FunctionType) and each.__code__.co_filename == path:
-            code = codes.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
-            if each.__qualname__.split(".<locals>")[0] == mutant.function and code is not None:
-                each.__code__ = code
+class Field:
+    """The live functions of the targets, where mutants are planted, and all caches."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, list[FunctionType]] = defaultdict(list)
+        self.caches: list[_lru_cache_wrapper[object]] = []
+        paths = {str(ROOT / file): file for file in _files()}
+        for each in gc.get_objects():
+            if type(each) is FunctionType and each.__code__.co_filename in paths:
+                self.functions[paths[each.__code__.co_filename]].append(each)
+            elif type(each) is _lru_cache_wrapper:
+                self.caches.append(cast("_lru_cache_wrapper[object]", each))
+
+    def plant(self, mutant: Mutant) -> bool:
+        """Give a function the code of the mutant, and forget what was computed before."""
+        tree = compiled(ROOT, mutant)
+        codes = {
+            (code.co_qualname, code.co_firstlineno): code
+            for code in _codes(compile(tree, str(ROOT / mutant.file), "exec"))
+        }
+        planted = False
+        for function in self.functions[mutant.file]:
+            place = function.__code__.co_qualname, function.__code__.co_firstlineno
+            if place[0] == mutant.function and place in codes:
+                function.__code__ = codes[place]
                 planted = True
-    for each in _everything():
-        if isinstance(each, _lru_cache_wrapper):
-            each.cache_clear()
-    return planted
-
-
-def _everything() -> list[object]:
-    """All objects that live, those that were frozen too."""
-    gc.unfreeze()
-    return gc.get_objects()
+        for cache in self.caches:
+            cache.cache_clear()
+        return planted
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
