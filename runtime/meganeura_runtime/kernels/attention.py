@@ -10,7 +10,6 @@ from math import log
 
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import Affine, Index, ravel
-from meganeura_runtime.kernels.attention_choice import tile_of
 from meganeura_runtime.kernels.attention_frame import Frame
 from meganeura_runtime.kernels.attention_scores import LOW, Heads, Visible
 from meganeura_runtime.kernels.attention_tile import AttentionTile
@@ -25,22 +24,17 @@ from meganeura_runtime.kernels.kernel import (
     write_result,
 )
 from meganeura_runtime.kernels.limits import Target
-from meganeura_runtime.kernels.ops.attention import BESIDE, Attend, AttendInParts
+from meganeura_runtime.kernels.ops.attention import BESIDE, AttendInParts
 from meganeura_runtime.kernels.staged import GAP
 
 LEAST = "-3.4028235e38f"
 """The maximum of no scores."""
 
 
-def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
+def forward_kernel(
+    work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+) -> Kernel:
     """Walk over the keys once, then store the weighted means of their values."""
-    op, operands = work.anchors[0].op, work.anchors[0].operands
-    if not isinstance(op, Attend | AttendInParts):
-        raise TypeError(f"{op} is no attention")
-    heads = Heads(op.whole, *operands)
-    tile = tile_of(heads, target)
-    if tile is None:
-        raise ValueError(f"no tile of {op} fits the adapter")
     return _Forward(work, memory, target, heads, tile).kernel()
 
 

@@ -70,6 +70,7 @@ class Frame:
         self._down, self._across = shared_out(tile.scores, variable(self._lane))
         self.writer.line(f"let down = {self.writer.index(self._down * 4)};")
         self.writer.line(f"let across = {self.writer.index(self._across * 4)};")
+        self.writer.line(f"let spot = across * {Bank('weights', tile.rows).pitch}u + down;")
         self.block = Axis("block", -(-self.columns // tile.columns))
         self._before = memory.before(work)
         self.reader = Reader(self.make, self._before)
@@ -166,12 +167,11 @@ class Frame:
     def publish(self, name: str = "s") -> None:
         """Put a tile of weights where all lanes can read it, its columns as terms."""
         tile, bank = self.tile, Bank("weights", self.tile.rows)
-        self.writer.line(f"let place = across * {bank.pitch}u + down;")
         for i, j in self.each(tile.scores):
             for v, letter in enumerate(LETTERS):
                 term = 4 * j * tile.across + v
                 start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
-                self.writer.line(f"weights[place + {start}u] = {name}{i}_{j}.{letter};")
+                self.writer.line(f"weights[spot + {start}u] = {name}{i}_{j}.{letter};")
 
     def row_quad(self, quad: int) -> list[tuple[Guard, Index]]:
         """Four of a lane's rows, and whether they exist."""

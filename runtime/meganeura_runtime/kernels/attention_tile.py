@@ -46,8 +46,9 @@ class AttentionTile:
         each = -(-width // (4 * self.across)) * 4
         return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
 
-    def words(self, width: int, *widths: int) -> int:
-        """Workgroup memory, in words, of rows that are so wide and sums that are so wide."""
-        staged = max(self.columns, *(self.sums(one).columns for one in widths)) + GAP
-        terms = -(-width // self.terms) * self.terms if self.holds else self.terms
-        return self.terms * staged + (terms + self.columns + self.across) * (self.rows + GAP)
+    def words(self, *widths: int) -> int:
+        """Workgroup memory, in words, that is enough for factors and sums of such widths."""
+        staged = self.terms * (max(self.columns, *(self.sums(one).columns for one in widths)) + GAP)
+        terms = sum(-(-one // self.terms) * self.terms for one in widths)
+        left = terms if self.holds else self.terms
+        return staged + (left + self.columns + self.across) * (self.rows + GAP)

@@ -7,17 +7,30 @@ and beside the gradient of each key that of its value. Both are read there in pl
 from collections.abc import Sequence
 
 from meganeura_dsl.graph.core import Builder, Graph, Op, Value, rebuild
-from meganeura_dsl.ops import Add, Div, Exp, Log, Maximum, Mul, Reshape, Slice, Sub
-from meganeura_dsl.ops.broadcast import Broadcast
+from meganeura_dsl.ops import Add, Div, Exp, Log, MatMul, Maximum, Mul, Reshape, Slice, Sub
+from meganeura_dsl.ops.broadcast import Broadcast, full
 from meganeura_dsl.ops.fused.attention import (
     Attention,
+    AttentionGradient,
+    AttentionKeyGradient,
     AttentionNormalizer,
+    AttentionQueryGradient,
+    AttentionValueGradient,
 )
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.attention_choice import parts_of, tile_of
+from meganeura_runtime.kernels.attention_choice import backward_tile, forward_tile, parts_of
 from meganeura_runtime.kernels.attention_scores import Heads
 from meganeura_runtime.kernels.limits import Target
-from meganeura_runtime.kernels.ops.attention import BESIDE, Attend, AttendInParts
+from meganeura_runtime.kernels.ops.attention import (
+    BESIDE,
+    Attend,
+    AttendBack,
+    AttendInParts,
+    AttendToQueries,
+)
+
+KEEPS = False
+"""Whether the slopes of all scores are stored, of which dq is then a plain product."""
 
 
 def attend(graph: Graph, target: Target) -> Graph:
@@ -46,12 +59,38 @@ class _Attending:
             case AttentionNormalizer() as op:
                 made = self._made.get((op.form, *_ids(value.operands)))
                 return self._build.add(op, *operands) if made is None else self._normalizer(made)
+            case (
+                AttentionQueryGradient() | AttentionKeyGradient() | AttentionValueGradient()
+            ) as op:
+                return self._gradient(op, operands)
             case op:
                 return self._build.add(op, *operands)
 
+    def _gradient(self, op: AttentionGradient, operands: tuple[Value, ...]) -> Value:
+        whole = Attention(*op.form)
+        heads = Heads(whole, *operands[:3])
+        if backward_tile(heads, self._target) is None:
+            return self._build.add(op, *operands)
+        keeps = KEEPS and not op.causal
+        if isinstance(op, AttentionQueryGradient) and not keeps:
+            return self._build.add(AttendToQueries(whole), *operands)
+        made = self._build.add(AttendBack(whole, keeps), *operands)
+        match op:
+            case AttentionKeyGradient():
+                return self._columns(made, 0, heads.width)
+            case AttentionValueGradient():
+                return self._columns(made, heads.width, heads.width + heads.value_width)
+            case _:
+                beside = heads.width + heads.value_width
+                slopes = self._columns(made, beside, concrete_shape(made.type.shape)[-1])
+                product = self._build.add(MatMul(transpose_left=True), slopes, operands[1])
+                factor = full(self._build, product.type, op.scale)
+                scaled = self._build.add(Mul(), factor, product)
+                return op.parted_value(self._build, scaled, operands[0])
+
     def _attention(self, op: Attention, value: Value, operands: tuple[Value, ...]) -> Value:
         heads = Heads(op, *operands)
-        tile = tile_of(heads, self._target)
+        tile = forward_tile(heads, self._target)
         if tile is None:
             return self._build.add(op, *operands)
         parts = parts_of(heads, tile)
@@ -102,18 +141,19 @@ class _Attending:
         """The means of a part, and their normalizers."""
         _, *rows, width = concrete_shape(made.type.shape)
         width -= BESIDE
-        mean = self._columns(made, part, 0, width)
-        beside = self._columns(made, part, width, width + 1)
+        mean = self._columns(made, 0, width, part)
+        beside = self._columns(made, width, width + 1, part)
         return (
             self._build.add(Reshape((*rows, width)), mean),
             self._build.add(Reshape(tuple(rows)), beside),
         )
 
-    def _columns(self, made: Value, part: int, start: int, stop: int) -> Value:
-        _, *rows, _ = concrete_shape(made.type.shape)
-        starts = (part, *(0 for _ in rows), start)
-        op = Slice(starts, (part + 1, *rows, stop), (1,) * made.type.rank)
-        return self._build.add(op, made)
+    def _columns(self, made: Value, start: int, stop: int, part: int | None = None) -> Value:
+        """Some columns of what is made, of one of its parts."""
+        first, *rows, _ = concrete_shape(made.type.shape)
+        low, high = (0, first) if part is None else (part, part + 1)
+        starts, stops = (low, *(0 for _ in rows), start), (high, *rows, stop)
+        return self._build.add(Slice(starts, stops, (1,) * made.type.rank), made)
 
     def _over(self, rows: Value, like: Value) -> Value:
         """A number for each row, for all of its columns."""
