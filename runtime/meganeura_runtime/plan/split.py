@@ -1,5 +1,6 @@
 """Long reductions as reductions of reductions, in ops that any graph may contain."""
 
+from functools import reduce
 from math import prod
 
 from meganeura_dsl.graph.core import Builder, Value
@@ -12,6 +13,9 @@ from meganeura_runtime.kernels.ops.axes import runs
 
 FEWEST_AT_ONCE = 16
 """Terms for which it is worth to write a sum to memory."""
+
+FEW_PARTS = 8
+"""Parts of a sum that its reader can add up by itself."""
 
 
 def divisor_near(size: int, wanted: int) -> int:
@@ -40,6 +44,18 @@ def split_reduction(build: Builder, op: Sum | ReduceMax, x: Value, most: int) ->
     kept = others(inner, x.type.rank)
     outer = tuple(kept.index(axis) for axis in axes if axis not in inner)
     return split_reduction(build, type(op)(outer), reduced, most)
+
+
+def sum_of_parts(build: Builder, partial: Value, most: int) -> Value:
+    """The sum along the first axis: of few parts as additions, which any reader can take over."""
+    parts, *rest = concrete_shape(partial.type.shape)
+    if parts > FEW_PARTS:
+        return split_reduction(build, Sum((0,)), partial, most)
+    each = (
+        build.add(Reshape(tuple(rest)), part(build, partial, 0, number, number + 1))
+        for number in range(parts)
+    )
+    return reduce(lambda a, b: build.add(Add(), a, b), each)
 
 
 def _lengths(size: int, most: int) -> tuple[int, int]:

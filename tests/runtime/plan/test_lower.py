@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.evaluate import evaluate
-from meganeura_dsl.graph.core import Array, Graph, Op
+from meganeura_dsl.graph.core import Array, Builder, Graph, Op
 from meganeura_dsl.ops import (
     ArgMax,
     Conv,
     ConvWeightGradient,
+    Input,
     MatMul,
     MaxPoolGradient,
     MaxPoolSelect,
@@ -19,10 +20,11 @@ from meganeura_dsl.ops import (
     Sum,
 )
 from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.ops.internal import LinkedSum, Partial, WindowSpread
-from meganeura_runtime.plan.lower import MOST_ITERATIONS, lower
-from meganeura_runtime.plan.split import divisor_near
+from meganeura_runtime.plan.lower import MOST_ITERATIONS, MOST_TERMS, lower
+from meganeura_runtime.plan.split import divisor_near, sum_of_parts
 from tests.runtime.running import assert_close, graph_of
 
 
@@ -100,3 +102,14 @@ def test_many_rows_by_number_are_added_up_along_lists(axis: int, shape: tuple[in
 )
 def test_parts_divide_an_axis_where_they_can(size: int, wanted: int, found: int) -> None:
     assert divisor_near(size, wanted) == found
+
+
+@pytest.mark.parametrize("parts", [2, 8, 9])
+def test_few_parts_are_added_up_by_whoever_reads_them(parts: int) -> None:
+    """A few terms are additions, which join the kernel that follows; more are a reduction."""
+    build = Builder()
+    whole = build.add(Input("x", DType.F32, (parts, 3, 5)))
+    graph = build.graph({"y": sum_of_parts(build, whole, MOST_TERMS)})
+    assert (Sum in ops(graph)) == (parts > 8)
+    x = numbers(parts, 3, 5)
+    assert_close(evaluate(graph, {"x": x}).outputs["y"], x.sum(0))
