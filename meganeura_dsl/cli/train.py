@@ -22,6 +22,7 @@ from meganeura_dsl.cli.model_options import (
 )
 
 if TYPE_CHECKING:
+    from meganeura_dsl.pipeline import Program
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.folder import RunFolder
     from meganeura_runtime.train.job import Start
@@ -62,14 +63,7 @@ def train(
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
-    from meganeura_dsl.cli.progress import display
     from meganeura_dsl.diagnostics import ProblemError
-    from meganeura_runtime.train.failures import explained_failures
-    from meganeura_runtime.train.folder import resumed_folder
-    from meganeura_runtime.train.job import prepare
-    from meganeura_runtime.train.loop import train as run_job
-    from meganeura_runtime.train.problems import CannotResume
-    from meganeura_runtime.train.resume import Manner, resume_job
 
     overrides = list(changes or ())
     overrides += [] if device is None else [f"device={device}"]
@@ -77,6 +71,17 @@ def train(
     overrides += rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     program = pipeline.load(target)
     name = program.train()
+    if resume is None:
+        _begin_to_open(program, name, overrides)
+
+    from meganeura_dsl.cli.progress import display
+    from meganeura_runtime.train.failures import explained_failures
+    from meganeura_runtime.train.folder import resumed_folder
+    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.problems import CannotResume
+    from meganeura_runtime.train.resume import Manner, resume_job
+
     start = _start(weights, allow_missing, allow_unexpected)
     base = pipeline.find(target).path.parent
     if resume is None:
@@ -101,6 +106,16 @@ def train(
     typer.echo(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _begin_to_open(program: "Program", name: str, overrides: list[str]) -> None:
+    """Let the device be opened while the rest is loaded; wrong settings are told then."""
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.settings.resolve import resolve_settings
+    from meganeura_runtime.opening import begin_to_open
+
+    raw = pipeline.train_settings(program, name)
+    begin_to_open(resolve_settings(raw, overrides, pipeline.free_sizes(program, name)).device)
 
 
 def _start(

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime import device
-from meganeura_runtime.session import choice
+from meganeura_runtime import device, opening
 from tests.cli.command import Command
 
 UNTIDY = "def f( a,b = 2 ) = a*b\n"
@@ -17,7 +16,7 @@ def test_the_cpu_is_always_there(meganeura: Command, monkeypatch: pytest.MonkeyP
         raise device.DeviceError("no driver of any kind")
 
     monkeypatch.setattr(device, "list_devices", fail)
-    monkeypatch.setattr(choice, "list_devices", fail)
+    monkeypatch.setattr(opening, "list_devices", fail)
     shown = meganeura("devices")
     assert shown.code == 0
     assert shown.out.startswith("cpu ")

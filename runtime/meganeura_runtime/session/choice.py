@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.cache import kept_plan
-from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
+from meganeura_runtime.device import Device
+from meganeura_runtime.opening import opened
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.session.base import Session
 from meganeura_runtime.session.cpu import CpuSession
@@ -32,23 +33,10 @@ def choose_device(selector: str = "auto", *, tuned: bool = True) -> Choice:
 
     Kernels are as they were tuned for the adapter, if they were.
     """
-    match selector:
-        case "cpu":
-            return Choice("cpu (as asked)", CpuSession)
-        case "auto":
-            return _automatic(tuned=tuned)
-        case _:
-            return _on(open_device(selector), tuned=tuned)
-
-
-def _automatic(*, tuned: bool) -> Choice:
-    try:
-        real = any(not info.is_software for info in list_devices())
-    except DeviceError as error:
-        return Choice(f"cpu ({error})", CpuSession)
-    if not real:
-        return Choice("cpu (no GPU was found)", CpuSession)
-    return _on(open_device("wgpu"), tuned=tuned)
+    found = opened(selector)
+    if found.device is None:
+        return Choice(f"cpu ({found.reason})", CpuSession)
+    return _on(found.device, tuned=tuned)
 
 
 def _on(device: Device, *, tuned: bool) -> Choice:

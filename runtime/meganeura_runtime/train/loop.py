@@ -7,6 +7,7 @@ steps later where the device runs behind: what a step gave is known to be its ow
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from time import perf_counter
@@ -115,14 +116,15 @@ class Trainer:
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Ahead | None = None
+        self.saving: Future[None] | None = None
         self.span: Span = unobserved
 
     def begin(self, resumption: Resumption | None) -> None:
-        """Load what a run starts with, or goes on with; from here on there is a checkpoint."""
+        """Load what a run starts with, or goes on with."""
         if resumption is None:
             first = self.job.initial_values()
             self.session.load(first)
-            write_checkpoint(self.folder.checkpoint, first, self._progress(0, 0))
+            self._begin_to_save(first)
             return
         progress = resumption.progress
         self.session.load(resumption.kept)
@@ -131,11 +133,18 @@ class Trainer:
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
         self.folder.forget_after(progress.step)
 
+    def _begin_to_save(self, first: Mapping[str, Array]) -> None:
+        """Write the first checkpoint while kernels are compiled."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        progress = self._progress(0, 0)
+        self.saving = thread.submit(write_checkpoint, self.folder.checkpoint, first, progress)
+        thread.shutdown(wait=False)
+
     def run(self) -> Finished:
         """All epochs that are left, or as many as there is time for."""
         started = perf_counter()
         self.watch(_started(self.job))
-        self._compile()
+        self._finish_beginning()
         self.clock.start(self.step)
         epochs = range(self.epoch, self.job.settings.epochs)
         try:
@@ -149,13 +158,15 @@ class Trainer:
         self.watch(finished)
         return finished
 
-    def _compile(self) -> None:
-        """Wait for what was begun when the session was opened."""
+    def _finish_beginning(self) -> None:
+        """Wait for the kernels and the first checkpoint; from here on there is one."""
         kernels = self.session.kernels
         if kernels:
             self.watch(Compiling(kernels))
             self.session.ready()
             self.watch(Compiled(kernels, perf_counter() - self.opened))
+        if self.saving is not None:
+            self.saving.result()
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""

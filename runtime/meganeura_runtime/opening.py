@@ -1,0 +1,54 @@
+"""Which device a program runs on, opened while the program is still being read.
+
+Loading wgpu, looking for adapters and opening one take about half a second, much of it outside of
+Python: a thread does so meanwhile, if it is told early which device will be asked for.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
+
+CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open adapter, or none, and then why it is the CPU."""
+
+    device: Device | None
+    reason: str = ""
+
+
+_begun: dict[str, Future[Opened]] = {}
+
+
+def begin_to_open(selector: str) -> None:
+    """Open in another thread what `opened` will be asked for."""
+    if selector != CPU and selector not in _begun:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="device")
+        _begun[selector] = thread.submit(_open, selector)
+        thread.shutdown(wait=False)
+
+
+def opened(selector: str) -> Opened:
+    """The device of that name; `auto` is a GPU if there is one, and the CPU otherwise.
+
+    Raises `DeviceError`, but for `auto`.
+    """
+    begun = _begun.pop(selector, None)
+    return _open(selector) if begun is None else begun.result()
+
+
+def _open(selector: str) -> Opened:
+    if selector == CPU:
+        return Opened(None, "as asked")
+    return _automatic() if selector == "auto" else Opened(open_device(selector))
+
+
+def _automatic() -> Opened:
+    try:
+        real = any(not info.is_software for info in list_devices())
+    except DeviceError as error:
+        return Opened(None, str(error))
+    return Opened(open_device("wgpu")) if real else Opened(None, "no GPU was found")

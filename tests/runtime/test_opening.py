@@ -1,0 +1,56 @@
+"""A device that is opened in another thread is the one that is asked for."""
+
+import threading
+
+import pytest
+
+from meganeura_runtime import opening
+from meganeura_runtime.device import Device, DeviceError
+from meganeura_runtime.opening import Opened, begin_to_open, opened
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Which devices were opened, and by which thread."""
+    made: list[tuple[str, str]] = []
+
+    def fail(selector: str) -> Device:
+        made.append((selector, threading.current_thread().name))
+        raise DeviceError(f"`{selector}` is no device")
+
+    monkeypatch.setattr(opening, "open_device", fail)
+    return made
+
+
+def test_it_is_opened_once_by_a_thread(asked: list[tuple[str, str]]) -> None:
+    begin_to_open("wgpu:7")
+    begin_to_open("wgpu:7")
+    with pytest.raises(DeviceError, match="`wgpu:7` is no device"):
+        opened("wgpu:7")
+    assert asked == [("wgpu:7", "device_0")]
+    with pytest.raises(DeviceError, match="`wgpu:8` is no device"):
+        opened("wgpu:8")
+    assert asked[1:] == [("wgpu:8", threading.current_thread().name)]
+
+
+def test_each_who_asks_has_a_device_of_its_own(asked: list[tuple[str, str]]) -> None:
+    for _ in range(2):
+        begin_to_open("wgpu")
+        with pytest.raises(DeviceError):
+            opened("wgpu")
+    assert len(asked) == 2
+
+
+def test_the_cpu_needs_no_thread() -> None:
+    begin_to_open("cpu")
+    assert opened("cpu") == Opened(None, "as asked")
+
+
+@pytest.mark.adapter
+def test_what_a_thread_opened_works_in_this_one() -> None:
+    begin_to_open("wgpu")
+    device = opened("wgpu").device
+    assert device is not None
+    buffer = device.allocate(16)
+    device.free(buffer)
+    device.close()
