@@ -1,6 +1,6 @@
 """Products of one tensor with several weights, made at once where their one consumer wants them.
 
-    [x w1 | x w2 | x w3] = x [w1 | w2 | w3]
+    [x w1 | x w2 | x w3] = x [w1 | w2 | w3],  and back  g1 w1^T + g2 w2^T = [g1 | g2] [w1 | w2]^T
 
 Merging whatever shares an operand would feed itself: what is merged shares it too. So a consumer
 has to ask, such as an attention for its queries, keys and values; its wish passes through what only
@@ -59,8 +59,47 @@ def _merged(count: int, *, biased: bool) -> Fact:
     )
 
 
-def _all(name: str, count: int) -> str:
-    return f"(vec-of {' '.join(f'{name}{i}' for i in range(1, count + 1))})"
+def _sums(count: int) -> tuple[Fact, Fact, Rewrite]:
+    """A sum of `count` products with parameters as one, in the order projections are used in.
+
+    In steps, as a join of all products at once would compare each with each.
+    """
+    places = range(1, count + 1)
+    known, before = _pairs(places), _pairs(places[:-1])
+    start = "(weighed y g1 w1 r)" if count == 2 else f"(summed{count - 1} y {before} r)"
+    types = " ".join(f"(= (type g{i}) (T d s{i})) (= n{i} (vec-get s{i} last))" for i in places)
+    width = _sum([f"n{i}" for i in places])
+    factor = f"(Concat {_all('g', count, -1)} last (T d (vec-set s1 last {width})))"
+    weights = f"(Concat {_all('w', count, -1)} axis (T d (vec-set sw axis {width})))"
+    return (
+        Fact(
+            f"sum-so-far-{count}",
+            "a sum that begins with products",
+            f"(= e (Add y z _)) {start}",
+            f"(adding{count} e z {before} r)",
+        ),
+        Fact(
+            f"sum-complete-{count}",
+            "a sum of products",
+            f"(adding{count} e z {before} r) (weighed z g{count} w{count} r)",
+            f"(summed{count} e {known} r)",
+        ),
+        Rewrite(
+            f"sum-of-products-{count}",
+            "g1 w1 + g2 w2 + ... = [g1 | g2 | ...] [w1 | w2 | ...]",
+            f"(summed{count} e {known} r) (= t (type e)) (= t (T _ s)) (= (type w1) (T d sw))"
+            f" (outputs r other) (= axis (- 1 other)) (= last (- (vec-length s) 1)) {types}",
+            f"(MatMul {factor} {weights} false r t)",
+        ),
+    )
+
+
+def _pairs(places: range) -> str:
+    return " ".join(f"g{i} w{i}" for i in places)
+
+
+def _all(name: str, count: int, step: int = 1) -> str:
+    return f"(vec-of {' '.join(f'{name}{i}' for i in range(1, count + 1)[::step])})"
 
 
 def _sum(terms: list[str]) -> str:
@@ -93,8 +132,8 @@ PROJECTIONS = RuleSet(
             "biased-by-zero",
             "x w = x w + 0, if another projection of x has a bias",
             "(bare a x w r y) (biased _ x _ _ r _) (= (type y) (T d s))"
-            " (= n (vec-get s (- (vec-length s) 1))) (= sb (vec-of n)) (= tb (T d sb))",
-            f"(biased a x w {full('0.0', 'd', 'tb', 'sb')} r y)",
+            " (= n (vec-get s (- (vec-length s) 1))) (= sb (vec-of n))",
+            f"(biased a x w {full('0.0', 'd', '(T d sb)', 'sb')} r y)",
         ),
         *(_merged(count, biased=biased) for count in (2, 3) for biased in (False, True)),
         Rewrite(
@@ -105,6 +144,9 @@ PROJECTIONS = RuleSet(
             " (= start (vec-set zeros last from)) (= stop (vec-set s last to))",
             "(Slice y start stop ones t)",
         ),
+        Fact("weighed", "g w", "(= y (MatMul g w false r _)) (weight w)", "(weighed y g w r)"),
+        *_sums(2),
+        *_sums(3),
     ),
     (
         "(relation weight (Op))",
@@ -117,6 +159,12 @@ PROJECTIONS = RuleSet(
         "(relation biased (Op Op Op Op bool Op))",
         # What begins at a place of the last axis of a product.
         "(relation part (Op Op i64))",
+        "(relation weighed (Op Op Op bool))",
+        # A sum, what is yet to be looked at, and the factors of the products before.
+        "(relation adding2 (Op Op Op Op bool))",
+        "(relation adding3 (Op Op Op Op Op Op bool))",
+        "(relation summed2 (Op Op Op Op Op bool))",
+        "(relation summed3 (Op Op Op Op Op Op Op bool))",
     ),
 )
 """Not before differentiation: parts of one product have a gradient of many zeros."""

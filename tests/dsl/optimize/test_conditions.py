@@ -223,6 +223,18 @@ def _projections(fault: str) -> Make:
     return make
 
 
+def _summed(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        one, other = net.projected(net.x(2, 3), 3), net.projected(net.x(2, 3), 3)
+        if fault == "data":
+            other = net.do(MatMul(), net.x(2, 3), net.x(3, 3))
+        if fault == "layout":
+            other = net.projected(net.x(2, 3), 3, transposed=False)
+        return net.do(Sub() if fault == "difference" else Add(), one, other)
+
+    return make
+
+
 NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("add-zero", "train", _add_one),
     ("mul-one", "train", _times_zero),
@@ -255,6 +267,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
     *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
+    *(("sum-of-products-2", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
     *(
         ("part-of-product", "infer", _projections(fault))
         for fault in ("another", "layout", "data", "product", "nobody asks")

@@ -92,6 +92,18 @@ def test_merging_projections_grows_with_the_layers_and_no_faster(name: str) -> N
     assert counts[2] - counts[1] == counts[1] - counts[0] > 0
 
 
+def test_merged_projections_are_trained_under_their_own_names() -> None:
+    graph = forward("lm", batch=2)
+    plain = training_step(graph, TrainingSettings(Sgd(0.1)))
+    fused = training_step(optimize(graph, mode="forward").graph, TrainingSettings(Sgd(0.1)))
+    optimized = optimize(fused, mode="train").graph
+    assert {"Concat", "Slice"} <= set(ops_of(optimized))
+    assert names(optimized) == names(fused)
+    assert set(optimized.updates) == set(plain.updates)
+    fed = feeds(plain)
+    assert_equal_results(run(optimized, fed), run(plain, fed))
+
+
 STEPS: Mapping[str, tuple[Optimizer, float | None]] = {
     "sgd": (Sgd(0.1, 0.9, nesterov=True, weight_decay=5e-4), None),
     "adam": (Adam(weight_decay=0.1), 1.0),
