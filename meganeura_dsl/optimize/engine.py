@@ -58,11 +58,17 @@ class Engine:
             raise _as_engine_error(error) from error
 
     def load(self, relation: str, rows: Sequence[Sequence[int]]) -> None:
-        """Add rows of integers to a relation, all at once: a command takes longer than a table."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "rows"
-            path.write_text("\n".join(["\t".join(map(str, row)) for row in rows]))
-            self.execute([f"(input {relation} {quoted(str(path))})"])
+        """Add rows of integers to a relation, all at once: a command takes longer than a table.
+
+        A table is read from a file; where none can be written, there are commands.
+        """
+        try:
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / "rows"
+                path.write_text("\n".join(["\t".join(map(str, row)) for row in rows]))
+                self.execute([f"(input {relation} {quoted(str(path))})"])
+        except OSError:
+            self.execute([f"({relation} {' '.join(map(str, row))})" for row in rows])
 
     def run(self, schedule: str) -> Progress:
         """Run a schedule once."""

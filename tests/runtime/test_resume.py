@@ -1,5 +1,6 @@
 """Runs that go on: exact to the bit, whenever and however they were interrupted."""
 
+import errno
 import json
 import os
 import resource
@@ -212,6 +213,25 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(place: Place) -> None:
     assert folder.checkpoint.read_bytes() == before
     assert not list(folder.path.glob(".*.partial"))
     assert_same_run(place.resume("run"), whole)
+
+
+def test_a_disk_that_became_read_only_keeps_the_last_good_checkpoint(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place.start("run", steps=7)
+    before = folder.checkpoint.read_bytes()
+
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", refused)  # the optimizer's tables, too
+        patched.setattr(Path, "unlink", refused)
+        with pytest.raises(ProblemError, match="E0534") as caught:
+            place.resume("run")
+    assert isinstance(caught.value.problem, CannotWrite)
+    assert caught.value.problem.reason == "Read-only file system"
+    assert folder.checkpoint.read_bytes() == before
 
 
 def test_a_folder_that_may_not_be_written_to_is_told_before_the_first_step(place: Place) -> None:

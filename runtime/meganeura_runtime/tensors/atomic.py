@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -25,7 +25,8 @@ def replacing(path: Path) -> Generator[Path]:
     except OSError as error:
         raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, or was said above to be beyond us
+            partial.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
