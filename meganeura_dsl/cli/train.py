@@ -65,10 +65,8 @@ def train(
     from meganeura_dsl import pipeline
     from meganeura_dsl.diagnostics import ProblemError
 
-    overrides = list(changes or ())
-    overrides += [] if device is None else [f"device={device}"]
-    overrides += [] if seed is None else [f"seed={seed}"]
-    overrides += rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
+    rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
+    overrides = [*_overrides(changes, device, seed), *rules]
     program = pipeline.load(target)
     name = program.train()
     if resume is None:
@@ -106,6 +104,14 @@ def train(
     typer.echo(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _overrides(changes: list[str] | None, device: str | None, seed: int | None) -> list[str]:
+    """What the command line says of settings."""
+    given = list(changes or ())
+    given += [] if device is None else [f"device={device}"]
+    given += [] if seed is None else [f"seed={seed}"]
+    return given
 
 
 def _begin_to_open(program: "Program", name: str, overrides: list[str]) -> None:
