@@ -15,7 +15,7 @@ from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.inference.binding import bind_sizes
 from meganeura_runtime.inference.feeding import as_tensors, feeds
-from meganeura_runtime.session import Session, choose_device, open_inference
+from meganeura_runtime.session import Session, choose_device, model_of, open_inference
 from meganeura_runtime.train.events import Evaluated, Event, Logged
 from meganeura_runtime.train.folder import named_folder, new_folder
 from meganeura_runtime.train.job import Start, prepare
@@ -24,10 +24,6 @@ from meganeura_runtime.weights import Allowed, compare, initial_values, write_we
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
-
-OPTIMIZED = Rewriting()
-"""All rules of the optimizer."""
-
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -154,7 +150,8 @@ class Model:
         concrete = pipeline.elaborate_model(
             self._program, self._name, config=self._config, sizes=sizes
         )
-        session = open_inference(concrete.graph, choose_device(device).open, OPTIMIZED)
+        rules = Rewriting(device=model_of(device))
+        session = open_inference(concrete.graph, choose_device(device).open, rules)
         session.load(self.values)
         return session
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.ops import Input
+from meganeura_dsl.optimize.optimizer import GPU
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
@@ -128,9 +129,9 @@ def optimized(one: Material) -> tuple[Graph, Graph]:
     """The graph that runs, and how the parameters that the optimizer added are computed."""
     if one.case.trains:
         settings = TrainingSettings(Sgd(lr=LEARNING_RATE, momentum=MOMENTUM))
-        step = optimized_training_step(one.graph, settings, Rewriting())
+        step = optimized_training_step(one.graph, settings, Rewriting(device=GPU))
         return step.graph, Graph((), {}, {})
-    found = Rewriting().optimize(one.graph, "infer")
+    found = Rewriting(device=GPU).optimize(one.graph, "infer")
     return found.graph, found.load
 
 

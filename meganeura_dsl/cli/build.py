@@ -65,7 +65,7 @@ def build(
     """Print what a stage makes of a program."""
     from meganeura_dsl import pipeline
 
-    rules = rewriting(no_opt=no_opt, disabled=disabled)
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     stages = Stages(pipeline.load(target), mode, parsed_sizes(size or ()), rules)
     if output is not None:
         if device is not None:

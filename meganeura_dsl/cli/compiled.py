@@ -13,6 +13,7 @@ from meganeura_dsl.cli.model_options import free_sizes, rewriting_settings
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
     from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.cost import DeviceModel
     from meganeura_dsl.optimize.report import Report
     from meganeura_dsl.optimize.rewriting import Rewriting
     from meganeura_dsl.pipeline import Program
@@ -77,7 +78,9 @@ class Stages:
                 return compiled_model(self.graph, self.rules)
             case Mode.TRAIN:
                 return compiled_step(
-                    self.program, [*self._settings, *rewriting_settings(self.rules)]
+                    self.program,
+                    [*self._settings, *rewriting_settings(self.rules)],
+                    self.rules.device,
                 )
             case _:
                 assert_never(self.mode)
@@ -97,13 +100,16 @@ def compiled_model(graph: "Graph", rewriting: "Rewriting") -> Compiled:
     return Compiled(graph, done.graph, done.load, (done.report,))
 
 
-def compiled_step(program: "Program", overrides: Sequence[str]) -> Compiled:
+def compiled_step(
+    program: "Program", overrides: Sequence[str], device: "DeviceModel | None" = None
+) -> Compiled:
     """All stages of a training step, with some settings replaced."""
     from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
     from meganeura_runtime.train.job import settings_of, step_of
 
     name = program.train()
-    step = step_of(program, name, settings_of(program, name, overrides))
+    step = step_of(program, name, settings_of(program, name, overrides), device or DEFAULT_DEVICE)
     return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
 
 

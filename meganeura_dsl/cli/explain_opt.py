@@ -30,6 +30,9 @@ def explain_opt(
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
+    device: Annotated[
+        str, typer.Option(help="Whose kernels there are to choose from: auto, cpu, wgpu, wgpu:N.")
+    ] = "cpu",
     drawing: Annotated[
         Path | None,
         typer.Option("--picture", metavar="FILE", help="Draw both graphs: .svg or .html."),
@@ -45,7 +48,7 @@ def explain_opt(
     if drawing is not None and drawing.suffix not in PICTURES:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--picture")
-    rules = rewriting(no_opt=no_opt, disabled=disabled)
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}
     match mode:
         case Mode.INFER:
@@ -54,7 +57,7 @@ def explain_opt(
             built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
         case Mode.TRAIN:
             settings = [*(changes or ()), *rewriting_settings(rules)]
-            built = compiled_step(pipeline.load(target), settings)
+            built = compiled_step(pipeline.load(target), settings, rules.device)
     if drawing is not None:
         _draw(built, drawing)
     if as_data:

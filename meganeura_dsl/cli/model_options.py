@@ -43,11 +43,12 @@ DisabledRules = Annotated[
 ]
 
 
-def rewriting(*, no_opt: bool, disabled: Sequence[str] | None) -> "Rewriting":
-    """What `--no-opt` and `--disable-rule` ask for."""
+def rewriting(*, no_opt: bool, disabled: Sequence[str] | None, device: str = "cpu") -> "Rewriting":
+    """What `--no-opt` and `--disable-rule` ask for, on a device."""
     from meganeura_dsl.optimize.rewriting import Rewriting
+    from meganeura_runtime.session.choice import model_of
 
-    return Rewriting(not no_opt, tuple(disabled or ()))
+    return Rewriting(not no_opt, tuple(disabled or ()), model_of(device))
 
 
 def rewriting_settings(rules: "Rewriting") -> list[str]:

@@ -44,7 +44,8 @@ def profile(
     from meganeura_runtime.session import choose_device
     from meganeura_runtime.train.failures import explained_failures
 
-    found = subject(target, mode, size, rewriting(no_opt=no_opt, disabled=disabled))
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
+    found = subject(target, mode, size, rules)
     with explained_failures():
         chosen = choose_device(device, tuned=not no_tuned)
         measured = _measured(found, chosen)

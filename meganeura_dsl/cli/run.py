@@ -121,7 +121,7 @@ def run(
         tensors = _tensors(symbolic, choices, inputs)
         excused = allowed(allow_missing, allow_unexpected)
         values = _values(symbolic, weights or (), random_weights, excused)
-        rules = rewriting(no_opt=no_opt, disabled=disable_rule)
+        rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device)
         found = _computed(
             chosen, symbolic, tensors, values, _opener(device, rules, no_tuned=no_tuned)
         )

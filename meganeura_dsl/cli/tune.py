@@ -45,7 +45,8 @@ def tune(
     from meganeura_runtime.session.tuned import keep_choices, known_choices
     from meganeura_runtime.train.failures import explained_failures
 
-    found = subject(target, mode, size, rewriting(no_opt=no_opt, disabled=disabled))
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
+    found = subject(target, mode, size, rules)
     with explained_failures():
         chosen = choose_device(device, tuned=False)
         if chosen.device is None:

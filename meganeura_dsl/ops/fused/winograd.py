@@ -100,12 +100,11 @@ class WinogradInput(Winograd):
         return x.with_shape((self.places, c, tiles))
 
     def evaluate(self, x: Array) -> Array:
-        m, places = self.outputs, self.matrices.input.astype(x.dtype)
-        ends = self._ends(x.shape[2:])
-        padded = np.pad(x, ((0, 0), (0, 0), *ends))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (self.size, self.size), (2, 3))
-        tiles = places @ windows[:, :, ::m, ::m] @ places.T
-        return tiles.transpose(4, 5, 1, 0, 2, 3).reshape(self.places, x.shape[1], -1)
+        m, window = self.outputs, (self.size, self.size)
+        padded = np.pad(x, ((0, 0), (0, 0), *self._ends(x.shape[2:])))
+        tiles = np.lib.stride_tricks.sliding_window_view(padded, window, (2, 3))[:, :, ::m, ::m]
+        rows = tiles.transpose(4, 5, 1, 0, 2, 3).reshape(self.places, -1)
+        return (_twice(self.matrices.input, x) @ rows).reshape(self.places, x.shape[1], -1)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (x,) = operands
@@ -151,9 +150,8 @@ class WinogradKernel(Winograd):
         return w.with_shape((self.places, *w.shape[:2]))
 
     def evaluate(self, w: Array) -> Array:
-        taps = self.matrices.kernel.astype(w.dtype)
-        places = taps @ (w[:, :, ::-1, ::-1] if self.mirrored else w) @ taps.T
-        return places.transpose(2, 3, 0, 1).reshape(self.places, *w.shape[:2])
+        taps = (w[:, :, ::-1, ::-1] if self.mirrored else w).reshape(-1, TAPS * TAPS)
+        return (_twice(self.matrices.kernel, w) @ taps.T).reshape(self.places, *w.shape[:2])
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (w,) = operands
@@ -174,9 +172,9 @@ class WinogradKernelGradient(Winograd):
         return products.with_shape((*products.shape[1:], TAPS, TAPS))
 
     def evaluate(self, products: Array) -> Array:
-        taps = self.matrices.kernel.astype(products.dtype)
-        places = products.reshape(self.size, self.size, *products.shape[1:]).transpose(2, 3, 0, 1)
-        return taps.T @ places @ taps
+        rows = products.reshape(self.places, -1)
+        taps = _twice(self.matrices.kernel.T, products) @ rows
+        return taps.T.reshape(*products.shape[1:], TAPS, TAPS)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (products,) = operands
@@ -214,12 +212,11 @@ class WinogradPictures(Winograd):
 
     def untiled(self, products: Array) -> Array:
         """The pictures of products."""
-        rows, m = self.matrices.output.astype(products.dtype), self.outputs
-        (height, width), k = concrete_shape(self.spatial), products.shape[1]
+        (height, width), k, m = concrete_shape(self.spatial), products.shape[1], self.outputs
         down, across = -(-height // m), -(-width // m)
-        places = products.reshape(self.size, self.size, k, self.images, down, across)
-        tiles = rows @ places.transpose(3, 2, 4, 5, 0, 1) @ rows.T
-        pixels = tiles.transpose(0, 1, 2, 4, 3, 5).reshape(self.images, k, down * m, across * m)
+        rows = _twice(self.matrices.output, products) @ products.reshape(self.places, -1)
+        tiles = rows.reshape(m, m, k, self.images, down, across).transpose(3, 2, 4, 0, 5, 1)
+        pixels = tiles.reshape(self.images, k, down * m, across * m)
         return pixels[:, :, :height, :width]
 
     def untiled_value(self, build: Builder, products: Value) -> Value:
@@ -313,11 +310,12 @@ class WinogradOutputGradient(Winograd):
         return dy.with_shape((self.places, k, n * down * across))
 
     def evaluate(self, dy: Array) -> Array:
-        rows, m = self.matrices.output.astype(dy.dtype), self.outputs
+        m = self.outputs
         padded = np.pad(dy, ((0, 0), (0, 0), *((0, -size % m) for size in dy.shape[2:])))
         n, k, height, width = padded.shape
-        tiles = padded.reshape(n, k, height // m, m, width // m, m).transpose(0, 1, 2, 4, 3, 5)
-        return (rows.T @ tiles @ rows).transpose(4, 5, 1, 0, 2, 3).reshape(self.places, k, -1)
+        tiles = padded.reshape(n, k, height // m, m, width // m, m).transpose(3, 5, 1, 0, 2, 4)
+        rows = _twice(self.matrices.output.T, dy) @ tiles.reshape(m * m, -1)
+        return rows.reshape(self.places, k, -1)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (dy,) = operands
@@ -330,6 +328,11 @@ class WinogradOutputGradient(Winograd):
             tiles = _along(build, tiles, axis, self.matrices.output.T)
         moved = build.add(Transpose((3, 5, 1, 0, 2, 4)), tiles)
         return build.add(Reshape((self.places, k, n * down * across)), moved)
+
+
+def _twice(matrix: Array, like: Array) -> Array:
+    """What squares are multiplied with, as rows, in place of `matrix` from both sides."""
+    return np.kron(matrix, matrix).astype(like.dtype)
 
 
 def _along(build: Builder, x: Value, axis: int, matrix: Array) -> Value:

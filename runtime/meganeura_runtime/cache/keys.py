@@ -31,6 +31,8 @@ class OptimizedOf:
     mode: str
     """`infer`, or all that a training step is made with."""
     disabled_rules: tuple[str, ...]
+    device: str
+    """What the optimizer takes the device for."""
     compiler: str
 
     @property
@@ -59,12 +61,17 @@ class PlanOf:
 
 def inference_of(graph: Graph, rewriting: Rewriting) -> OptimizedOf:
     """What the inference form of a graph depends on."""
-    return OptimizedOf(format_graph(graph), "infer", rewriting.disabled, compiler())
+    return _optimized_of(graph, "infer", rewriting)
 
 
 def step_of(forward: Graph, settings: TrainingSettings, rewriting: Rewriting) -> OptimizedOf:
     """What the optimized training step of a graph depends on."""
-    return OptimizedOf(format_graph(forward), repr(settings), rewriting.disabled, compiler())
+    return _optimized_of(forward, repr(settings), rewriting)
+
+
+def _optimized_of(graph: Graph, mode: str, rewriting: Rewriting) -> OptimizedOf:
+    device = repr(rewriting.device)
+    return OptimizedOf(format_graph(graph), mode, rewriting.disabled, device, compiler())
 
 
 def plan_of(graph: Graph, device: Device, choices: Choices) -> PlanOf:

@@ -67,7 +67,7 @@ def lower(graph: Graph, target: Target) -> Graph:
 
 
 def _is_of_weight(factors: tuple[Value, ...]) -> bool:
-    """Whether the gradient of a kernel is made of a product, long after the input was first read."""
+    """Whether a product makes the gradient of a kernel, long after its input was first read."""
     places, tiles = factors
     return isinstance(places.op, WinogradOutputGradient) and isinstance(tiles.op, WinogradInput)
 

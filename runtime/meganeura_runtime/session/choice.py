@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.optimize.cost import DeviceModel
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
 from meganeura_runtime.cache import kept_plan
-from meganeura_runtime.device import Device
+from meganeura_runtime.device import Device, DeviceError, list_devices
 from meganeura_runtime.opening import opened
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.session.base import Session
@@ -37,6 +39,21 @@ def choose_device(selector: str = "auto", *, tuned: bool = True) -> Choice:
     if found.device is None:
         return Choice(f"cpu ({found.reason})", CpuSession)
     return _on(found.device, tuned=tuned)
+
+
+def model_of(selector: str) -> DeviceModel:
+    """What the optimizer takes a device for, before it is opened.
+
+    One that cannot be had is none of its concern: that is for `choose_device` to say.
+    """
+    if selector == "cpu":
+        return DEFAULT_DEVICE
+    try:
+        infos = list_devices()
+    except DeviceError:
+        return DEFAULT_DEVICE
+    meant = [info for info in infos if selector in ("auto", "wgpu", info.selector)]
+    return GPU if any(not info.is_software for info in meant) else DEFAULT_DEVICE
 
 
 def _on(device: Device, *, tuned: bool) -> Choice:

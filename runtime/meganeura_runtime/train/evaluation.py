@@ -51,7 +51,7 @@ class Evaluator:
     def _session(self, examples: int) -> tuple[Graph, Session]:
         if examples not in self.opened:
             graph = self.job.evaluation(examples)
-            rewriting = rewriting_of(self.job.settings)
+            rewriting = rewriting_of(self.job.settings, self.job.device)
             self.opened[examples] = graph, open_inference(graph, self.open_session, rewriting)
         return self.opened[examples]
 

@@ -17,6 +17,8 @@ from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.initialize import sample
+from meganeura_dsl.optimize.cost import DeviceModel
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings import resolve
@@ -28,6 +30,7 @@ from meganeura_runtime.data.batches import steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.data.files import find_data, find_data_below, open_data
 from meganeura_runtime.data.ids import check_dataset, id_bounds
+from meganeura_runtime.session.choice import model_of
 from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.schedule import is_steady
 from meganeura_runtime.train.sessions import NOT_DATA, leaves
@@ -61,6 +64,8 @@ class Job:
     """What these weights are."""
     optimized: Graph | None = None
     """The same step, rewritten to run faster; `None` runs `step` as it is."""
+    device: DeviceModel = DEFAULT_DEVICE
+    """What it is rewritten for."""
 
     @property
     def compiled(self) -> Graph:
@@ -138,7 +143,8 @@ def prepare(
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
-    optimized = kept_step(forward.graph, wanted, rewriting_of(settings))
+    device = model_of(settings.device)
+    optimized = kept_step(forward.graph, wanted, rewriting_of(settings, device))
     found = None if start is None else compare(start.files, forward.parameters, start.allowed)
     given = {} if found is None else found.read()
     return Job(
@@ -152,6 +158,7 @@ def prepare(
         start=found,
         given=given,
         optimized=optimized,
+        device=device,
     )
 
 
@@ -170,12 +177,16 @@ class Step:
     optimized: training.OptimizedStep
 
 
-def step_of(program: Program, train: str, settings: RunSettings) -> Step:
+def step_of(
+    program: Program, train: str, settings: RunSettings, device: DeviceModel = DEFAULT_DEVICE
+) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
     graph = training.training_step(forward.graph, wanted)
-    optimized = training.optimized_training_step(forward.graph, wanted, rewriting_of(settings))
+    optimized = training.optimized_training_step(
+        forward.graph, wanted, rewriting_of(settings, device)
+    )
     return Step(graph, forward.parameters, optimized)
 
 
@@ -186,9 +197,9 @@ def training_settings(settings: RunSettings) -> training.TrainingSettings:
     )
 
 
-def rewriting_of(settings: RunSettings) -> Rewriting:
+def rewriting_of(settings: RunSettings, device: DeviceModel) -> Rewriting:
     """What the optimizer may do."""
-    return Rewriting(settings.optimize, tuple(settings.disabled_rules))
+    return Rewriting(settings.optimize, tuple(settings.disabled_rules), device)
 
 
 def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:

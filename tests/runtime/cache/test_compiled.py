@@ -152,7 +152,7 @@ def test_every_field_of_an_ingredient_changes_its_key() -> None:
             assert replace(one, **{each.name: changed}).key != one.key, each.name
     same = {"graph": "g", "compiler": "c"}
     assert (
-        OptimizedOf(mode="m", disabled_rules=(), **same).key
+        OptimizedOf(mode="m", disabled_rules=(), device="", **same).key
         != PlanOf(adapter="", driver="", limits="", style="", choices="", **same).key
     )
 

@@ -1,0 +1,47 @@
+"""What the optimizer takes a device for, which is known before the device is open."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from meganeura_dsl.optimize.cost import DeviceModel
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_runtime.device import DeviceError, DeviceInfo
+from meganeura_runtime.session import choice
+from meganeura_runtime.session.choice import model_of
+
+REAL = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
+SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
+
+
+@pytest.mark.parametrize(
+    ("selector", "infos", "model"),
+    [
+        ("cpu", [REAL], DEFAULT_DEVICE),
+        ("auto", [SOFTWARE, REAL], GPU),
+        ("wgpu", [REAL, SOFTWARE], GPU),
+        ("auto", [SOFTWARE], DEFAULT_DEVICE),
+        ("wgpu:0", [REAL, SOFTWARE], GPU),
+        ("wgpu:1", [REAL, SOFTWARE], DEFAULT_DEVICE),
+        ("wgpu:7", [REAL, SOFTWARE], DEFAULT_DEVICE),
+        ("auto", [], DEFAULT_DEVICE),
+    ],
+)
+def test_a_gpu_has_kernels_that_software_would_not_gain_from(
+    selector: str,
+    infos: Sequence[DeviceInfo],
+    model: DeviceModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "list_devices", lambda: tuple(infos))
+    assert model_of(selector) == model
+
+
+def test_a_driver_that_fails_is_told_where_the_device_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> tuple[DeviceInfo, ...]:
+        raise DeviceError("no driver")
+
+    monkeypatch.setattr(choice, "list_devices", broken)
+    assert model_of("auto") == DEFAULT_DEVICE
