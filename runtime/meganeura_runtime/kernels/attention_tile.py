@@ -1,5 +1,6 @@
 """How workgroups share out an attention: sizes as data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meganeura_runtime.kernels.staged import GAP
@@ -46,9 +47,9 @@ class AttentionTile:
         each = -(-width // (4 * self.across)) * 4
         return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
 
-    def words(self, *widths: int) -> int:
-        """Workgroup memory, in words, that is enough for factors and sums of such widths."""
+    def words(self, held: Sequence[int], widths: Sequence[int]) -> int:
+        """Workgroup memory, in words: for rows so wide that may be held, and sums so wide."""
         staged = self.terms * (max(self.columns, *(self.sums(one).columns for one in widths)) + GAP)
-        terms = sum(-(-one // self.terms) * self.terms for one in widths)
+        terms = sum(-(-one // self.terms) * self.terms for one in held)
         left = terms if self.holds else self.terms
         return staged + (left + self.columns + self.across) * (self.rows + GAP)

@@ -101,35 +101,39 @@ class _Attending:
         return self._mean(made)
 
     def _mean(self, made: Value) -> Value:
-        """The means of all parts, by the sums of their weights."""
-        parts = [self._part(made, part) for part in range(_count(made))]
-        if len(parts) == 1:
-            return parts[0][0]
-        largest = self._largest(parts)
-        total = mean = None
-        for one, rows in parts:
-            weight = self._build.add(Exp(), self._build.add(Sub(), rows, largest))
-            every = self._over(weight, one)
-            share = self._build.add(Mul(), one, every)
-            total = weight if total is None else self._build.add(Add(), total, weight)
-            mean = share if mean is None else self._build.add(Add(), mean, share)
-        assert mean is not None
-        assert total is not None
-        return self._build.add(Div(), mean, self._over(total, mean))
+        """The means of all parts, weighted by how much of all weights is theirs."""
+        count = concrete_shape(made.type.shape)[0]
+        if count == 1:
+            return self._part(made, 0)[0]
+        add = self._build.add
+        rows = self._rows(made)
+        largest, total = self._largest_and_total(made)
+        every = [
+            add(Broadcast(rows.type.shape, tuple(range(1, rows.type.rank))), each)
+            for each in (largest, total)
+        ]
+        shares = add(Div(), add(Exp(), add(Sub(), rows, every[0])), every[1])
+        means: list[Value] = []
+        for part in range(count):
+            mean, beside = self._part(made, part)[0], self._at(shares, part)
+            axes = tuple(range(beside.type.rank))
+            share = add(Broadcast(mean.type.shape, axes), beside)
+            means.append(add(Mul(), mean, share))
+        return self._folded(Add(), means)
 
     def _normalizer(self, made: Value) -> Value:
-        parts = [self._part(made, part) for part in range(_count(made))]
-        if len(parts) == 1:
-            return parts[0][1]
-        largest = self._largest(parts)
-        weights = [
-            self._build.add(Exp(), self._build.add(Sub(), rows, largest)) for _, rows in parts
-        ]
-        total = self._folded(Add(), weights)
+        if concrete_shape(made.type.shape)[0] == 1:
+            return self._part(made, 0)[1]
+        largest, total = self._largest_and_total(made)
         return self._build.add(Add(), largest, self._build.add(Log(), total))
 
-    def _largest(self, parts: Sequence[tuple[Value, Value]]) -> Value:
-        return self._folded(Maximum(), [rows for _, rows in parts])
+    def _largest_and_total(self, made: Value) -> tuple[Value, Value]:
+        """Of each row the largest normalizer of a part, and the sum of powers beside it."""
+        add, count = self._build.add, concrete_shape(made.type.shape)[0]
+        each = [self._part(made, part)[1] for part in range(count)]
+        largest = self._folded(Maximum(), each)
+        powers = [add(Exp(), add(Sub(), rows, largest)) for rows in each]
+        return largest, self._folded(Add(), powers)
 
     def _folded(self, op: Op, values: Sequence[Value]) -> Value:
         folded, *others = values
@@ -137,32 +141,32 @@ class _Attending:
             folded = self._build.add(op, folded, value)
         return folded
 
+    def _rows(self, made: Value) -> Value:
+        """The normalizers of all parts."""
+        *rows, width = concrete_shape(made.type.shape)
+        beside = self._columns(made, width - BESIDE, width - BESIDE + 1)
+        return self._build.add(Reshape(tuple(rows)), beside)
+
+    def _at(self, of: Value, part: int) -> Value:
+        """What belongs to a part."""
+        _, *rest = concrete_shape(of.type.shape)
+        starts, stops = (part, *(0 for _ in rest)), (part + 1, *rest)
+        one = self._build.add(Slice(starts, stops, (1,) * of.type.rank), of)
+        return self._build.add(Reshape(tuple(rest)), one)
+
     def _part(self, made: Value, part: int) -> tuple[Value, Value]:
         """The means of a part, and their normalizers."""
-        _, *rows, width = concrete_shape(made.type.shape)
-        width -= BESIDE
-        mean = self._columns(made, 0, width, part)
-        beside = self._columns(made, width, width + 1, part)
+        width = concrete_shape(made.type.shape)[-1] - BESIDE
         return (
-            self._build.add(Reshape((*rows, width)), mean),
-            self._build.add(Reshape(tuple(rows)), beside),
+            self._at(self._columns(made, 0, width), part),
+            self._at(self._rows(made), part),
         )
 
-    def _columns(self, made: Value, start: int, stop: int, part: int | None = None) -> Value:
-        """Some columns of what is made, of one of its parts."""
-        first, *rows, _ = concrete_shape(made.type.shape)
-        low, high = (0, first) if part is None else (part, part + 1)
-        starts, stops = (low, *(0 for _ in rows), start), (high, *rows, stop)
+    def _columns(self, made: Value, start: int, stop: int) -> Value:
+        """Some columns of what is made."""
+        *rows, _ = concrete_shape(made.type.shape)
+        starts, stops = (*(0 for _ in rows), start), (*rows, stop)
         return self._build.add(Slice(starts, stops, (1,) * made.type.rank), made)
-
-    def _over(self, rows: Value, like: Value) -> Value:
-        """A number for each row, for all of its columns."""
-        axes = tuple(range(rows.type.rank))
-        return self._build.add(Broadcast(like.type.shape, axes), rows)
-
-
-def _count(made: Value) -> int:
-    return concrete_shape(made.type.shape)[0]
 
 
 def _ids(values: Sequence[Value]) -> tuple[int, ...]:
