@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.graph.core import Array, Builder, TypeRuleError, Value
 from meganeura_dsl.ops.broadcast import Broadcast, Sum
 from meganeura_dsl.ops.elementwise import Add, Mul, Neg, Sub
 from meganeura_dsl.ops.fused.core import Fused, elements
@@ -60,15 +60,17 @@ class Rotate(Fused):
         return back, _over_batch(build, along), _over_batch(build, across)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        # x [cos | cos] + [right | left] [-sin | sin], where each element is made at one place.
         x, cosine, sine = operands
         left, right = _halves(build, x)
-        c, s = (_spread(build, table, left) for table in (cosine, sine))
-
-        def turned(op: Op, one: Value, other: Value) -> Value:
-            return build.add(op, build.add(Mul(), one, c), build.add(Mul(), other, s))
-
-        parts = turned(Sub(), left, right), turned(Add(), right, left)
-        return build.add(Concat(x.type.rank - 1), *parts)
+        swapped = build.add(Concat(x.type.rank - 1), right, left)
+        level = build.add(Concat(1), cosine, cosine)
+        cross = build.add(Concat(1), build.add(Neg(), sine), sine)
+        terms = (
+            build.add(Mul(), each, _spread(build, table, x))
+            for each, table in ((x, level), (swapped, cross))
+        )
+        return build.add(Add(), *terms)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         return 3 * elements(result)
