@@ -8,7 +8,7 @@ from math import prod
 
 from meganeura_dsl.graph.core import Array, Value
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.affine import Index, ravel, unravel, variable
+from meganeura_runtime.kernels.affine import Expression, Index, ravel, unravel, variable
 from meganeura_runtime.kernels.expression import Expressions
 from meganeura_runtime.kernels.kernel import (
     Element,
@@ -32,34 +32,56 @@ WORKGROUP = 64
 
 
 def transform_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
-    """One invocation for each square, neighbours of which lie next to each other in the result."""
-    (anchor,) = work.anchors
-    transform = transform_of(anchor)
-    launch = Launch(prod(transform.units), WORKGROUP, target)
+    """One invocation for each square, neighbours of which lie next to each other in the result.
+
+    Several transforms of one square each put their results at the same places of their own.
+    """
+    transforms = [transform_of(anchor) for anchor in work.anchors]
+    first = transforms[0]
+    launch = Launch(prod(first.units), WORKGROUP, target)
     writer, make = Writer(), Expressions()
     axis, exists = launch.declare(writer, "i")
-    unit = unravel(variable(axis), transform.units)
+    unit = unravel(variable(axis), first.units)
     before = memory.before(work)
     reader = Reader(make, before)
-    made, read = transform.matrix.shape
-    square = [[transform.read(reader, unit, i, j) for j in range(read)] for i in range(read)]
+    squares = [_square(each, reader, unit) for each in transforms]
     results = [
         result_of(make, work.stores, before, elements)
-        for row in range(made)
-        for elements in _together(anchor, transform, unit, row, all_of(exists))
+        for row in range(len(first.matrix))
+        for elements in _together(work.anchors, first, unit, row, all_of(exists))
     ]
-    writer.quads = quads_of([one for row in square for one in row], memory, results)
-    for j in range(read):
-        column = [writer.value(square[i][j]) for i in range(read)]
-        for i in range(made):
-            writer.line(f"let t{i}_{j} = {_product(transform.matrix[i], column)};")
-    for i in range(made):
-        row = [f"t{i}_{j}" for j in range(read)]
-        for j in range(made):
-            writer.line(f"let y{i}_{j} = {_product(transform.matrix[j], row)};")
+    reads = [one for square in squares for row in square for one in row]
+    writer.quads = quads_of(reads, memory, results)
+    for name, transform, square in zip(_names(work.anchors), transforms, squares, strict=True):
+        _multiply(writer, name, transform.matrix, square)
     for result in results:
         write_result(writer, memory, result)
     return launch.kernel(writer, memory)
+
+
+def _square(transform: Transform, reader: Reader, unit: Index) -> list[list[Expression]]:
+    size = range(transform.matrix.shape[1])
+    return [[transform.read(reader, unit, row, column) for column in size] for row in size]
+
+
+def _names(anchors: Sequence[Value]) -> Sequence[str]:
+    """What the elements of each result are called."""
+    return "yz"[: len(anchors)]
+
+
+def _multiply(
+    writer: Writer, name: str, matrix: Array, square: Sequence[Sequence[Expression]]
+) -> None:
+    """Declare all elements of matrix @ square @ matrix^T."""
+    made, read = matrix.shape
+    for j in range(read):
+        column = [writer.value(square[i][j]) for i in range(read)]
+        for i in range(made):
+            writer.line(f"let {name}t{i}_{j} = {_product(matrix[i], column)};")
+    for i in range(made):
+        row = [f"{name}t{i}_{j}" for j in range(read)]
+        for j in range(made):
+            writer.line(f"let {name}{i}_{j} = {_product(matrix[j], row)};")
 
 
 def _product(factors: Array, texts: Sequence[str]) -> str:
@@ -73,15 +95,17 @@ def _product(factors: Array, texts: Sequence[str]) -> str:
 
 
 def _together(
-    anchor: Value, transform: Transform, unit: Index, row: int, exists: Sequence[str]
+    anchors: Sequence[Value], transform: Transform, unit: Index, row: int, exists: Sequence[str]
 ) -> Iterator[list[Element]]:
     """The elements of a row of a result: all at once if they are four neighbours in memory."""
     elements: list[Element] = []
+    shape = concrete_shape(anchors[0].type.shape)
     for column in range(len(transform.matrix)):
         place = transform.place(unit, row, column)
-        position = ravel(place.index, concrete_shape(anchor.type.shape))
+        named = zip(anchors, _names(anchors), strict=True)
+        registers = {anchor.id: f"{name}{row}_{column}" for anchor, name in named}
         guards = tuple(guard for guard in place.guards if not guard.always_holds)
-        elements.append(Element(position, {anchor.id: f"y{row}_{column}"}, exists, guards))
+        elements.append(Element(ravel(place.index, shape), registers, exists, guards))
     same = all(element.guards == elements[0].guards for element in elements)
     if same and is_quad([element.position for element in elements]):
         yield elements

@@ -12,6 +12,7 @@ from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import ConvInputGradient
 from meganeura_runtime.kernels.kernel import Work
 from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.ops.winograd import may_share
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows, rows_of
 from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
@@ -124,7 +125,11 @@ class Fusion:
 
     def _candidates(self, value: Value, reads: Reads) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
-        if is_contraction(value) or is_transform(value) or is_attention(value):
+        if is_contraction(value) or is_attention(value):
+            return
+        if is_transform(value):
+            alone = (group for group in reversed(self._groups) if len(group.anchors) == 1)
+            yield from (group for group in alone if may_share(group.anchors[0], value))
             return
         made_by = {
             self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()
@@ -160,7 +165,7 @@ class Fusion:
             group.holds(elements(value))
             and not made & reads.elsewhere
             and self._may_reduce(group, value, reads)
-            and group.size + reads.size <= self._most_operations(group)
+            and (is_transform(value) or group.size + reads.size <= self._most_operations(group))
             and self._depth(group, value, reads) <= DEEPEST
             and len(bound) + len(made) + 1 <= self._most
             and not any(

@@ -138,6 +138,21 @@ def test_a_backward_pass_transforms_its_input_again_rather_than_keep_it() -> Non
     assert kernels(net.build.graph({"y": y, "dw": dw})) == 8
 
 
+@pytest.mark.parametrize(("padding", "count"), [((1, 1), 7), ((0, 1), 8)])
+def test_what_both_gradients_read_is_read_once(
+    padding: tuple[int, int], count: int, device: Device
+) -> None:
+    net = Net()
+    geometry = ((1, 1), padding, (1, 1), 1)
+    x, w = net.input(2, 5, 9, 8), net.input(3, 5, 3, 3)
+    dy = net.input(2, 3, 7 + 2 * padding[0], 6 + 2 * padding[1])
+    dx = in_tiles(net.build, ConvInputGradient(*geometry, (9, 8)), (w, dy), 4)
+    dw = in_tiles(net.build, ConvWeightGradient(*geometry, (3, 3)), (x, dy), 4)
+    graph = net.build.graph({"dx": dx, "dw": dw})
+    assert kernels(graph) == count
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
+
+
 def test_more_workgroups_than_one_dimension_holds(device: Device) -> None:
     net = Net()
     factors = net.input(3, 20, 13, 11), net.input(7, 20, 3, 3)

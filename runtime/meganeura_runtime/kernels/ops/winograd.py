@@ -36,6 +36,13 @@ def transform_of(value: Value) -> Transform:
     return TRANSFORMS[type(value.op)](value)
 
 
+def may_share(a: Value, b: Value) -> bool:
+    """Whether one kernel can read the same tiles for both, and write both to the same places."""
+    kinds = {type(a.op), type(b.op)}
+    same = (a.type, a.operands) == (b.type, b.operands)
+    return same and kinds == {WinogradInput, WinogradOutputGradient}
+
+
 def _input(value: Value) -> Transform:
     op, (x,) = _op(value, WinogradInput), value.operands
     n, c, *spatial = concrete_shape(x.type.shape)
