@@ -1,6 +1,6 @@
 """The kernel of a contraction: each invocation sums the products of a tile of the result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
@@ -81,9 +81,18 @@ def _split(whole: Contraction, parts: int) -> Contraction:
         inner = whole.place(at[1:], row, column)
         return Place((at[0], *inner.index), inner.guards)
 
+    def reached(at: Index, term: Index) -> Sequence[Guard]:
+        return [] if whole.reached is None else whole.reached(at[1:], original(at, term)[1])
+
     terms = (*whole.terms[:axis], length, *whole.terms[axis + 1 :])
     return replace(
-        whole, batch=(parts, *whole.batch), terms=terms, left=left, right=right, place=place
+        whole,
+        batch=(parts, *whole.batch),
+        terms=terms,
+        left=left,
+        right=right,
+        place=place,
+        reached=reached,
     )
 
 

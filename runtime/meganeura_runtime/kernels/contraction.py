@@ -1,6 +1,6 @@
 """What a sum of products is to a kernel: four groups of axes, and how to read both factors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -36,6 +36,8 @@ class Contraction:
     place: Callable[[Index, Index, Index], Place]
     together: tuple[int, ...] | None = None
     """The axes of the terms that it is cheapest to step along; all, where None."""
+    reached: Callable[[Index, Index], Sequence[Guard]] | None = None
+    """What an index of the batch guards terms with, by their axes that are not `together`."""
     name: str = ""
     """The op and the types of its operands, by which a tuner knows it again."""
 

@@ -12,6 +12,7 @@ from meganeura_runtime.kernels.affine import (
     Affine,
     Axis,
     Expression,
+    Guard,
     Index,
     unravel,
     variable,
@@ -81,7 +82,9 @@ def tiled_kernel(
     ]
     reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
     writer.quads = quads_of(reads, memory, results)
-    _sum_products(writer, tile, steps, sides, (down, across))
+    step = Axis("step", steps.count)
+    reached = _reached(contraction, steps, batch, variable(step))
+    _sum_products(writer, tile, steps, sides, (down, across), reached)
     for result in results:
         write_result(writer, memory, result)
     shared = [
@@ -91,12 +94,22 @@ def tiled_kernel(
     return launch.kernel(writer, memory, shared)
 
 
+def _reached(contraction: Contraction, steps: Steps, batch: Index, step: Affine) -> list[Guard]:
+    """What has to hold for a step to add anything; it is the same for all lanes of a workgroup."""
+    if contraction.reached is None or steps.together != contraction.together:
+        return []
+    _, (term,) = steps.term(steps.at(step), Affine(0), 1)
+    guards = contraction.reached(batch, term)
+    return [guard for guard in guards if not guard.always_holds]
+
+
 def _sum_products(
     writer: Writer,
     tile: Tile,
     steps: Steps,
     sides: Sequence[Staged],
     lanes: tuple[Affine, Affine],
+    reached: Sequence[Guard],
 ) -> None:
     slots = [[writer.index(slot) for slot in side.slots] for side in sides]
     first = [[writer.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
@@ -117,7 +130,12 @@ def _sum_products(
         writer.line("workgroupBarrier();")
         if steps.count > 1:
             _fetch_next(writer, steps, sides)
-        multiply(writer, tile, sides[0].side.bank, sides[1].side.bank)
+        banks = sides[0].side.bank, sides[1].side.bank
+        if reached:
+            with writer.condition(" && ".join(writer.guard(guard) for guard in reached)):
+                multiply(writer, tile, *banks)
+        else:
+            multiply(writer, tile, *banks)
         writer.line("workgroupBarrier();")
 
 

@@ -99,7 +99,8 @@ class _Phases:
 
     With stride s, pixel y is reached by tap k from output o = (y + p - k d) / s only where that
     division is exact. Without dilation that is every s-th tap, from (y + p) mod s on. So pixels
-    y = s i + phase are computed together, and no product with a zero is made.
+    y = s i + phase are computed together. All phases have as many terms as the largest, some of
+    which no tap reaches.
     """
 
     size: int
@@ -160,10 +161,14 @@ def _input_gradient(
         index = (column[0], at[0] * depth + row[0], *(guard.index for guard in guards))
         return Place(index, guards)
 
+    def reached(at: Index, term: Index) -> list[Guard]:
+        axes = zip(phases, at[1:], term[1:], strict=True)
+        return [axis.tap(phase, j) for axis, phase, j in axes]
+
     batch = (geometry.groups, *(axis.count for axis in phases))
     columns = (samples, *(axis.pixels for axis in phases))
     terms = (each, *(axis.taps for axis in phases))
-    return Contraction(batch, (depth,), columns, terms, left, right, place, (0,))
+    return Contraction(batch, (depth,), columns, terms, left, right, place, (0,), reached)
 
 
 def _pixels(spatial: Sequence[int], kernel: Sequence[int], geometry: _Geometry) -> tuple[int, ...]:
