@@ -109,6 +109,7 @@ def test_what_is_measured_is_the_same_and_read_behind(place: Place) -> None:
     assert same_files(found, expected)
     made = [event for event in place.told if isinstance(event, Logged)]
     assert [event.step for event in made] == list(range(1, 21))
+    assert all(event.steps_per_second > 0 for event in made), "also of those read together"
     waited = {1: 1, 3: 5, 4: 5, 5: 5}  # the first at once; the last of an epoch before it is saved
     for step, at in sessions.opened[0].reads[:5]:
         assert at == waited.get(step, step + AHEAD)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -80,6 +80,8 @@ class Reading:
     epoch: int
     rate: float
     outputs: Outputs
+    speed: float = 0.0
+    """Steps per second when it was handed to the device, if it is to be told."""
 
 
 class Trainer:
@@ -194,7 +196,8 @@ class Trainer:
         at_once = self.step in (1, job.steps)
         if at_once or self.step % job.settings.log_every == 0:
             outputs.request()
-            self.unread.append(self.last)
+            speed = self.clock.steps_per_second(self.step)
+            self.unread.append(replace(self.last, speed=speed))
         self._read(0 if at_once else self.session.ahead)
 
     def _run(self) -> Outputs:
@@ -240,13 +243,12 @@ class Trainer:
         with self.span("read loss"):
             metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
-        speed = self.clock.steps_per_second(self.step)
-        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
+        rates = {LEARNING_RATE: reading.rate, "steps_per_second": reading.speed}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
         if not math.isfinite(loss):
             raise ProblemError(self._explained(reading))
         self.finite = reading.step
-        self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
+        self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, reading.speed))
 
     def _end_epoch(self, epoch: int) -> None:
         """Evaluate and save what is due after an epoch, and all of it after the last."""
