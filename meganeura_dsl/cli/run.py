@@ -1,6 +1,8 @@
 """`meganeura run`: what a model makes of inputs from files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +24,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting,
 )
 from meganeura_dsl.cli.run_compiled import read_compiled
+from meganeura_dsl.cli.tracing import TraceFile, tracing
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
@@ -58,6 +61,7 @@ def run(
         str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = "auto",
     no_tuned: NotTuned = False,
+    profile: TraceFile = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
     ] = None,
@@ -111,6 +115,9 @@ def run(
         sidecar.find(weights[0]) if weights else None,
     )
     if compiled is not None:
+        if profile is not None:
+            text = "a compiled model is profiled as the program it was made of"
+            raise typer.BadParameter(text, param_hint="--profile")
         check_output(output, compiled.outputs)
         found = compiled.run(inputs, choices, device)
     else:
@@ -122,9 +129,8 @@ def run(
         excused = allowed(allow_missing, allow_unexpected)
         values = _values(symbolic, weights or (), random_weights, excused)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device)
-        found = _computed(
-            chosen, symbolic, tensors, values, _opener(device, rules, no_tuned=no_tuned)
-        )
+        manner = _Manner(device, rules, no_tuned, profile)
+        found = _computed(chosen, symbolic, tensors, values, manner)
     typer.echo(show_outputs(found, top, names))
     if output is not None:
         write_outputs(output, found)
@@ -164,7 +170,7 @@ def _computed(
     symbolic: "Elaboration",
     tensors: Mapping[str, "StoredTensor"],
     values: Mapping[str, "Array"],
-    open_session: Callable[["Graph"], "Session"],
+    manner: "_Manner",
 ) -> dict[str, "Array"]:
     """The outputs, in sizes that follow from the inputs."""
     from meganeura_runtime.inference.binding import bind_sizes
@@ -174,19 +180,40 @@ def _computed(
     shapes = {name: each.shape for name, each in tensors.items()}
     concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
     fed = feeds(concrete.graph, concrete.inputs, tensors)
-    with explained_failures(), open_session(concrete.graph) as session:
+    with explained_failures(), manner.session(concrete.graph) as session:
         session.load(values)
+        for _ in range(manner.steps - 1):
+            dict(session.step(fed))
         return dict(session.step(fed))
 
 
-def _opener(device: str, rules: "Rewriting", *, no_tuned: bool) -> Callable[["Graph"], "Session"]:
-    """Opens a graph on a device, which is told."""
-    from meganeura_runtime.session import open_inference
+@dataclass(frozen=True)
+class _Manner:
+    """Where a model runs, and how closely it is watched."""
 
-    def begin(graph: "Graph") -> "Session":
-        return open_inference(graph, told_device(device, no_tuned=no_tuned).open, rules)
+    device: str
+    rules: "Rewriting"
+    no_tuned: bool
+    profile: Path | None
 
-    return begin
+    @property
+    def steps(self) -> int:
+        """How often it runs: once, unless the time it takes is wanted."""
+        from meganeura_runtime.measure.trace import ENOUGH
+
+        return 1 if self.profile is None else ENOUGH
+
+    @contextmanager
+    def session(self, graph: "Graph") -> Generator["Session"]:
+        """A session on the device, which is told."""
+        from meganeura_runtime.session import open_inference
+
+        place = told_device(self.device, no_tuned=self.no_tuned)
+        with (
+            tracing(self.profile, place) as traced,
+            open_inference(graph, traced.open, self.rules) as session,
+        ):
+            yield session
 
 
 # --- options -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting,
     rewriting_settings,
 )
+from meganeura_dsl.cli.tracing import TraceFile, tracing
 
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
@@ -60,6 +61,7 @@ def train(
         bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
     ] = False,
     no_tuned: NotTuned = False,
+    profile: TraceFile = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura_dsl import pipeline
@@ -96,10 +98,14 @@ def train(
         if job.start is not None:
             typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
         folder = _folder(name, out) if resume is None else resumed_folder(resume)
-        with Interruption() as interruption, closing(display(sys.stdout)) as shown:
-            stop = interruption.is_wanted
+        with (
+            tracing(profile, chosen, job.steps) as traced,
+            Interruption() as interruption,
+            closing(display(sys.stdout)) as shown,
+        ):
+            manner = Manner(resumed, detect_anomaly, traced.span)
             finished = run_job(
-                job, folder, chosen.open, shown.watch, stop, Manner(resumed, detect_anomaly)
+                job, folder, traced.open, shown.watch, interruption.is_wanted, manner
             )
     typer.echo(_summary(finished, folder))
     if finished.interrupted:

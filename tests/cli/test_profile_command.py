@@ -1,11 +1,14 @@
 """`meganeura profile`: a table of kernels, for people and for machines."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.cli.profile_report import places, seconds
 from tests.cli.command import Command
+from tests.runtime.measure.traces import drawn
 
 
 def test_the_reference_device_is_profiled_op_by_op(meganeura: Command) -> None:
@@ -51,3 +54,42 @@ def test_times_and_places_are_short() -> None:
     assert places(("net.mgn:8 layer.1",)) == "net.mgn:8 layer.1"
     assert places(("net.mgn:12 a", "net.mgn:8 b", "nn.mgn:3 c", "")) == "net.mgn:8,12 nn.mgn:3"
     assert places([f"net.mgn:{line}" for line in range(1, 9)]) == "net.mgn:1,2,3,4,5 ..."
+
+
+def test_a_run_leaves_a_trace(meganeura: Command, tmp_path: Path) -> None:
+    np.save(tmp_path / "image.npy", np.zeros((1, 1, 8, 8), np.float32))
+    arguments = ("--input", str(tmp_path / "image.npy"), "--random-weights", "0")
+    trace = tmp_path / "trace.json"
+    plain = meganeura("run", "digits_mlp", *arguments, "--device", "cpu")
+    shown = meganeura("run", "digits_mlp", *arguments, "--device", "cpu", "--profile", str(trace))
+    assert (shown.code, shown.err) == (0, "")
+    assert f"profile: {trace} (5 steps)" in shown.out
+    assert plain.out.splitlines()[-3:] == shown.out.splitlines()[-3:]
+    found = drawn(trace.read_text())
+    assert any("[digits_mlp.mgn:5]" in one.name for one in found.device)
+
+
+@pytest.mark.adapter
+def test_a_training_leaves_a_trace_of_steps_evaluation_and_checkpoint(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    arguments = ("--device", "wgpu", "--set", "epochs=1", "--set", "batch=256")
+    places = ("--out", str(tmp_path / "run"), "--profile", str(trace))
+    shown = meganeura("train", "digits_mlp", *arguments, *places)
+    assert (shown.code, shown.err) == (0, "")
+    assert f"profile: {trace} (5 steps)" in shown.out
+    found = drawn(trace.read_text())
+    names = {one.name for one in found.host}
+    assert {"step 1", "step 5", "feed", "encode", "submit", "evaluation", "checkpoint"} <= names
+    assert {"step 1", "step 5"} <= {one.name for one in found.device}
+    kernels = [one for one in found.device if not one.name.startswith("step ")]
+    assert all("[digits_mlp.mgn:" in one.name for one in kernels)
+    assert "temporaries" in found.levels[0]
+
+
+def test_a_trace_needs_a_folder(meganeura: Command, tmp_path: Path) -> None:
+    trace = tmp_path / "no" / "trace.json"
+    shown = meganeura("train", "digits_mlp", "--device", "cpu", "--profile", str(trace))
+    assert shown.code == 2
+    assert "there is no folder" in shown.err

@@ -1,0 +1,51 @@
+"""The option `--profile FILE`: a trace of some steps, written when the run is over."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura_dsl.cli.output import count
+
+if TYPE_CHECKING:
+    from meganeura_runtime.session import Choice, OpenSession
+    from meganeura_runtime.spans import Span
+
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile", metavar="FILE", help="Trace a few steps, for Perfetto or Chrome: trace.json."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Tracing:
+    """How sessions are opened, and who is told what the host does."""
+
+    open: "OpenSession"
+    span: "Span"
+
+
+@contextmanager
+def tracing(file: Path | None, chosen: "Choice", steps: int | None = None) -> Generator[Tracing]:
+    """Trace a run of so many steps, if there is a file to write a trace to."""
+    from meganeura_runtime.measure.trace import ENOUGH, Trace
+    from meganeura_runtime.spans import unobserved
+    from meganeura_runtime.tensors.atomic import write_text
+
+    if file is None:
+        yield Tracing(chosen.open, unobserved)
+        return
+    if not file.absolute().parent.is_dir():
+        text = f"there is no folder `{file.absolute().parent}`"
+        raise typer.BadParameter(text, param_hint="--profile")
+    trace = Trace(chosen.device, ENOUGH if steps is None else steps)
+    yield Tracing(trace.opening(chosen.open), trace.span)
+    timeline = trace.finish()
+    write_text(file, timeline.text())
+    made = sum(one.name.startswith("step ") for one in timeline.kernels)
+    typer.echo(f"profile: {file} ({count(made, 'step')})")
