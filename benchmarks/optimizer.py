@@ -13,8 +13,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize import Optimized, optimize
-from meganeura_dsl.optimize.cost import graph_cost
 from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.optimize.totals import graph_cost
 from meganeura_dsl.training import Adam, TrainingSettings, training_step
 
 RUNS = 5

@@ -1,8 +1,7 @@
 """What the optimizer did to a program, for people and for machines."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from meganeura_dsl.cli.output import count, table
 
 if TYPE_CHECKING:
     from meganeura_dsl.cli.compiled import Compiled
-    from meganeura_dsl.optimize.report import Report
+    from meganeura_dsl.optimize.report import Chosen, Report
 
 MOST_PLACES = 6
 """How many places of one rule are listed."""
@@ -18,14 +17,14 @@ MOST_PLACES = 6
 
 def report_data(built: "Compiled") -> dict[str, object]:
     """All that is known, phase after phase, with the formula of every rule that matched."""
-    from meganeura_dsl.optimize.rules.all import rewrites
+    from meganeura_dsl.optimize.rules.all import told
 
-    known = rewrites()
+    known = told()
     return {
         "values_before": len(built.graph.values),
         "values_after": len(built.optimized.values),
         "derived": {name: str(value.type) for name, value in built.load.outputs.items()},
-        "phases": [asdict(report) for report in built.reports],
+        "phases": [report.data() for report in built.reports],
         "formulas": {
             name: known[name].formula
             for report in built.reports
@@ -74,26 +73,31 @@ def _change(before: int, after: int) -> tuple[str, str, str]:
 
 
 def _rules(report: "Report") -> Iterator[str]:
-    """The rules whose results are in the graph, each with its places; then those that are not."""
-    from meganeura_dsl.optimize.rules.all import rewrites
+    """The rules whose results are in the graph, those that led there, and those that are not."""
+    yield from _listed("rule chosen", report, report.chosen)
+    yield from _listed("rule that led there", report, report.contributed)
+    used = {each.rule for each in (*report.chosen, *report.contributed)}
+    others = [f"{name} {n}" for name, n in report.matches.items() if n and name not in used]
+    if others:
+        yield f"matched, and not chosen: {', '.join(others)}"
 
-    known = rewrites()
-    times = Counter(each.rule for each in report.chosen)
-    rows = [("rule chosen", "times", "matches", "formula", "places")]
+
+def _listed(title: str, report: "Report", rules: Sequence["Chosen"]) -> Iterator[str]:
+    """A row for each rule: how often it counted, its formula, and its places."""
+    from meganeura_dsl.optimize.rules.all import told
+
+    known, times = told(), Counter(each.rule for each in rules)
+    rows = [(title, "times", "matches", "formula", "places")]
     for rule, number in times.most_common():
         matches = str(report.matches.get(rule, 0))
-        rows.append((rule, str(number), matches, known[rule].formula, _places(report, rule)))
+        rows.append((rule, str(number), matches, known[rule].formula, _places(rules, rule)))
     if times:
         yield table(rows, right=(1, 2))
-    others = [f"{name} {number}" for name, number in report.matches.items() if number]
-    unused = [text for text in others if text.split()[0] not in times]
-    if unused:
-        yield f"matched, and not chosen: {', '.join(unused)}"
 
 
-def _places(report: "Report", rule: str) -> str:
+def _places(rules: Sequence["Chosen"], rule: str) -> str:
     """`resnet.mgn:8,9,41`: the lines of a rule, in order, the file named once."""
-    found = sorted({each.place for each in report.chosen if each.rule == rule and each.place})
+    found = sorted({each.place for each in rules if each.rule == rule and each.place})
     split = sorted((name, int(line)) for name, _, line in (each.rpartition(":") for each in found))
     shown = [
         f"{name}:{','.join(str(line) for _, line in lines)}"

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.ops import Broadcast, Constant, Iota
-from meganeura_dsl.optimize.cost import DeviceModel, snapshot_costs
+from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.extract import extract
+from meganeura_dsl.optimize.kernels import snapshot_costs
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees
 from meganeura_dsl.optimize.snapshot import Node, Snapshot
 
@@ -28,9 +29,12 @@ class Plan:
     stored: tuple[int, ...]
 
 
-def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel) -> Plan:
-    """The cheapest plan: what depends on constants alone costs nothing if it is small to read."""
-    costs = snapshot_costs(found, lambda cost: cost.seconds(device))
+def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool) -> Plan:
+    """The cheapest plan: what depends on constants alone costs nothing if it is small to read.
+
+    With `apart` each op counts as a kernel.
+    """
+    costs = snapshot_costs(found, roots, device, apart=apart)
     needs = [tuple(dict.fromkeys(node.operands)) for node in found.nodes]
     classes = list(found.classes)
     load: dict[int, int] = {}

@@ -5,12 +5,14 @@ is not used here. An e-graph belongs to the thread that made it.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import local
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -111,6 +113,34 @@ class Engine:
     def vector(self, cell: "Cell") -> list["Cell"]:
         """The elements of a `Vec`."""
         return self._graph.value_to_vec(cell)
+
+
+class _Known(local):
+    """The e-graphs of a thread that were told their rules, by what they were told."""
+
+    def __init__(self) -> None:
+        self.engines: dict[tuple[str, ...], Engine] = {}
+
+
+_KNOWN = _Known()
+MOST_KNOWN = 8
+"""How many programs are kept; a step is made with two."""
+
+
+@contextmanager
+def prepared(program: tuple[str, ...]) -> Iterator[Engine]:
+    """An e-graph that was told a program and knows nothing else; what it learns is forgotten.
+
+    Compiling rules takes longer than a small graph does, so it is done once in a thread.
+    """
+    engines = _KNOWN.engines
+    engine = engines.pop(program, None) or Engine(program)
+    engine.execute(["(push)"])
+    yield engine
+    engine.execute(["(pop)"])
+    engines[program] = engine
+    if len(engines) > MOST_KNOWN:
+        del engines[next(iter(engines))]
 
 
 def quoted(text: str) -> str:

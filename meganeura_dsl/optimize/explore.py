@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.ops import Parameter
-from meganeura_dsl.optimize.encode import encode, loading, shape_of
-from meganeura_dsl.optimize.engine import Engine
-from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rewrites, rule_sets
+from meganeura_dsl.optimize.encode import Shape, encode, loading, shape_of
+from meganeura_dsl.optimize.engine import prepared
+from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rule_sets, told
 from meganeura_dsl.optimize.rules.analysis import KNOWN
 from meganeura_dsl.optimize.rules.geometry import geometry
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
@@ -33,22 +34,23 @@ def explore(
 
     `tiles` are the forms of Winograd's convolution that are looked at; none in mode `forward`.
     """
-    known = rewrites()
+    known = told()
     unknown = sorted(set(disabled) - known.keys())
     if unknown:
         raise OptimizerError(f"there is no rule `{unknown[0]}` to disable")
     times = [perf_counter()]
-    engine = Engine(_program(graph, mode, disabled, tiles))
-    encoding = encode(graph.values)
-    encoding.load(engine)
-    engine.execute((*geometry(graph.values), *(f"(tile {tile})" for tile in tiles)))
-    if mode == "infer":
-        engine.load(KNOWN, _constants(graph))
-    times.append(perf_counter())
-    saturation = saturate(engine, len(graph.values))
-    times.append(perf_counter())
-    found = snapshot(engine, encoding.opaque)
-    times.append(perf_counter())
+    shapes = frozenset(map(shape_of, graph.values))
+    with prepared(_program(shapes, mode, frozenset(disabled), tiled=bool(tiles))) as engine:
+        encoding = encode(graph.values)
+        encoding.load(engine)
+        engine.execute((*geometry(graph.values), *(f"(tile {tile})" for tile in tiles)))
+        if mode == "infer":
+            engine.load(KNOWN, _constants(graph))
+        times.append(perf_counter())
+        saturation = saturate(engine, len(graph.values))
+        times.append(perf_counter())
+        found = snapshot(engine, encoding.opaque)
+        times.append(perf_counter())
     phases = zip(("encode", "saturate", "read"), times, times[1:], strict=False)
     return Explored(
         found,
@@ -58,18 +60,19 @@ def explore(
     )
 
 
+@lru_cache(maxsize=64)
 def _program(
-    graph: Graph, mode: Mode, disabled: Collection[str], tiles: Collection[int]
-) -> list[str]:
+    shapes: frozenset[Shape], mode: Mode, disabled: frozenset[str], *, tiled: bool
+) -> tuple[str, ...]:
+    """What an e-graph is told before it is given a graph of these shapes of values."""
     sets = rule_sets(mode)
     rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
-    shapes = {shape_of(value) for value in graph.values}
-    present = {*(["tile"] if tiles else []), *(name for name, _ in shapes)}
-    return [
+    present = {*(["tile"] if tiled else []), *(name for name, _ in shapes)}
+    return (
         *declarations(),
         *loading(shapes),
         *rule_program(sets, reachable_rules(rules, present)),
-    ]
+    )
 
 
 def _constants(graph: Graph) -> list[tuple[int]]:

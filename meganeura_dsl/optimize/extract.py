@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from meganeura_dsl.optimize.problem import Problem, always_needed, cheapest_trees, components
+from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
+from meganeura_dsl.optimize.reduce import reduced
 
 LEAST_GAIN = 1e-15
 ROUNDS = 4
@@ -25,8 +26,9 @@ _Prices = dict[int, tuple[float, int]]
 
 
 def extract(problem: Problem) -> list[int]:
-    """A node for each class, chosen for the cost of all that the roots reach."""
-    search = _Search(problem, cheapest_trees(problem))
+    """A node for each class that is computed, and -1 for some of the others."""
+    smaller = reduced(problem)
+    search = _Search(smaller, cheapest_trees(smaller))
     search.settle()
     return search.choice
 
@@ -42,7 +44,7 @@ class _Move:
 
 
 class _Search:
-    """A choice, how often each class is needed under it, and its cost."""
+    """A choice, how often each class is needed under it, and its cost; for a reduced problem."""
 
     def __init__(self, problem: Problem, choice: list[int]) -> None:
         self.problem = problem
@@ -51,7 +53,7 @@ class _Search:
         self.total = sum(self._need(root) for root in problem.roots)
         self.component = components(problem)
         self.banned: set[int] = set()
-        self.pinned = always_needed(problem)
+        self.pinned = set(problem.roots)
         for number in self.pinned:
             # One reference more than there are: no move may look below what stays anyway.
             self.references[number] += 1

@@ -11,7 +11,8 @@ from meganeura_dsl.ops.contract import Convolution
 from meganeura_dsl.ops.fused import FusedConv, FusedConvAdd, WinogradKernel
 from meganeura_dsl.ops.fused.winograd import in_tiles
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.optimize.cost import DeviceModel, node_cost, size_in_bytes
+from meganeura_dsl.optimize.cost import DeviceModel, kernel_cost
+from meganeura_dsl.optimize.kernels import VIEWS
 from meganeura_dsl.shapes.tensor import TensorType
 
 
@@ -68,12 +69,9 @@ def _seconds(op: Plain, factors: tuple[TensorType, ...], form: int, device: Devi
     else:
         build.add(op, *operands)
     return sum(
-        node_cost(
-            value.op,
-            sum(size_in_bytes(operand.type) for operand in value.operands),
-            [operand.type for operand in value.operands],
-            value.type,
-        ).seconds(device)
+        kernel_cost(value.op, [operand.type for operand in value.operands], value.type).seconds(
+            device
+        )
         for value in build.values
-        if value.operands and not isinstance(value.op, WinogradKernel)
+        if value.operands and not isinstance(value.op, (*VIEWS, WinogradKernel))
     )

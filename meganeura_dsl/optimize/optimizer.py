@@ -6,7 +6,7 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -14,13 +14,15 @@ from meganeura_dsl.graph.core import Graph, Origin
 from meganeura_dsl.ops import Parameter
 from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.optimize.choose import Plan, choose
-from meganeura_dsl.optimize.cost import DeviceModel, graph_cost
+from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
 from meganeura_dsl.optimize.explore import Explored, explore
 from meganeura_dsl.optimize.forms import promising_forms
-from meganeura_dsl.optimize.report import Chosen, Report
-from meganeura_dsl.optimize.rules.all import Mode, rewrites
+from meganeura_dsl.optimize.provenance import Provenance
+from meganeura_dsl.optimize.report import Findings, Report
+from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.optimize.snapshot import Snapshot
+from meganeura_dsl.optimize.totals import graph_cost
 
 DEFAULT_DEVICE = DeviceModel()
 GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
@@ -71,7 +73,8 @@ class _Selection:
 
     def run(self, device: DeviceModel) -> Optimized:
         start = perf_counter()
-        plan = choose(self.found, self._roots().all, device)
+        apart = self.mode == "forward"
+        plan = choose(self.found, self._roots().all, device, apart=apart)
         chosen = perf_counter()
         graph, load = self._decode(plan)
         seconds = {"extract": chosen - start, "decode": perf_counter() - chosen}
@@ -84,9 +87,7 @@ class _Selection:
             iterations=self.explored.iterations,
             seconds={**self.explored.seconds, **seconds},
             matches=self.explored.matches,
-            chosen=tuple(self._chosen(plan)),
-            cost_before=graph_cost(self.graph),
-            cost_after=graph_cost(graph),
+            look=lambda: self._findings(plan, graph),
         )
         return Optimized(graph, load, report)
 
@@ -106,22 +107,14 @@ class _Selection:
         order = [number for number in dict.fromkeys(self.found.values) if number in needed]
         return run.graph(self._roots(), order), load.graph(Roots(outputs, {}))
 
-    def _chosen(self, plan: Plan) -> Iterator[Chosen]:
-        """The rewrites whose result is in the graph, in its order."""
-        known = rewrites()
-        given = {
-            (value.op, tuple(self.numbers[operand.id] for operand in value.operands))
-            for value in self.graph.values
-        }
-        for number in plan.order:
-            choice = plan.load if number in plan.stored else plan.run
-            node = self.found.nodes[choice[number]]
-            name = type(node.op).__name__
-            made = None if (node.op, node.operands) in given else name
-            origin = self.origins.get(number, Origin())
-            for rule in self.found.why.get(number, ()):
-                if known[rule].made == made:
-                    yield Chosen(rule, name, origin.path, _place(origin))
+    def _findings(self, plan: Plan, graph: Graph) -> Findings:
+        provenance = Provenance(self.graph, self.found, plan, self.origins)
+        return Findings(
+            chosen=tuple(provenance.chosen()),
+            contributed=tuple(provenance.contributed()),
+            cost_before=graph_cost(self.graph),
+            cost_after=graph_cost(graph),
+        )
 
 
 def _parameters(found: Snapshot, plan: Plan, origins: Mapping[int, Origin]) -> dict[int, Parameter]:
@@ -142,7 +135,3 @@ def _parameters(found: Snapshot, plan: Plan, origins: Mapping[int, Origin]) -> d
 
 def _operands(found: Snapshot, plan: Plan, number: int) -> Sequence[int]:
     return () if number in plan.stored else found.nodes[plan.run[number]].operands
-
-
-def _place(origin: Origin) -> str:
-    return f"{origin.span.source.name}:{origin.span.line}" if origin.span else ""

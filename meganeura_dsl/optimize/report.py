@@ -1,14 +1,15 @@
 """What the optimizer did, as data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 from meganeura_dsl.optimize.cost import Cost
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A rewrite whose result is in the optimized graph, and where in the program it is."""
+    """A rule that had a part in the optimized graph, and where in the program that is."""
 
     rule: str
     op: str
@@ -17,11 +18,20 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Findings:
+    """What takes a while to say: which rules made the graph, which led there, and the costs."""
+
+    chosen: tuple[Chosen, ...]
+    contributed: tuple[Chosen, ...]
+    cost_before: Cost
+    cost_after: Cost
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
     """Sizes, times and choices of one optimization.
 
-    `matches` counts how often a rule's pattern was found, whether or not that led to anything;
-    `chosen` is what the cheapest graph was made with.
+    `matches` counts how often a rule's pattern was found, whether or not that led to anything.
     """
 
     mode: str
@@ -32,6 +42,38 @@ class Report:
     iterations: int
     seconds: Mapping[str, float]
     matches: Mapping[str, int]
-    chosen: tuple[Chosen, ...]
-    cost_before: Cost
-    cost_after: Cost
+    look: Callable[[], Findings] = field(repr=False)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is only looked for when somebody asks."""
+        return self.look()
+
+    @property
+    def chosen(self) -> tuple[Chosen, ...]:
+        """The rewrites whose results the cheapest graph is made of."""
+        return self.findings.chosen
+
+    @property
+    def contributed(self) -> tuple[Chosen, ...]:
+        """The rules that those needed, each once for what it was applied to."""
+        return self.findings.contributed
+
+    @property
+    def cost_before(self) -> Cost:
+        """The cost of the graph that was given, by the model of a plan."""
+        return self.findings.cost_before
+
+    @property
+    def cost_after(self) -> Cost:
+        """The cost of the cheapest graph."""
+        return self.findings.cost_after
+
+    def data(self) -> dict[str, object]:
+        """All of it, for programs."""
+        sizes = {
+            name: getattr(self, name)
+            for name in ("mode", "nodes_before", "nodes_after", "enodes", "eclasses", "iterations")
+        }
+        known = {"seconds": dict(self.seconds), "matches": dict(self.matches)}
+        return {**sizes, **known, **asdict(self.findings)}

@@ -7,7 +7,7 @@ from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, Optimized, optimize
 from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
-from meganeura_dsl.optimize.rules.all import Mode, rewrites
+from meganeura_dsl.optimize.rules.all import Mode, told
 from meganeura_dsl.optimize.saturate import OptimizerError
 
 
@@ -21,7 +21,7 @@ class Rewriting:
 
     def optimize(self, graph: Graph, mode: Mode) -> Optimized:
         """The graph optimized; raises `ProblemError` for an unknown rule, and for giving up."""
-        known = rewrites()
+        known = told()
         for name in self.disabled:
             if name not in known:
                 raise ProblemError(UnknownRule(name, tuple(known)))

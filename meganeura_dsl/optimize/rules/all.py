@@ -18,7 +18,7 @@ from meganeura_dsl.optimize.rules.fusion import ACTIVATIONS, EPILOGUES, NORMS, S
 from meganeura_dsl.optimize.rules.inference import AFFINE, REPARAMETERISATION, SCALES
 from meganeura_dsl.optimize.rules.movement import COPIES, MOVES, PRODUCTS
 from meganeura_dsl.optimize.rules.projections import PROJECTIONS
-from meganeura_dsl.optimize.rules.rule import Rewrite, Rule, RuleSet
+from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, Rule, RuleSet
 from meganeura_dsl.optimize.rules.winograd import WINOGRAD
 from meganeura_dsl.optimize.schema import OPAQUE, constructors
 
@@ -43,6 +43,7 @@ def rule_sets(mode: Mode) -> tuple[RuleSet, ...]:
             assert_never(mode)
 
 
+@cache
 def rewrites() -> dict[str, Rewrite]:
     """Every rewrite by name: what may be disabled."""
     every = (rule for each in rule_sets("infer") for rule in each.rules)
@@ -68,6 +69,32 @@ def reachable_rules(rules: Iterable[Rule], ops: Iterable[str]) -> list[Rule]:
         found += ready
         waiting = [rule for rule in waiting if rule not in ready]
         present = present.union(*(_heads(rule)[1] for rule in ready))
+
+
+@cache
+def told() -> dict[str, Rewrite | Fact]:
+    """Every rule that is told of in a report, by name."""
+    every = (rule for each in rule_sets("infer") for rule in each.rules)
+    return {rule.name: rule for rule in every if isinstance(rule, Rewrite) or rule.about}
+
+
+def answers(name: str, asking: frozenset[str]) -> bool:
+    """Whether a rule states what one of some others looks for."""
+    states = _heads(told()[name])[1]
+    return any(not states.isdisjoint(_asks(each)) for each in asking)
+
+
+@cache
+def _asks(name: str) -> frozenset[str]:
+    """What a rule looks for, be it through facts that no report tells of."""
+    found = _heads(told()[name])[0]
+    rules = [rule for each in rule_sets("infer") if each is not CONSTANTS for rule in each.rules]
+    views = [_heads(rule) for rule in rules if isinstance(rule, Fact) and not rule.about]
+    while True:
+        more = found.union(*(looks for looks, states in views if not states.isdisjoint(found)))
+        if more == found:
+            return found
+        found = more
 
 
 @cache

@@ -31,24 +31,28 @@ AFFINE = RuleSet(
             f"(product e x y) (= y (Broadcast s _ {_ALONG} _)) (constant s) (= tv (type s))"
             f" {_VECTOR}",
             f"(step e x s {_ZEROS})",
+            about="e",
         ),
         Fact(
             "affine-quotient",
             "x / s = x (1 / s)",
             f"(= e (Div x (Broadcast s _ {_ALONG} _) _)) (constant s) (= tv (type s)) {_VECTOR}",
             f"(step e x (Div {_ONES} s tv) {_ZEROS})",
+            about="e",
         ),
         Fact(
             "affine-shift",
             "x + b",
             f"(sum e x y) (= y (Broadcast b _ {_ALONG} _)) (constant b) (= tv (type b)) {_VECTOR}",
             f"(step e x {_ONES} b)",
+            about="e",
         ),
         Fact(
             "affine-centre",
             "x - b = x + (-b)",
             f"(= e (Sub x (Broadcast b _ {_ALONG} _) _)) (constant b) (= tv (type b)) {_VECTOR}",
             f"(step e x {_ONES} (Neg b tv))",
+            about="e",
         ),
         Fact("affine-step", "", "(step e x s b) (!= e x)", "(set (affine e x) (Pair s b))"),
         Fact(
@@ -123,12 +127,14 @@ def _identity(spatial: int) -> tuple[Fact, Fact]:
             "x = conv(x, 1)",
             f"(beside x x {ones} p d g tw tv) {channels} {_BIAS_TYPE}",
             _say("x", unit, _vector_of("0.0"), geometry, kernel),
+            about="x",
         ),
         Fact(
             f"affine-as-convolution-{spatial}",
             "x s + b = conv(x, s) + b",
             f"(beside i x {ones} p d g tw tv) (= (affine i x) (Pair s shift)) {channels}",
             _say("i", scaled, "shift", geometry, kernel),
+            about="i",
         ),
     )
 
@@ -151,6 +157,7 @@ def _grow(spatial: int) -> Fact:
         " (= t1 (T dt s1)) (= t2 (T dt s2))"
         f" (= (vec-length s1) {spatial + 2}) {sizes}",
         _say("i", f"(Pad w2 {around} {around} {within} t1)", "b2", "st p1 d g", "t1"),
+        about="i",
     )
 
 
@@ -163,6 +170,7 @@ REPARAMETERISATION = RuleSet(
             f"(= (affine e y) (Pair s b)) (= y (Conv x w {_GEOMETRY} ty)) (constant w)"
             " (= tw (type w)) (= tw (T dw sw))",
             _say("e", "(Mul w (Broadcast s sw (vec-of 0) tw) tw)", "b", _GEOMETRY, "tw"),
+            about="e",
         ),
         Fact(
             "beside",
@@ -176,6 +184,7 @@ REPARAMETERISATION = RuleSet(
             f"(beside y x st2 p2 d2 g2 tw2 tv) (= y (Conv x w {_GEOMETRY} _)) (constant w)"
             f" (= tw (type w)) {_BIAS_TYPE}",
             _say("y", "w", _vector_of("0.0"), _GEOMETRY, "tw"),
+            about="y",
         ),
         Fact(
             "convolutions-without-bias",
@@ -183,6 +192,7 @@ REPARAMETERISATION = RuleSet(
             f"(sum e i j) (= i (Conv x w {_GEOMETRY} (T dv s))) (= j (Conv x w2 st2 p2 d2 g2 _))"
             " (constant w) (constant w2) (= c (vec-get s 1)) (= sv (vec-of c)) (= tw (type w))",
             _say("i", "w", full("0.0", "dv", "(T dv sv)", "sv"), _GEOMETRY, "tw"),
+            about="i",
         ),
         Fact(
             "sum-of-convolutions",
@@ -190,6 +200,7 @@ REPARAMETERISATION = RuleSet(
             f"(= e (Add i j _)) {_is('i', 'w1', 'b1', _GEOMETRY, 'tw')}"
             f" {_is('j', 'w2', 'b2', _GEOMETRY, 'tw')} (= tv (type b1))",
             _say("e", "(Add w1 w2 tw)", "(Add b1 b2 tv)", _GEOMETRY, "tw"),
+            about="e",
         ),
         *(fact for spatial in (1, 2) for fact in _identity(spatial)),
         *(_grow(spatial) for spatial in (1, 2)),

@@ -35,16 +35,23 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Fact:
-    """Where `when` holds, so does `then`: a view of the graph that rewrites read."""
+    """Where `when` holds, so does `then`: a view of the graph that rewrites read.
+
+    What it says of the class `about`, a report tells; without one it is bookkeeping.
+    """
 
     name: str
     formula: str
     when: str
     then: str
+    about: str = ""
 
     def text(self) -> str:
         """The rule in egglog's language."""
-        return f'(rule ({self.when}) ({typed(self.then)}) :ruleset reading :name "{self.name}")'
+        told = f' (why {self.about} "{self.name}")' if self.about else ""
+        return (
+            f'(rule ({self.when}) ({typed(self.then)}{told}) :ruleset reading :name "{self.name}")'
+        )
 
 
 Rule = Rewrite | Fact
