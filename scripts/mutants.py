@@ -46,8 +46,10 @@ NAMES = {
 }  # fmt: skip
 """Names that are mistaken for each other."""
 COMMUTATIVE = ("Add", "Mul", "Maximum", "Minimum")
-ESTIMATES = ("flops",)
-"""Functions whose results are estimates: another one is not wrong."""
+SYMMETRIC = ("isinstance", "max", "min", "require_same_type", "require_same_dtype")
+"""Functions whose last two arguments may change places, but for the order in a message."""
+ESTIMATES = "flops"
+"""How the names of functions end whose results are estimates: another one is not wrong."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def _within(node: ast.AST, path: str) -> Iterator[Site]:
     """The sites of the functions in a module or class."""
     for child in ast.iter_child_nodes(node):
         match child:
-            case ast.FunctionDef() if child.name not in ESTIMATES:
+            case ast.FunctionDef() if not child.name.endswith(ESTIMATES):
                 name = f"{path}{child.name}"
                 for statement in child.body:
                     yield from _of(statement, child, name)
@@ -131,6 +133,8 @@ def _of(node: ast.AST, parent: ast.AST, function: str) -> Iterator[Site]:
 def _is_left_alone(node: ast.AST, parent: ast.AST) -> bool:
     match node:
         case ast.Expr(value=ast.Constant(value=str())) | ast.Assert() | ast.JoinedStr():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
             return True
         case ast.Constant(value=str() as text):
             return " " in text or isinstance(parent, ast.Raise)
@@ -203,7 +207,9 @@ def _constants(node: ast.Constant, value: object) -> Iterator[Change]:
 def _has_an_order(call: ast.Call) -> bool:
     """Whether its last two arguments can be exchanged, and mean something else then."""
     match call:
-        case ast.Call(func=ast.Name(id="isinstance" | "max" | "min")):
+        case ast.Call(func=ast.Name(id=name)) if name in SYMMETRIC:
+            return False
+        case ast.Call(args=[*_, first, second]) if ast.unparse(first) == ast.unparse(second):
             return False
         case ast.Call(args=[ast.Call(func=ast.Name(id=name)), _, _]) if name in COMMUTATIVE:
             return False

@@ -125,6 +125,8 @@ class ScaledProduct(Fused):
     ) -> TensorType:
         """The type of the weighted mean of values."""
         scores = self.require_scores(facts, q, k, *mask)
+        if v.rank != q.rank:
+            raise TypeRuleError(f"{title(self)} takes batches, not {q} and {v}")
         return MatMul().infer(facts, scores, self._repeated(v))
 
     def _repeated(self, of: TensorType) -> TensorType:

@@ -145,8 +145,9 @@ def _norms() -> list[Case]:
         Case(Norm((0, 2, 3), 1e-5, (1,)), ((2, 3, 4, 5), (3,), (3,))),
         Case(Norm((1, 2), 1e-5, (1,)), ((2, 3, 4), (3,), (3,))),
         *(
-            Case(NormInputGradient((0, 2), 1e-3, (1,), centred), ((2, 3, 4), (3,), (2, 3, 4)))
+            Case(NormInputGradient(axes, 1e-3, (1,), centred), ((2, 3, 4), (3,), (2, 3, 4)))
             for centred in (True, False)
+            for axes in ((0, 2), (2,), (1, 2))
         ),
         *(
             Case(NormWeightGradient((1,), 1e-3, (1,), centred), ((3, 6), (3, 6)))
