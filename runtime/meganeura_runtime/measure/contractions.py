@@ -23,6 +23,8 @@ from meganeura_runtime.plan.store import is_contraction, stored_values
 from meganeura_runtime.plan.titles import op_title
 
 SIDES = (32, 64, 128)
+USUAL_TERMS = 16
+"""Terms that a tile holds at once in the first round; others are tried of the best."""
 TERMS = (8, 16, 32)
 EACH = ((4, 4), (8, 4), (4, 8), (8, 8))
 LANES = range(64, 257)
@@ -101,12 +103,26 @@ def first_ways(whole: Contraction, target: Target) -> list[Way]:
 
 
 def nearby_ways(best: Way, default: Way, whole: Contraction, style: Style) -> list[Way]:
-    """The same in fewer and in more parts; a CPU's kernels get no longer than the planner's."""
+    """The same with fewer and with more terms at once, and in fewer and in more parts.
+
+    The kernels of a CPU get no longer than the planner's.
+    """
     parts = {1, best.parts // 2, best.parts * 3 // 2, best.parts * 2, best.parts * 3}
     least = default.parts if style is Style.CPU_ADAPTER else 1
     most = min(max(whole.terms), whole.count // 16)
     fitting = sorted(each for each in parts if least <= each <= most)
-    return [replace(best, parts=each) for each in fitting if each != best.parts]
+    return [
+        *(replace(best, parts=each) for each in fitting if each != best.parts),
+        *(replace(best, tile=tile) for tile in _of_other_terms(best.tile)),
+    ]
+
+
+def _of_other_terms(tile: Tile | None) -> list[Tile]:
+    """A tile that holds fewer or more of the factors at once."""
+    if tile is None:
+        return []
+    others = (replace(tile, terms=terms) for terms in TERMS if terms != tile.terms)
+    return [other for other in others if other.is_even]
 
 
 def _on_gpu(whole: Contraction, target: Target) -> Iterator[Way]:
@@ -132,8 +148,8 @@ def _on_cpu(default: Way, target: Target) -> Iterator[Way]:
 
 def tiles() -> list[Tile]:
     """The planner's own, then every other whose lanes all have as much to do."""
-    sizes = product(SIDES, SIDES, TERMS, EACH)
-    others = (Tile(rows, columns, terms, *each) for rows, columns, terms, each in sizes)
+    sizes = product(SIDES, SIDES, EACH)
+    others = (Tile(rows, columns, USUAL_TERMS, *each) for rows, columns, each in sizes)
     even = [tile for tile in others if tile.is_even and tile.lanes in LANES]
     return list(dict.fromkeys([*SPEEDS, *even]))
 

@@ -28,7 +28,7 @@ from meganeura_runtime.measure.contractions import (
 from meganeura_runtime.measure.examples import example_of
 from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.measure.steps import step_seconds
-from meganeura_runtime.plan.choices import UNTUNED, Choices, Found
+from meganeura_runtime.plan.choices import UNTUNED, Choices, Found, is_possible
 from meganeura_runtime.plan.errors import LimitError
 from meganeura_runtime.plan.plan import Plan
 from meganeura_runtime.plan.schedule import plan_graph
@@ -41,8 +41,8 @@ AT_ONCE = 512 << 20
 MOST_AT_ONCE = 16
 GAIN = 0.02
 """The least share of the time that a way must save to be preferred to the planner's."""
-TOLERANCE = 1e-4
-"""How far a sum may be off that is taken in another order, in units of the largest."""
+TOLERANCES = {4: 1e-4, 2: 4e-3}
+"""How far sums in another order may be apart, in units of the largest; by the bytes of each."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ class _Race:
         self._device, self._subject, self._target = device, subject, target
         self._feeds = example_of(subject.graph).feeds
         self._expected: Array | None = None
+        self._largest = 0.0
         self.seconds: dict[Way, float] = {}
         self.refused: list[str] = []
 
@@ -159,7 +160,9 @@ class _Race:
 
     def run(self, ways: Sequence[Way]) -> None:
         """Try what was not tried yet. The first way of all has to run, and is what others match."""
-        plans = list(self._plans([way for way in ways if way not in self.seconds]))
+        limits = self._target.limits
+        new = [way for way in ways if way not in self.seconds and is_possible(way, limits)]
+        plans = list(self._plans(new))
         self._device.compile([text for _, plan in plans for text in plan.kernels])
         size = max((sum(buffer.bytes for buffer in plan.buffers) for _, plan in plans), default=1)
         together = max(2, min(MOST_AT_ONCE, AT_ONCE // size))
@@ -186,6 +189,8 @@ class _Race:
                     session = stack.enter_context(GpuSession(plan, self._device))
                     found = np.array(session.step(self._feeds)["y"])
                 except DeviceError as error:
+                    if self._expected is None:
+                        raise
                     self._refuse(way, str(error))
                     continue
                 if self._matches(way, found):
@@ -196,9 +201,9 @@ class _Race:
         """Whether a way gives the numbers of the first."""
         if self._expected is None:
             self._expected = found
-        expected = self._expected.astype(np.float64)
-        off = float(np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-30))
-        if off <= TOLERANCE:
+            self._largest = max(float(np.abs(found).max()), 1e-30)
+        off = float(np.abs(found - self._expected).max()) / self._largest
+        if off <= TOLERANCES[found.itemsize]:
             return True
         self._refuse(way, f"its numbers are off by {off:.1g} of the largest")
         return False

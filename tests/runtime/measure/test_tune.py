@@ -88,6 +88,7 @@ def test_tiles_are_the_planner_s_and_more_that_share_their_work_evenly() -> None
     assert found[: len(SPEEDS)] == list(SPEEDS)
     assert all(tile.is_even for tile in found)
     assert len(found) == len(set(found)) > 3 * len(SPEEDS)
+    assert {tile.terms for tile in found} == {16}
 
 
 def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
@@ -98,9 +99,11 @@ def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
 
 def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> None:
     whole = subject(product((64, 4096), (4096, 64)), Target()).whole
-    best, default = Way(4, SMALL), Way(4)
+    best, default = Way(4), Way(4)
     assert [way.parts for way in nearby_ways(best, default, whole, Style.GPU)] == [1, 2, 6, 8, 12]
     assert [way.parts for way in nearby_ways(best, default, whole, Style.CPU_ADAPTER)] == [6, 8, 12]
+    tiled = nearby_ways(Way(1, SMALL), default, whole, Style.GPU)
+    assert [way.tile.terms for way in tiled if way.tile and way.parts == 1] == [8, 32]
 
 
 @pytest.mark.parametrize(
