@@ -2,9 +2,10 @@
 
     python benchmarks/compile_time.py
 
-Prints three tables: the time to check standard models, the time to elaborate and differentiate
-networks of about 1,000, 4,000 and 16,000 values, and what the optimizer makes of models and of
-their training steps. Every time is the median of several runs.
+Prints three tables: the time to check standard models; the time to elaborate and differentiate
+networks of about 1,000, 4,000 and 16,000 values; and what the optimizer and the planner make of
+models and of their training steps: kernels, memory, and the least the temporaries could take. Every
+time is the median of several runs. No adapter is needed.
 """
 
 import statistics
@@ -12,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.optimize.optimizer import GPU
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.optimize.totals import graph_cost
 from meganeura_dsl.pipeline import check_file, elaborate_model, elaborate_train, load
@@ -27,6 +29,7 @@ from meganeura_dsl.training import (
     training_step,
 )
 from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.plan import Role
 from meganeura_runtime.plan.schedule import plan_graph
 
 RUNS = 7
@@ -144,9 +147,10 @@ ROOMY = DeviceLimits(buffer_bytes=1 << 33, binding_bytes=1 << 32)
 def print_optimizer() -> None:
     """What the optimizer makes of models and training steps, and how long it takes."""
     settings = TrainingSettings(Sgd(lr=0.1, momentum=0.9))
-    rules = Rewriting()
-    print("\n| | values | launches | MB moved | dispatches | optimize, ms |")
-    print("|---|---|---|---|---|---|")
+    rules = Rewriting(device=GPU)
+    names = [field.name.replace("_", " ") for field in fields(Figures)]
+    print(f"\n| | {' | '.join(names)} | optimize, ms | plan, ms |")
+    print(f"|{'---|' * (3 + len(names))}")
     with tempfile.TemporaryDirectory() as folder:
         for subject in SUBJECTS:
             model = elaborate_model(load(subject.model), sizes=subject.sizes).graph
@@ -166,16 +170,39 @@ def print_optimizer() -> None:
             )
 
 
-def print_row(name: str, before: Graph, after: Graph, time: float) -> None:
-    """One graph before and after."""
-    columns = (
-        lambda graph: len(graph.values),
-        lambda graph: graph_cost(graph).launches,
-        lambda graph: graph_cost(graph).bytes // 10**6,
-        lambda graph: len(plan_graph(graph, ROOMY).dispatches),
+@dataclass(frozen=True)
+class Figures:
+    """What a graph and its plan come to."""
+
+    values: int
+    launches: int
+    megabytes_moved: int
+    dispatches: int
+    mebibytes: int
+    temporary_mebibytes: int
+    least_mebibytes: int
+
+
+def figures(graph: Graph) -> Figures:
+    """Count, by the cost model and in the plan for a GPU."""
+    cost, plan = graph_cost(graph), plan_graph(graph, ROOMY)
+    return Figures(
+        values=len(graph.values),
+        launches=cost.launches,
+        megabytes_moved=cost.bytes // 10**6,
+        dispatches=len(plan.dispatches),
+        mebibytes=sum(map(plan.bytes_for, Role)) >> 20,
+        temporary_mebibytes=plan.bytes_for(Role.TEMPORARIES) >> 20,
+        least_mebibytes=plan.least_bytes >> 20,
     )
-    cells = [f"{column(before):,} -> {column(after):,}" for column in columns]
-    print(f"| {' | '.join([name, *cells])} | {time:.0f} |", flush=True)
+
+
+def print_row(name: str, before: Graph, after: Graph, optimizing: float) -> None:
+    """One graph before and after."""
+    pairs = zip(astuple(figures(before)), astuple(figures(after)), strict=True)
+    cells = [f"{old:,} -> {new:,}" for old, new in pairs]
+    planning = milliseconds(lambda: plan_graph(after, ROOMY))
+    print(f"| {' | '.join([name, *cells])} | {optimizing:.0f} | {planning:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
