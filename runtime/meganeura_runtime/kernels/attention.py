@@ -62,21 +62,18 @@ class _Forward:
     def kernel(self) -> Kernel:
         """The finished kernel."""
         frame, heads, head = self._frame, self._heads, tuple(self._head)
-        queries = heads.scaled_query(frame.reader, head)
+        queries = heads.query(frame.reader, head)
         at_key = heads.shared(head)
         keys, values = heads.key(frame.reader, at_key), heads.value(frame.reader, at_key)
         scores = frame.compare("s", queries, keys, heads.width)
         means = frame.mix("c", values, heads.value_width)
         walk = Walk(frame.writer, frame.block, [scores, means])
         results = frame.results(self._elements())
-        held = frame.held(scores, queries) if self._tile.holds else []
-        frame.writer.quads = quads_of([*walk.reads(), *held], frame.memory, results)
+        frame.writer.quads = quads_of(walk.reads(), frame.memory, results)
         frame.zero("c", self._means)
         for quad in frame.quads:
             frame.writer.line(f"var m{quad} = vec4<f32>({LEAST});")
             frame.writer.line(f"var l{quad} = vec4<f32>();")
-        if self._tile.holds:
-            frame.hold(scores, queries)
         self._walk(walk, scores)
         self._divide()
         for result in results:
@@ -97,10 +94,11 @@ class _Forward:
         with writer.span(frame.block, "start", "stop"):
             frame.zero("s", scores.tile)
             walk.multiply(0)
+            for i, j in frame.each(scores.tile):
+                writer.line(f"s{i}_{j} *= {self._heads.factor};")
             self._visible.hide(writer, f"{LOW:.8e}f")
             self._weigh()
-            frame.publish()
-            walk.multiply(1)
+            frame.mixed(walk, 1)
 
     def _weigh(self) -> None:
         """Turn scores into weights, and correct what there is for a larger maximum."""

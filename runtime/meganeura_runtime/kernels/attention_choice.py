@@ -1,6 +1,5 @@
 """Which attentions are made by one kernel, and how their work is shared out."""
 
-from collections.abc import Sequence
 from math import prod
 
 from meganeura_dsl.shapes.tensor import DType
@@ -17,8 +16,8 @@ from meganeura_runtime.kernels.ops.attention import (
     AttendToQueries,
 )
 
-SQUARE = AttentionTile(64, 64, 16, 8, 8)
-FLAT = AttentionTile(64, 64, 16, 8, 4)
+SQUARE = AttentionTile(64, 64, 16, 8, 8, 16)
+FLAT = AttentionTile(64, 64, 16, 8, 4, 16)
 FORWARD = (SQUARE,)
 BACKWARD = (FLAT,)
 FEWEST = 1 << 30
@@ -48,17 +47,15 @@ def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
 
 def forward_tile(heads: Heads, target: Target) -> AttentionTile | None:
     """The tile that attention is made with; none where its expansion is expected to be faster."""
-    return _tile(FORWARD, heads, (heads.width,), target)
+    return _tile(FORWARD, heads, target)
 
 
 def backward_tile(heads: Heads, target: Target) -> AttentionTile | None:
     """The same for the gradients."""
-    return _tile(BACKWARD, heads, (heads.width, heads.value_width), target)
+    return _tile(BACKWARD, heads, target)
 
 
-def _tile(
-    tiles: tuple[AttentionTile, ...], heads: Heads, held: Sequence[int], target: Target
-) -> AttentionTile | None:
+def _tile(tiles: tuple[AttentionTile, ...], heads: Heads, target: Target) -> AttentionTile | None:
     limits = target.limits
     if target.style is not Style.GPU or heads.q.type.dtype is not DType.F32:
         return None
@@ -69,7 +66,7 @@ def _tile(
         (
             tile
             for tile in tiles
-            if 4 * tile.words(held, widths) <= limits.workgroup_bytes
+            if 4 * tile.words(*widths) <= limits.workgroup_bytes
             and tile.lanes <= limits.invocations
         ),
         None,

@@ -14,9 +14,9 @@ from meganeura_runtime.kernels.affine import (
     variable,
 )
 from meganeura_runtime.kernels.attention_tile import AttentionTile
-from meganeura_runtime.kernels.attention_walk import Product
+from meganeura_runtime.kernels.attention_walk import Product, Walk
 from meganeura_runtime.kernels.contraction import Place
-from meganeura_runtime.kernels.expression import Expressions, guarded
+from meganeura_runtime.kernels.expression import Expressions
 from meganeura_runtime.kernels.kernel import (
     Element,
     Kernel,
@@ -70,7 +70,9 @@ class Frame:
         self._down, self._across = shared_out(tile.scores, variable(self._lane))
         self.writer.line(f"let down = {self.writer.index(self._down * 4)};")
         self.writer.line(f"let across = {self.writer.index(self._across * 4)};")
-        self.writer.line(f"let spot = across * {Bank('weights', tile.rows).pitch}u + down;")
+        each = tile.published // tile.across
+        words = each * Bank("left", tile.rows).pitch
+        self.writer.line(f"let spot = {self.writer.index(self._across * words)} + down;")
         self.block = Axis("block", -(-self.columns // tile.columns))
         self._before = memory.before(work)
         self.reader = Reader(self.make, self._before)
@@ -83,60 +85,41 @@ class Frame:
         tile, steps = self.tile, Steps((width,), (0,), self.tile.terms)
 
         def fetched(block: Affine) -> Sequence[Staged]:
-            found = [self.staged(Side("right", tile.columns, block, (self.columns,), right), steps)]
-            if not tile.holds:
-                found.append(self.staged(self._side("left", left), steps))
-            return found
+            sides = (
+                Side("left", tile.rows, variable(self._row), (self.rows,), left),
+                Side("right", tile.columns, block, (self.columns,), right),
+            )
+            return [staged(side, steps, self._lane, self.make) for side in sides]
 
-        name = f"held_{sums}" if tile.holds else "left"
-        terms = steps.count * tile.terms if tile.holds else tile.terms
-        bank = self._bank(name, tile.rows, terms)
-        other = self._bank("right", tile.columns, tile.terms)
-        return Product(sums, tile.scores, steps, bank, other, fetched)
-
-    def hold(self, product: Product, left: Read) -> None:
-        """Bring all terms of the rows into the memory of the workgroup."""
-        side = self.staged(self._side(product.left.name, left), product.steps)
-        step = Axis("part", product.steps.count)
-        with self.writer.loop(step):
-            values = [self.writer.value(one) for one in self._held(side, product, variable(step))]
-            for slot, value in zip(side.slots, values, strict=True):
-                place = slot + variable(step) * (self.tile.terms * product.left.pitch)
-                self.writer.line(f"{product.left.name}[{self.writer.index(place)}] = {value};")
-
-    def held(self, product: Product, left: Read) -> list[Expression]:
-        """What `hold` reads."""
-        side = self.staged(self._side(product.left.name, left), product.steps)
-        return self._held(side, product, Affine(0))
-
-    @staticmethod
-    def _held(side: Staged, product: Product, step: Affine) -> list[Expression]:
-        return side.fetch(product.steps.at(step))
+        banks = (
+            self._bank("left", tile.rows, tile.terms),
+            self._bank("right", tile.columns, tile.terms),
+        )
+        return Product(sums, tile.scores, steps, *banks, fetched)
 
     def mix(self, sums: str, right: Read, width: int) -> Product:
-        """The rows of `right` that belong to the columns of a block, by their published weights."""
+        """The rows of `right` that belong to the columns of a block, by their published weights.
+
+        In the place of rows that do not exist stands the first one, as their weights are 0.
+        """
         tile = self.tile.sums(width)
         steps = Steps((self.tile.columns,), (0,), tile.terms)
 
         def fetched(block: Affine) -> Sequence[Staged]:
             def read(at: Index, term: Index) -> Expression:
                 (number,) = term
-                guard = Guard(block * self.tile.columns + number, 1, self.columns)
-                return guarded(self.make, [guard], right((guard.index,), at))
+                place = block * self.tile.columns + self.tile.column(number)
+                return right((Guard(place, 1, self.columns).index,), at)
 
             side = Side("right", tile.columns, Affine(0), (width,), read)
-            return [self.staged(side, steps)]
+            return [staged(side, steps, self._lane, self.make)]
 
-        bank = self._bank("weights", tile.rows, self.tile.columns)
-        other = self._bank("right", tile.columns, tile.terms)
-        return Product(sums, tile, steps, bank, other, fetched)
-
-    def staged(self, side: Side, steps: Steps) -> Staged:
-        """A side shared out among the lanes."""
-        return staged(side, steps, self._lane, self.make)
-
-    def _side(self, name: str, left: Read) -> Side:
-        return Side(name, self.tile.rows, variable(self._row), (self.rows,), left)
+        banks = (
+            self._bank("left", tile.rows, self.tile.published),
+            self._bank("right", tile.columns, tile.terms),
+        )
+        portions = self.tile.columns // self.tile.published
+        return Product(sums, tile, steps, *banks, fetched, portions)
 
     def _bank(self, name: str, size: int, terms: int) -> Bank:
         bank = Bank(name, size)
@@ -164,14 +147,21 @@ class Frame:
         """The element of a lane's i-th row, of a vector for every four rows."""
         return f"{name}{i // 4}.{LETTERS[i % 4]}"
 
-    def publish(self, name: str = "s") -> None:
-        """Put a tile of weights where all lanes can read it, its columns as terms."""
-        tile, bank = self.tile, Bank("weights", self.tile.rows)
-        for i, j in self.each(tile.scores):
-            for v, letter in enumerate(LETTERS):
-                term = 4 * j * tile.across + v
+    def mixed(self, walk: Walk, number: int, name: str = "s") -> None:
+        """Publish a tile of weights portion by portion, and add up what they belong to."""
+        for portion in range(self.tile.columns // self.tile.published):
+            self._publish(name, portion)
+            walk.multiply(number, portion)
+
+    def _publish(self, name: str, portion: int) -> None:
+        """Put a portion of a lane's weights where all lanes can read it, its columns as terms."""
+        tile, bank = self.tile, Bank("left", self.tile.rows)
+        each = tile.published // tile.across
+        for term in range(each):
+            j, v = divmod(portion * each + term, 4)
+            for i in range(tile.rows_each):
                 start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
-                self.writer.line(f"weights[spot + {start}u] = {name}{i}_{j}.{letter};")
+                self.writer.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
 
     def row_quad(self, quad: int) -> list[tuple[Guard, Index]]:
         """Four of a lane's rows, and whether they exist."""

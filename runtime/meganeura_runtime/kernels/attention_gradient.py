@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.affine import Affine, Axis, Expression, Guard, Index, variable
+from meganeura_runtime.kernels.affine import Affine, Axis, Guard, Index, variable
 from meganeura_runtime.kernels.attention_frame import Frame
 from meganeura_runtime.kernels.attention_scores import UNIT, Heads, Visible, plain
 from meganeura_runtime.kernels.attention_tile import AttentionTile
@@ -25,7 +25,6 @@ from meganeura_runtime.kernels.kernel import (
 )
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.ops.attention import AttendBack
-from meganeura_runtime.kernels.staged import Read
 
 
 def to_queries_kernel(
@@ -36,7 +35,7 @@ def to_queries_kernel(
     frame = Frame(work, memory, target, tile, heads.batch, (heads.queries, heads.keys))
     writer, reader, head = frame.writer, frame.reader, tuple(frame.batch)
     at_key = heads.shared(head)
-    queries, slopes = heads.scaled_query(reader, head), plain(reader, dy, head)
+    queries, slopes = heads.query(reader, head), plain(reader, dy, head)
     keys = heads.key(reader, at_key)
     scores = frame.compare("s", queries, keys, heads.width)
     inner = frame.compare("d", slopes, heads.value(reader, at_key), heads.value_width)
@@ -48,15 +47,13 @@ def to_queries_kernel(
 
     places = frame.places((heads.width,), sums.tile, Affine(0), place)
     results = frame.results(places.elements(work, frame.exists))
-    held = _held(frame, (scores, queries), (inner, slopes))
-    writer.quads = quads_of([*walk.reads(), *held], memory, results)
+    writer.quads = quads_of(walk.reads(), memory, results)
     frame.zero("c", sums.tile)
     for quad in frame.quads:
         at = [index for _, index in frame.row_quad(quad)]
         for name, known in (("r", rows), ("e", level)):
             found = frame.vector([reader.at(known, (*head, *one)) for one in at])
             writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
-    _hold(frame, (scores, queries), (inner, slopes))
     visible = Visible(heads.whole, tile, heads.keys)
     start, stop = visible.span()
     writer.line(f"let start = {start};")
@@ -67,12 +64,12 @@ def to_queries_kernel(
         walk.multiply(0)
         walk.multiply(1)
         for i, j in frame.each(tile.scores):
-            writer.line(f"s{i}_{j} = exp2(s{i}_{j} - vec4<f32>({frame.of_row('r', i)}));")
+            of_row = frame.of_row("r", i)
+            writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {heads.factor} - vec4<f32>({of_row}));")
         visible.hide(writer, "0.0f")
         for i, j in frame.each(tile.scores):
             writer.line(f"s{i}_{j} *= d{i}_{j} - vec4<f32>({frame.of_row('e', i)});")
-        frame.publish()
-        walk.multiply(2)
+        frame.mixed(walk, 2)
     for i, j in frame.each(sums.tile):
         writer.line(f"c{i}_{j} *= {heads.whole.scale!r}f;")
     for result in results:
@@ -113,18 +110,16 @@ class _ToKeys:
         writer, reader, head = frame.writer, frame.reader, self._head
         keys, values = heads.key(reader, at_key), heads.value(reader, at_key)
         slopes = plain(reader, self._dy, head)
-        scores = frame.compare("s", keys, heads.scaled_query(reader, head), heads.width)
+        scores = frame.compare("s", keys, heads.query(reader, head), heads.width)
         to_values = frame.mix("c", slopes, heads.value_width)
         inner = frame.compare("d", values, slopes, heads.value_width)
         to_keys = frame.mix("b", plain(reader, heads.q, head), heads.width)
         walk = Walk(writer, frame.block, [scores, to_values, inner, to_keys])
         results = [*self._results("b", to_keys, 0), *self._results("c", to_values, heads.width)]
         kept = self._kept() if self._keeps else []
-        held = _held(frame, (scores, keys), (inner, values))
-        writer.quads = quads_of([*walk.reads(), *held], frame.memory, [*results, *kept])
+        writer.quads = quads_of(walk.reads(), frame.memory, [*results, *kept])
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
-        _hold(frame, (scores, keys), (inner, values))
         if heads.whole.shared > 1:
             with writer.loop(self._which):
                 self._walk(walk, kept)
@@ -146,19 +141,17 @@ class _ToKeys:
             walk.multiply(0)
             self._know("r", self._rows)
             for i, j in frame.each(tile.scores):
-                writer.line(f"s{i}_{j} = exp2(s{i}_{j} - r{j});")
+                writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {self._heads.factor} - r{j});")
             self._visible.hide(writer, "0.0f")
-            frame.publish()
-            walk.multiply(1)
+            frame.mixed(walk, 1)
             frame.zero("d", tile.scores)
             walk.multiply(2)
             self._know("e", self._level)
             for i, j in frame.each(tile.scores):
                 writer.line(f"s{i}_{j} *= d{i}_{j} - e{j};")
-            frame.publish()
             for result in kept:
                 write_result(writer, frame.memory, result)
-            walk.multiply(3)
+            frame.mixed(walk, 3)
 
     def _know(self, name: str, known: Value) -> None:
         """What is known of the queries of the lane's columns."""
@@ -193,15 +186,6 @@ class _ToKeys:
         block = variable(frame.block)
         places = frame.places((heads.queries,), self._tile.scores, block, place, "s")
         return frame.results(places.elements(frame.work, frame.exists))
-
-
-def _held(frame: Frame, *sides: tuple[Product, Read]) -> list[Expression]:
-    return [e for side in sides for e in frame.held(*side)] if frame.tile.holds else []
-
-
-def _hold(frame: Frame, *sides: tuple[Product, Read]) -> None:
-    for side in sides if frame.tile.holds else ():
-        frame.hold(*side)
 
 
 def _in_powers(name: str) -> str:

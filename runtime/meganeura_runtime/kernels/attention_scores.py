@@ -8,7 +8,7 @@ from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops.fused.attention import WeightedMean
 from meganeura_dsl.ops.fused.scores import HIDDEN, width_of
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.affine import Expression, Index
+from meganeura_runtime.kernels.affine import Index
 from meganeura_runtime.kernels.attention_tile import AttentionTile
 from meganeura_runtime.kernels.expression import Reading
 from meganeura_runtime.kernels.staged import Read
@@ -58,15 +58,14 @@ class Heads:
         """The head of keys and values that a head of queries looks at."""
         return (*head[:-1], head[-1] // self.whole.shared)
 
-    def scaled_query(self, reading: Reading, head: Index) -> Read:
-        """Queries, scaled such that products with keys are scores in powers of two."""
-        factor = reading.make.literal(self.whole.scale * UNIT, self.q.type.dtype)
+    @property
+    def factor(self) -> str:
+        """What makes a product of a query and a key a score in powers of two."""
+        return f"{self.whole.scale * UNIT:.9g}f"
 
-        def read(at: Index, term: Index) -> Expression:
-            query = reading.at(self.q, (*head, *at, *term))
-            return reading.make.call("{0} * {1}", self.q.type.dtype, query, factor)
-
-        return read
+    def query(self, reading: Reading, head: Index) -> Read:
+        """Queries of a head."""
+        return plain(reading, self.q, head)
 
     def key(self, reading: Reading, head: Index) -> Read:
         """Keys of a head of keys."""

@@ -1,8 +1,8 @@
 """How workgroups share out an attention: sizes as data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from meganeura_runtime.kernels.affine import Affine
 from meganeura_runtime.kernels.staged import GAP
 from meganeura_runtime.kernels.tile import Tile
 
@@ -19,8 +19,8 @@ class AttentionTile:
     terms: int
     rows_each: int
     columns_each: int
-    holds: bool = False
-    """Whether the rows stay in the memory of the workgroup from start to end."""
+    published: int
+    """Columns whose weights the lanes tell each other at once."""
 
     @property
     def down(self) -> int:
@@ -47,9 +47,14 @@ class AttentionTile:
         each = -(-width // (4 * self.across)) * 4
         return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
 
-    def words(self, held: Sequence[int], widths: Sequence[int]) -> int:
-        """Workgroup memory, in words: for rows so wide that may be held, and sums so wide."""
+    def words(self, *widths: int) -> int:
+        """Workgroup memory, in words, that is enough for sums so wide."""
         staged = self.terms * (max(self.columns, *(self.sums(one).columns for one in widths)) + GAP)
-        terms = sum(-(-one // self.terms) * self.terms for one in held)
-        left = terms if self.holds else self.terms
-        return staged + (left + self.columns + self.across) * (self.rows + GAP)
+        return staged + (max(self.terms, self.published) + self.across) * (self.rows + GAP)
+
+    def column(self, number: Affine) -> Affine:
+        """The column of a block whose weights are published as a term of that number."""
+        each = self.published // self.across
+        portion, term = number // self.published, number % self.published
+        at = portion * each + term % each
+        return at // 4 * (4 * self.across) + term // each * 4 + at % 4

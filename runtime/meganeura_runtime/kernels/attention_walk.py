@@ -1,7 +1,8 @@
 """How the kernels of attention go over blocks of columns: products, one after another, in steps.
 
-While a product's terms are multiplied, the lanes fetch what comes next: its own next terms, or the
-first ones of the product that follows, which may be that of the next block.
+While a step's terms are multiplied, the lanes fetch those of the next one; after the last step of a
+product those are its first ones in the next block. Nothing is done with what is fetched before it
+is put into the memory of the workgroup: a lane would have to wait for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +16,10 @@ from meganeura_runtime.kernels.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Sums of the products of two factors.
+    """Sums of the products of two factors, over all steps of a block.
 
-    The right one is fetched, block by block; so is the left one, unless all of its terms stand in
-    workgroup memory already.
+    Both factors are fetched; or only the right one, where the lanes publish the left one
+    themselves, in so many `portions` of as many steps.
     """
 
     sums: str
@@ -27,11 +28,12 @@ class Product:
     left: Bank
     right: Bank
     fetched: Callable[[Affine], Sequence[Staged]]
+    portions: int = 1
 
     def reads(self, block: Affine, step: Affine) -> list[tuple[str, Expression]]:
         """The registers of a step, and what is fetched into them."""
         return [
-            (f"{side.side.name}{number}", element)
+            (f"{self.sums}_{side.side.name}{number}", element)
             for side in self.fetched(block)
             for number, element in enumerate(side.fetch(self.steps.at(step)))
         ]
@@ -51,23 +53,21 @@ class Walk:
         return [e for one in self._products for _, e in one.reads(block, Affine(0))]
 
     def begin(self, start: str) -> None:
-        """Declare the registers, and fetch what the first product begins with."""
+        """Fetch what the products begin with."""
         first = Axis("begin", self._block.size)
         self._writer.axis(first, f"min({start}, {self._block.size - 1}u)")
-        block = variable(first)
-        names = dict.fromkeys(
-            name for one in self._products for name, _ in one.reads(block, Affine(0))
-        )
-        for name in names:
-            self._writer.line(f"var {name} = 0.0f;")
+        for product in self._products:
+            for name, _ in product.reads(variable(first), Affine(0)):
+                self._writer.line(f"var {name} = 0.0f;")
         # Nothing is moved out of a condition: what is fetched is not kept for later blocks.
         with self._writer.condition("true"):
-            self._fetch(self._products[0], block, Affine(0))
+            for product in self._products:
+                self._fetch(product, variable(first), Affine(0))
 
-    def multiply(self, number: int) -> None:
-        """Add up a product of the block."""
+    def multiply(self, number: int, portion: int = 0) -> None:
+        """Add up a product of the block, or a portion of it."""
         writer, product = self._writer, self._products[number]
-        count = product.steps.count
+        count = product.steps.count // product.portions
         slots = [
             (side.side.name, n, writer.index(slot))
             for side in product.fetched(variable(self._block))
@@ -76,31 +76,31 @@ class Walk:
         step = Axis(f"step{number}", count)
         with writer.loop(step):
             for name, n, slot in slots:
-                writer.line(f"{name}[{slot}] = {name}{n};")
+                writer.line(f"{name}[{slot}] = {product.sums}_{name}{n};")
             writer.line("workgroupBarrier();")
-            self._fetch_next(number, step)
+            self._fetch_next(product, step, portion)
             start = "down"
-            if product.left.name not in {name for name, _, _ in slots}:
+            if count > 1 and product.left.name not in {name for name, _, _ in slots}:
                 start = "begins"
                 words = product.tile.terms * product.left.pitch
                 writer.line(f"let begins = down + {step.name} * {words}u;")
             multiply(writer, product.tile, product.left, product.right, product.sums, start)
             writer.line("workgroupBarrier();")
 
-    def _fetch_next(self, number: int, step: Axis) -> None:
-        writer, product = self._writer, self._products[number]
-        if step.size > 1:
-            with writer.block(f"if ({step.name} < {step.size - 1}u)"):
-                following = Axis("following", step.size)
-                writer.axis(following, f"{step.name} + 1u")
-                self._fetch(product, variable(self._block), variable(following))
-        with writer.condition(f"{step.name} == {step.size - 1}u"):
-            if number + 1 < len(self._products):
-                self._fetch(self._products[number + 1], variable(self._block), Affine(0))
-                return
-            behind = Axis("behind", self._block.size)
-            writer.axis(behind, f"min({self._block.name} + 1u, {self._block.size - 1}u)")
-            self._fetch(self._products[0], variable(behind), Affine(0))
+    def _fetch_next(self, product: Product, step: Axis, portion: int) -> None:
+        writer, block = self._writer, self._block
+        if portion < product.portions - 1:
+            following = Axis("following", product.steps.count)
+            writer.axis(following, f"{step.name} + {portion * step.size + 1}u")
+            self._fetch(product, variable(block), variable(following))
+            return
+        following, ahead = Axis("following", product.steps.count), Axis("ahead", block.size)
+        ends = f"{step.name} == {step.size - 1}u"
+        begin = portion * step.size + 1
+        writer.axis(following, f"select({step.name} + {begin}u, 0u, {ends})")
+        after = f"min({block.name} + 1u, {block.size - 1}u)"
+        writer.axis(ahead, f"select({block.name}, {after}, {ends})")
+        self._fetch(product, variable(ahead), variable(following))
 
     def _fetch(self, product: Product, block: Affine, step: Affine) -> None:
         values = [
