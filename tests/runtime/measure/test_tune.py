@@ -188,6 +188,7 @@ def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
     known = {"b": Found(Way(7), 1, 2), "c": Found(Way(3), 1, 2)}
     faster = Tuning(outcomes, before=2.0, after=1.0)
     assert faster.found(known) == {"a": Found(Way(2), 1.0, 2.0), "c": Found(Way(3), 1, 2)}
+    assert not Tuning(outcomes[1:], before=2.0, after=1.0).gains
     slower = Tuning(outcomes, before=1.0, after=1.0)
     assert not slower.gains
     assert slower.found(known) == known
