@@ -44,6 +44,7 @@ from meganeura_runtime.train.problems import (
     CannotResume,
     DeviceFailure,
     LossNotFinite,
+    TooLittleMemory,
 )
 from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
 
@@ -153,5 +154,15 @@ EXAMPLES: Mapping[str, Problem] = {
             "f32[65536, 10, 784] takes 2.1 GB, and a buffer holds 256 MB",
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
+        TooLittleMemory(
+            "24.1 GB",
+            "15.9 GB",
+            (
+                "8.4 GB: `MatMul` f32[400000, 5243] net.mgn:2 fc1",
+                "8.4 GB: `Where` f32[400000, 5243] net.mgn:2",
+            ),
+            "about so large a batch would fit",
+            "--set batch=263000",
+        ),
     )
 }

@@ -93,7 +93,7 @@ def train(
         raise ProblemError(CannotResume(given))
     else:
         job, resumed = resume_job(program, name, base, overrides, resumed_folder(resume))
-    with explained_failures():
+    with explained_failures((job.demand.counter or "batch", job.batch)):
         chosen = told_device(job.settings.device, no_tuned=no_tuned)
         if job.start is not None:
             typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))

@@ -54,6 +54,10 @@ class DeviceError(Exception):
     """The device cannot be had, or has failed; says what to do."""
 
 
+class OutOfMemoryError(DeviceError):
+    """The device has no memory left."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """One adapter, under the name by which `open_device` takes it."""
@@ -179,7 +183,7 @@ def explained(doing: str) -> Generator[None]:
         yield
     except wgpu.GPUOutOfMemoryError as error:
         cure = "use a smaller batch, or a device with more memory"
-        raise DeviceError(f"out of memory while {doing}; {cure}") from error
+        raise OutOfMemoryError(f"out of memory while {doing}; {cure}") from error
     except (wgpu.GPUError, RuntimeError) as error:
         if "lost" in str(error).lower():
             cure = "the driver has reset it: start again, and update the driver if it recurs"

@@ -17,6 +17,7 @@ from meganeura_dsl.ops import (
 )
 from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_runtime.session.base import Computed, Outputs, Session, Uploaded, foreign, leaf_types
+from meganeura_runtime.session.need import require_memory
 
 CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
@@ -40,6 +41,7 @@ class CpuSession(Session):
     def __init__(self, graph: Graph) -> None:
         super().__init__(*leaf_types(graph))
         expanded = expand_fused(graph)
+        require_memory(expanded)
         self._interpreter = Interpreter(expanded)
         self._values: dict[str, Array] = {}
         largest = max(map(_multiply_adds, expanded.values), default=0)

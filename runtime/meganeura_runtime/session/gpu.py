@@ -6,7 +6,7 @@ from weakref import ReferenceType, ref
 
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.device import Device, Launch, Range
+from meganeura_runtime.device import Buffer, Device, Launch, OutOfMemoryError, Range
 from meganeura_runtime.plan.plan import Plan, Role, Slot, Tensor
 from meganeura_runtime.session.base import (
     Outputs,
@@ -16,6 +16,7 @@ from meganeura_runtime.session.base import (
     foreign,
     known,
 )
+from meganeura_runtime.session.need import MemoryExceededError, need_of_plan
 from meganeura_runtime.session.traffic import (
     Arriving,
     Copies,
@@ -56,7 +57,7 @@ class GpuSession(Session):
         self.steps = 0
         self._new_kernels = device.compile(plan.kernels)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}
-        self._buffers = [device.allocate(buffer.bytes) for buffer in plan.buffers]
+        self._buffers = _allocated(plan, device)
         self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
         self._launches: list[Launch] | None = None
         self._stages = Stages(plan, device)
@@ -288,6 +289,19 @@ class _Fetched(Outputs):
                 f"output `{name}` of step {self._step} was overwritten by a later step, before "
                 f"which it was neither read nor brought to the host by `request()`"
             )
+
+
+def _allocated(plan: Plan, device: Device) -> list[Buffer]:
+    """The buffers of a plan, or none of them."""
+    made: list[Buffer] = []
+    try:
+        for buffer in plan.buffers:
+            made.append(device.allocate(buffer.bytes))  # noqa: PERF401 - those before one that fails
+    except OutOfMemoryError as error:
+        for buffer in made:
+            device.free(buffer)
+        raise MemoryExceededError(need_of_plan(plan), None) from error
+    return made
 
 
 def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:

@@ -6,14 +6,17 @@ from contextlib import contextmanager
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_runtime.device import DeviceError
 from meganeura_runtime.plan.errors import LimitError
-from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure
+from meganeura_runtime.session.need import MemoryExceededError
+from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, TooLittleMemory
 
 
 @contextmanager
-def explained_failures() -> Generator[None]:
-    """Failures of devices inside become `ProblemError`."""
+def explained_failures(batch: tuple[str, int] | None = None) -> Generator[None]:
+    """Failures of devices inside become `ProblemError`; a batch has a name and a size."""
     try:
         yield
+    except MemoryExceededError as error:
+        raise ProblemError(TooLittleMemory.of(error, batch)) from error
     except DeviceError as error:
         raise ProblemError(DeviceFailure(str(error))) from error
     except LimitError as error:
