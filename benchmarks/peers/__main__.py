@@ -15,10 +15,13 @@ optimized graphs to a file and does nothing else, and `--prepared` reads them.
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -40,6 +43,8 @@ GROUPS = (
     ("bf16 compiled",),
 )
 """Who shares a process, in the order of the measurement."""
+LEAVING_SECONDS = 10.0
+"""The most that a process may take to end once it is done."""
 Message = dict[str, object]
 
 
@@ -65,7 +70,7 @@ class Process:
 
     def __init__(self, job: Job, folder: str, options: argparse.Namespace) -> None:
         self.job = job
-        self.ready = False
+        self.ready = self.done = False
         names = [case.name for case in job.cases]
         command = [sys.executable, "-m", "benchmarks.peers.worker", *job.contenders]
         command += ["--cases", *names, "--folder", folder, "--device", options.device]
@@ -77,22 +82,28 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._said: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._overhear, daemon=True).start()
+        self._threads = [
+            threading.Thread(target=read, daemon=True) for read in (self._read, self._overhear)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _read(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            self._lines.put(line)
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
         self._process.wait()
         self._lines.put(None)
 
     def _overhear(self) -> None:
         assert self._process.stderr
-        self._said.extend(self._process.stderr)
+        with self._process.stderr as lines:
+            self._said.extend(lines)
 
     def messages(self, until: float) -> Iterator[Message]:
         """What it says until it ends, or time is over."""
@@ -109,18 +120,28 @@ class Process:
     def go(self) -> None:
         """Let it measure."""
         assert self._process.stdin
-        self._process.stdin.write("go\n")
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("go\n")
+            self._process.stdin.close()
 
     def end(self) -> str | None:
-        """Stop it if it still runs; why it is not done, if it is not."""
+        """Stop it and what it started, if it still runs; why it is not done, if it is not."""
+        assert self._process.stdin
+        if self.done:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(LEAVING_SECONDS)
         code = self._process.poll()
         if code is None:
-            self._process.kill()
-            self._process.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for thread in self._threads:
+            thread.join(LEAVING_SECONDS)
+        self._process.stdin.close()
+        if self.done:
+            return None
+        if code is None:
             return "no time was left"
         last = self._said[-1].strip() if self._said else ""
-        return f"its process ended with {code}: {last}" if code else None
+        return f"its process ended with {code}: {last}"
 
 
 class Comparison:
@@ -159,6 +180,9 @@ class Comparison:
 
     def _take(self, process: Process) -> None:
         for message in process.messages(self._end):
+            if "done" in message:
+                process.done = True
+                return
             self._note(message)
 
     def _give_up(self, process: Process) -> None:
@@ -193,7 +217,7 @@ class Comparison:
         path.write_text(json.dumps(content, indent=1))
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Measure and print tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, parents=[arguments()], formatter_class=argparse.RawTextHelpFormatter
@@ -205,7 +229,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=86400, help="stop after so long")
     parser.add_argument("--setup-seconds", type=float, default=3600, help="the most to prepare in")
     parser.add_argument("--prepare", type=Path, help="write optimized graphs and stop")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     chosen = cases(small=options.small, only=options.only)
     if options.prepare:
         prepare(options.prepare, chosen)

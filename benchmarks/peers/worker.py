@@ -3,8 +3,8 @@
     python -m benchmarks.peers.worker NAME ... --cases CASE ... --folder FOLDER [...]
 
 A framework that crashes so takes only itself along, several may compile side by side, and memory is
-no common good. It says `ready` on its output, waits for a line on its input, and gives the numbers
-as lines of JSON.
+no common good. It says `ready` on its output, waits for a line on its input, gives the numbers as
+lines of JSON, and says `done`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.peers.contender import (
 )
 from benchmarks.peers.ours import Ours
 
-MARK = "\x1e"
+MARK = "@"
 """Begins a line that is meant for the parent, as libraries print too."""
 
 
@@ -175,6 +175,7 @@ def main() -> None:
         tell(ready=True)
         if sys.stdin.readline():
             worker.measure()
+            tell(done=True)
 
 
 if __name__ == "__main__":
