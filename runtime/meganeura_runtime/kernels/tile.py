@@ -12,6 +12,8 @@ MANY_TERMS = 1 << 10
 """Terms that lanes without a common tile would read again for every row and column."""
 ENOUGH_WORKGROUPS = 512
 """Workgroups that keep a large GPU busy to the end."""
+SHORT = 256
+"""Terms of a product of matrices that is over before a large tile is worth its registers."""
 
 
 WIDE = Tile(64, 128, 16, 8, 8)
@@ -39,9 +41,16 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
         for tile in SPEEDS
         if tile.bytes <= limits.workgroup_bytes
         and tile.lanes <= limits.invocations
-        and (tile is not WIDE or tile.count(contraction) >= ENOUGH_WORKGROUPS)
+        and (tile is not WIDE or _is_wide(contraction))
     ]
     return min(fitting, key=lambda tile: _cost(tile, contraction), default=None)
+
+
+def _is_wide(contraction: Contraction) -> bool:
+    """Whether there is work enough for large tiles, in steps enough to get going."""
+    plain = len(contraction.terms) == 1
+    short = plain and contraction.count <= SHORT
+    return not short and WIDE.count(contraction) >= ENOUGH_WORKGROUPS
 
 
 def _is_large(contraction: Contraction) -> bool:

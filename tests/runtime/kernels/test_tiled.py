@@ -68,8 +68,15 @@ def test_transposed_matrices(op: MatMul, size: int, device: Device) -> None:
 
 def test_a_batch_of_many_matrices(device: Device) -> None:
     a, b = numbers(512, 64, 17), numbers(512, 17, 100)
-    assert tile_for(MatMul(), a, b) == WIDE
+    assert tile_for(MatMul(), a, b) == SQUARE
     assert_as_reference(*graph_of(MatMul(), a, b), device, Style.GPU)
+
+
+def test_many_pixels(device: Device) -> None:
+    op = Conv((1, 1), (1, 1), (1, 1), 1)
+    x, w = numbers(4, 2, 127, 129), numbers(64, 2, 3, 3)
+    assert tile_for(op, x, w) == WIDE
+    assert_as_reference(*graph_of(op, x, w), device, Style.GPU)
 
 
 def test_more_workgroups_than_one_dimension_holds(device: Device) -> None:
