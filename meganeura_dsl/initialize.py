@@ -2,7 +2,8 @@
 
 They depend on nothing but the seed, the parameter's path, its shape and its initializer, so that
 adding a layer never changes another layer's start. The words come from Philox-4x64-10, whose
-stream NumPy keeps for ever, and everything after them is computed here.
+stream NumPy keeps for ever, and a test holds NumPy to what it makes of them: the fractions
+(word >> 11) * 2**-53. Everything after these is computed here.
 """
 
 from collections.abc import Iterator
@@ -87,10 +88,11 @@ def sample(initializer: Initializer, seed: int, name: str, shape: tuple[int, ...
 
 
 def _uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> Array:
-    words = _words(seed, name, prod(shape))
-    values = np.empty(words.size, np.float32)
-    for block in _blocks(words.size):
-        values[block] = bound * (2 * _fractions(words[block]) - 1)
+    draw = _generator(seed, name)
+    values = np.empty(prod(shape), np.float32)
+    for block in _blocks(values.size):
+        part = values[block]
+        part[:] = bound * (2 * draw.random(part.size) - 1)
     return values.reshape(shape)
 
 
@@ -98,11 +100,11 @@ def _normal(seed: int, name: str, shape: tuple[int, ...], std: float) -> Array:
     # G. Box and M. Muller (1958): sqrt(-2 log u) cos(2 pi v) and sqrt(-2 log u) sin(2 pi v)
     size = prod(shape)
     half = (size + 1) // 2
-    words = _words(seed, name, 2 * half)
+    fractions = _generator(seed, name).random(2 * half)
     values = np.empty(2 * half, np.float32)
     for block in _blocks(half):
-        radius = np.sqrt(-2 * np.log(1 - _fractions(words[:half][block])))
-        angle = 2 * pi * _fractions(words[half:][block])
+        radius = np.sqrt(-2 * np.log(1 - fractions[:half][block]))
+        angle = 2 * pi * fractions[half:][block]
         values[:half][block] = std * (radius * np.cos(angle))
         values[half:][block] = std * (radius * np.sin(angle))
     return values[:size].reshape(shape)
@@ -122,12 +124,7 @@ def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def _words(seed: int, name: str, size: int) -> Array:
-    """Words of 64 random bits, which `seed` and `name` determine."""
+def _generator(seed: int, name: str) -> np.random.Generator:
+    """Draws the fractions that `seed` and `name` determine."""
     digest = sha256(f"{seed}\0{name}".encode()).digest()
-    return np.random.Philox(key=np.frombuffer(digest[:16], "<u8")).random_raw(size)
-
-
-def _fractions(words: Array) -> Array:
-    """Numbers in [0, 1) with 53 random bits each."""
-    return (words >> np.uint64(11)) * 2.0**-53
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest[:16], "<u8")))

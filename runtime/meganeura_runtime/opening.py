@@ -4,9 +4,10 @@ Loading wgpu, looking for adapters and opening one take about half a second, muc
 Python: a thread does so meanwhile, if it is told early which device will be asked for.
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
+from meganeura_runtime.background import begin
 from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
 
 CPU = "cpu"
@@ -26,9 +27,7 @@ _begun: dict[str, Future[Opened]] = {}
 def begin_to_open(selector: str) -> None:
     """Open in another thread what `opened` will be asked for."""
     if selector != CPU and selector not in _begun:
-        thread = ThreadPoolExecutor(1, thread_name_prefix="device")
-        _begun[selector] = thread.submit(_open, selector)
-        thread.shutdown(wait=False)
+        _begun[selector] = begin("device", _open, selector)
 
 
 def opened(selector: str) -> Opened:

@@ -1,5 +1,7 @@
 """Initial values: what they depend on, and their distributions."""
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,15 @@ def test_the_stream_never_changes() -> None:
     normal = sample(Normal(1), 7, "stem.conv.weight", (3,))
     np.testing.assert_allclose(uniform, [0.59739006, 0.49918607, 0.66050661], rtol=1e-6)
     np.testing.assert_allclose(normal, [0.86507308, -0.12076435, -1.56764698], rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16_384, 40_001])
+def test_fractions_are_the_words_of_philox(size: int) -> None:
+    key = np.frombuffer(sha256(b"3\0layer.weight").digest()[:16], "<u8")
+    words = np.random.Philox(key=key).random_raw(size)
+    fractions = (words >> np.uint64(11)) * 2.0**-53
+    expected = (0.5 * (2 * fractions - 1)).astype(np.float32)
+    np.testing.assert_array_equal(sample(Uniform(0.5), 3, "layer.weight", (size,)), expected)
 
 
 def test_constants() -> None:

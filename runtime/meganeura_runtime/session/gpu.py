@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from weakref import ReferenceType, ref
 
+import numpy as np
+
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.device import Buffer, Device, Launch, OutOfMemoryError, Range
@@ -145,7 +147,10 @@ class GpuSession(Session):
 
     def _put(self, name: str, array: Array) -> None:
         slot = self._tensors[name].slot
-        self.device.write(self._range(slot), to_bytes(array, slot.bytes))
+        content = to_bytes(array, slot.bytes)
+        if name in self._missing and not content.view(np.uint32).any():
+            return  # memory begins as zeros
+        self.device.write(self._range(slot), content)
 
     def _get(self, name: str) -> Array:
         return self.fetch(self._tensors[name])

@@ -4,6 +4,7 @@ Everything that can be wrong without making a step is found before one is made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +15,7 @@ import numpy as np
 
 from meganeura_dsl import pipeline, training
 from meganeura_dsl.check.frame import ParameterInfo
-from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.initialize import sample
 from meganeura_dsl.optimize.cost import DeviceModel
@@ -35,6 +36,9 @@ from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.schedule import is_steady
 from meganeura_runtime.train.sessions import NOT_DATA, leaves
 from meganeura_runtime.weights import STRICT, Allowed, Comparison, compare
+
+DRAWERS = 4
+"""Threads that draw initial values."""
 
 
 @dataclass(frozen=True)
@@ -96,21 +100,21 @@ class Job:
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
-        values: dict[str, Array] = {}
-        for leaf in leaves(self.step):
-            if not leaf.is_kept:
-                continue
-            shape = concrete(leaf.shape)
-            if leaf.name in self.given:
-                values[leaf.name] = self.given[leaf.name]
-            elif leaf.name in declared:
-                first = sample(
-                    declared[leaf.name].initializer, self.settings.seed, leaf.name, shape
-                )
-                values[leaf.name] = first.astype(NUMPY[leaf.dtype])
-            else:
-                values[leaf.name] = np.zeros(shape, NUMPY[leaf.dtype])
-        return values
+        kept = [leaf for leaf in leaves(self.step) if leaf.is_kept]
+        with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
+            of_leaves = [declared.get(leaf.name) for leaf in kept]
+            arrays = threads.map(self._initial, kept, of_leaves)
+            return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
+
+    def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
+        """What a kept leaf begins with: what was given, what was declared, or zeros."""
+        if leaf.name in self.given:
+            return self.given[leaf.name]
+        shape = concrete(leaf.shape)
+        if declared is None:
+            return np.zeros(shape, NUMPY[leaf.dtype])
+        first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
+        return first.astype(NUMPY[leaf.dtype], copy=False)
 
 
 def prepare(

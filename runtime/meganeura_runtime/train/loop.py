@@ -7,7 +7,7 @@ steps later where the device runs behind: what a step gave is known to be its ow
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -15,6 +15,7 @@ from time import perf_counter
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.training import LEARNING_RATE, LOSS
+from meganeura_runtime.background import begin
 from meganeura_runtime.checkpoint import (
     Origin,
     Progress,
@@ -63,12 +64,16 @@ def train(
     """
     weights = _origins(job, manner.resumption)
     folder.write_settings(job.settings, weights)
+    first = None if manner.resumption else begin("values", job.initial_values)
     with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
         trainer.span = manner.span
         trainer.weights = weights
-        trainer.begin(manner.resumption)
+        if first is not None:
+            trainer.begin(first.result())
+        elif manner.resumption is not None:
+            trainer.go_on(manner.resumption)
         return trainer.run()
 
 
@@ -121,26 +126,20 @@ class Trainer:
         self.saving: Future[None] | None = None
         self.span: Span = unobserved
 
-    def begin(self, resumption: Resumption | None) -> None:
-        """Load what a run starts with, or goes on with."""
-        if resumption is None:
-            first = self.job.initial_values()
-            self.session.load(first)
-            self._begin_to_save(first)
-            return
+    def begin(self, first: Mapping[str, Array]) -> None:
+        """Load what a run starts with; the first checkpoint is written meanwhile."""
+        at, progress = self.folder.checkpoint, self._progress(0, 0)
+        self.saving = begin("checkpoint", write_checkpoint, at, first, progress)
+        self.session.load(first)
+
+    def go_on(self, resumption: Resumption) -> None:
+        """Load what a run goes on with."""
         progress = resumption.progress
         self.session.load(resumption.kept)
         self.step = self.finite = progress.step
         self.epoch = progress.epoch
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
         self.folder.forget_after(progress.step)
-
-    def _begin_to_save(self, first: Mapping[str, Array]) -> None:
-        """Write the first checkpoint while kernels are compiled."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        progress = self._progress(0, 0)
-        self.saving = thread.submit(write_checkpoint, self.folder.checkpoint, first, progress)
-        thread.shutdown(wait=False)
 
     def run(self) -> Finished:
         """All epochs that are left, or as many as there is time for."""

@@ -106,6 +106,16 @@ def test_what_is_written_and_read_is_a_copy(open_session: Open) -> None:
     np.testing.assert_array_equal(read, [1, 2, 3])
 
 
+def test_zeros_are_kept_to_the_bit(open_session: Open) -> None:
+    session = open_session(descent())
+    for first in (np.zeros(3, np.float32), np.ones(3, np.float32), np.zeros(3, np.float32)):
+        session.write("layer.w", first)
+        assert session.read("layer.w").tobytes() == first.tobytes()
+    negative = np.array([-0.0, 0, -0.0], np.float32)
+    session.write("scale", negative)
+    assert session.read("scale").tobytes() == negative.tobytes()
+
+
 def test_names_shapes_and_types_are_checked(open_session: Open) -> None:
     session = started(open_session)
     with pytest.raises(FeedError, match=r"there is no `layer.v`; did you mean `layer.w`"):
