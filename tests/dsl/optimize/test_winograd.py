@@ -2,16 +2,30 @@
 
 import pytest
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.ops import Parameter
+from meganeura_dsl.ops import Add, Parameter
 from meganeura_dsl.ops.fused import WinogradOutput
 from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.explore import explore
 from meganeura_dsl.optimize.forms import promising_forms
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.training import (
+    Sgd,
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
 from tests.dsl.optimize.classes import examine
-from tests.dsl.optimize.compare import ops_of
+from tests.dsl.optimize.compare import (
+    assert_equal_results,
+    feeds,
+    ops_of,
+    run,
+    run_optimized,
+)
 from tests.dsl.optimize.net import Net
 from tests.dsl.optimize.winograd_cases import FORMS, Geometry, convolution
 
@@ -105,3 +119,31 @@ def test_the_form_that_pays_is_looked_at_and_chosen(
     assert promising_forms(graph, GPU) == forms
     chosen = optimize(graph, mode="train", device=GPU).graph
     assert tuple(v.op.outputs for v in chosen.values if isinstance(v.op, WinogradOutput)) == forms
+
+
+def test_a_training_step_gives_the_same_numbers() -> None:
+    program = pipeline.load("digits_cnn")
+    forward = pipeline.elaborate_train(program, sizes={"batch": 2}, training=True).graph
+    settings = TrainingSettings(Sgd(0.1, momentum=0.9))
+    plain = training_step(forward, settings)
+    step = optimized_training_step(forward, settings, Rewriting(device=FORMS)).graph
+    assert {"WinogradOutput", "WinogradKernelGradient"} <= set(ops_of(step))
+    fed = feeds(plain)
+    assert_equal_results(run(step, fed), run(plain, fed))
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_branches_become_one_convolution_in_tiles(groups: int) -> None:
+    net = Net()
+    x = net.x(2, 64, 8, 8)
+    branches = [
+        net.batch_norm(net.conv(x, net.w(64, 64 // groups, size, size), size // 2, groups=groups))
+        for size in (3, 1)
+    ]
+    y = net.relu(net.do(Add(), net.do(Add(), *branches), net.batch_norm(x)))
+    graph = net.graph(y)
+    optimized = optimize(graph, mode="infer", device=FORMS)
+    in_tiles = ["WinogradInput", "MatMul", "FusedWinogradOutput"]
+    assert ops_of(optimized.graph) == (in_tiles if groups == 1 else ["FusedConv"])
+    fed = feeds(graph)
+    assert_equal_results(run_optimized(optimized, fed), run(graph, fed))

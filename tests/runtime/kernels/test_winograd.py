@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.evaluate import Precision, evaluate
-from meganeura_dsl.graph.core import Array, Builder, Graph, Value
+from meganeura_dsl.graph.core import Array, Builder, Graph, Leaf, Value
 from meganeura_dsl.ops import (
     Conv,
     ConvInputGradient,
@@ -17,13 +18,22 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.ops.contract import Convolution
 from meganeura_dsl.ops.elementwise import Tanh
-from meganeura_dsl.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ops.fused import (
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradKernelGradient,
+    WinogradOutput,
+)
 from meganeura_dsl.ops.fused.winograd import in_tiles
 from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.weights import initial_values
+from tests.dsl.optimize.winograd_cases import FORMS
 from tests.runtime.running import assert_as_reference
 
 pytestmark = pytest.mark.adapter
@@ -177,3 +187,25 @@ def test_single_precision_is_enough(m: int, bound: float, channels: int) -> None
     exact = evaluate(graph, net.feeds, Precision.DOUBLE).outputs
     for name, found in evaluate(graph, net.feeds).outputs.items():
         assert np.abs(found - exact[name]).max() < bound * np.abs(exact[name]).max()
+
+
+def test_a_training_step_in_tiles(device: Device) -> None:
+    program = pipeline.load("digits_cnn")
+    forward = pipeline.elaborate_train(program, sizes={"batch": 2}, training=True)
+    settings = TrainingSettings(Sgd(0.1, momentum=0.9))
+    step = optimized_training_step(forward.graph, settings, Rewriting(device=FORMS)).graph
+    initial = initial_values(forward.parameters, 0)
+    generator = np.random.default_rng(0)
+    feeds: dict[str, Array] = {}
+    for value in step.values:
+        if not isinstance(value.op, Leaf):
+            continue
+        shape = concrete_shape(value.op.shape)
+        if value.op.name in initial:
+            feeds[value.op.name] = initial[value.op.name]
+        elif value.op.dtype is DType.F32:
+            feeds[value.op.name] = generator.standard_normal(shape, np.float32)
+        else:
+            feeds[value.op.name] = generator.integers(0, 10, shape).astype(np.int32)
+    assert {WinogradOutput, WinogradKernelGradient} <= {type(value.op) for value in step.values}
+    assert_as_reference(step, feeds, device, Style.GPU)
