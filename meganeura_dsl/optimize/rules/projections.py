@@ -35,11 +35,7 @@ def _merged(count: int, *, biased: bool) -> Fact:
     places = range(1, count + 1)
     name = "biased" if biased else "bare"
     asked = " ".join(f"a{i}" for i in places)
-    of = " ".join(
-        f"({name} a{i} x w{i}{f' b{i}' if biased else ''} r y{i}) (= (type y{i}) (T d s{i}))"
-        for i in places
-    )
-    sizes = " ".join(f"(= n{i} (vec-get s{i} last))" for i in places)
+    of = " ".join(f"({name} a{i} x w{i}{f' b{i}' if biased else ''} r y{i} n{i})" for i in places)
     starts = ["0", *(_sum([f"n{i}" for i in places[:end]]) for end in range(1, count))]
     width = _sum([f"n{i}" for i in places])
     weights = f"(Concat {_all('w', count)} axis (T d (vec-set sw axis {width})))"
@@ -53,8 +49,8 @@ def _merged(count: int, *, biased: bool) -> Fact:
     return Fact(
         f"merged-{name}-{count}",
         "x w1 + b1, x w2 + b2, ... are parts of x [w1 w2 ...] + [b1 b2 ...]",
-        f"(asks{count} {asked}) {of} (= (type w1) (T d sw)) (outputs r axis)"
-        f" (= last (- (vec-length s1) 1)) {sizes}",
+        f"(asks{count} {asked}) {of} (= (type w1) (T d sw)) (= (type y1) (T d s1))"
+        " (outputs r axis) (= last (- (vec-length s1) 1))",
         parts,
     )
 
@@ -106,6 +102,8 @@ def _sum(terms: list[str]) -> str:
     return terms[0] if len(terms) == 1 else f"(+ {_sum(terms[:-1])} {terms[-1]})"
 
 
+_WIDTH = "(= n (vec-get s (- (vec-length s) 1)))"
+
 PROJECTIONS = RuleSet(
     "projections",
     (
@@ -119,21 +117,20 @@ PROJECTIONS = RuleSet(
         Fact(
             "bare",
             "y = x w",
-            "(moved a y) (= y (MatMul x w false r _)) (weight w)",
-            "(bare a x w r y)",
+            f"(moved a y) (= y (MatMul x w false r (T d s))) (weight w) {_WIDTH}",
+            "(bare a x w r y n)",
         ),
         Fact(
             "biased",
             "y = x w + b",
-            '(moved a y) (= y (FusedMatMul x w b false r "none" _)) (weight w)',
-            "(biased a x w b r y)",
+            f'(moved a y) (= y (FusedMatMul x w b false r "none" (T d s))) (weight w) {_WIDTH}',
+            "(biased a x w b r y n)",
         ),
         Fact(
             "biased-by-zero",
             "x w = x w + 0, if another projection of x has a bias",
-            "(bare a x w r y) (biased _ x _ _ r _) (= (type y) (T d s))"
-            " (= n (vec-get s (- (vec-length s) 1))) (= sb (vec-of n))",
-            f"(biased a x w {full('0.0', 'd', '(T d sb)', 'sb')} r y)",
+            "(bare a x w r y n) (biased _ x _ _ r _ _) (= (type y) (T d s)) (= sb (vec-of n))",
+            f"(biased a x w {full('0.0', 'd', '(T d sb)', 'sb')} r y n)",
         ),
         *(_merged(count, biased=biased) for count in (2, 3) for biased in (False, True)),
         Rewrite(
@@ -155,8 +152,9 @@ PROJECTIONS = RuleSet(
         "(relation asks3 (Op Op Op))",
         # An operand of a consumer, and what it is but for moves.
         "(relation moved (Op Op))",
-        "(relation bare (Op Op Op bool Op))",
-        "(relation biased (Op Op Op Op bool Op))",
+        # For a consumer's operand: x, the weight, a bias, its layout, the product and its width.
+        "(relation bare (Op Op Op bool Op i64))",
+        "(relation biased (Op Op Op Op bool Op i64))",
         # What begins at a place of the last axis of a product.
         "(relation part (Op Op i64))",
         "(relation weighed (Op Op Op bool))",
