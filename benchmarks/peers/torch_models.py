@@ -3,11 +3,8 @@
 from collections.abc import Callable, Mapping
 
 import torch
-import torchvision
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import WhisperConfig
-from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 
 def conv_bn(channels: int, outputs: int, kernel: int, stride: int) -> nn.Sequential:
@@ -84,21 +81,31 @@ class Whisper(nn.Module):
     """The encoder of Whisper tiny."""
 
     def __init__(self) -> None:
+        from transformers import WhisperConfig  # noqa: PLC0415  large, and for this model alone
+        from transformers.models.whisper import modeling_whisper  # noqa: PLC0415
+
         super().__init__()
         self.model = nn.Module()
         config = WhisperConfig(
             d_model=384, encoder_layers=4, encoder_attention_heads=6, encoder_ffn_dim=1536
         )
         config._attn_implementation = "sdpa"  # noqa: SLF001  the fastest, and so documented
-        self.model.encoder = WhisperEncoder(config)
+        self.model.encoder = modeling_whisper.WhisperEncoder(config)
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode spectrograms."""
         return self.model.encoder(x).last_hidden_state
 
 
+def resnet18() -> nn.Module:
+    """ResNet-18, of torchvision."""
+    from torchvision import models  # noqa: PLC0415  large, and for this model alone
+
+    return models.resnet18()
+
+
 MODELS: Mapping[str, Callable[[], nn.Module]] = {
-    "resnet18": torchvision.models.resnet18,
+    "resnet18": resnet18,
     "repvgg_a0": RepVGG,
     "whisper_tiny": Whisper,
 }

@@ -9,6 +9,7 @@ lines of JSON, and says `done`.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -51,6 +52,8 @@ def torch(name: str, arithmetic: str, *, compiled: bool) -> Callable[..., Conten
 
 def jax(_: argparse.Namespace) -> Contender:
     """JAX."""
+    # Else it takes three quarters of the GPU's memory at once.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from benchmarks.peers.with_jax import WithJax  # noqa: PLC0415  may be missing
 
     return WithJax()
