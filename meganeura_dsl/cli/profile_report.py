@@ -105,6 +105,8 @@ def _numbers(found: "Profile", row: "Row") -> tuple[str, ...]:
 
 def seconds(time: float) -> str:
     """`12.3 ms`, `4.5 us`."""
+    if time >= 1:
+        return f"{time:.3g} s"
     return f"{1e3 * time:.3g} ms" if time >= 1e-3 else f"{1e6 * time:.3g} us"
 
 

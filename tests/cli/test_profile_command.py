@@ -50,7 +50,7 @@ def test_a_size_that_there_is_not_is_refused(meganeura: Command) -> None:
 
 
 def test_times_and_places_are_short() -> None:
-    assert (seconds(0.0123), seconds(4.5e-6)) == ("12.3 ms", "4.5 us")
+    assert (seconds(2), seconds(0.0123), seconds(4.5e-6)) == ("2 s", "12.3 ms", "4.5 us")
     assert places(("net.mgn:8 layer.1",)) == "net.mgn:8 layer.1"
     assert places(("net.mgn:12 a", "net.mgn:8 b", "nn.mgn:3 c", "")) == "net.mgn:8,12 nn.mgn:3"
     assert places([f"net.mgn:{line}" for line in range(1, 9)]) == "net.mgn:1,2,3,4,5 ..."

@@ -18,6 +18,7 @@ from meganeura_runtime.measure.examples import example_of
 from meganeura_runtime.measure.peaks import Peaks, peaks_of, peaks_of_numpy
 from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.measure.steps import host_seconds, step_seconds
+from meganeura_runtime.measure.warm import runs_to_warm
 from meganeura_runtime.plan.effort import arithmetic
 from meganeura_runtime.plan.errors import describe
 from meganeura_runtime.plan.plan import Plan, Role
@@ -26,8 +27,6 @@ from meganeura_runtime.session import CpuSession, GpuSession
 
 RUNS = 5
 """Profiled steps; each time is the median of so many."""
-WARM_SECONDS = 0.03
-"""How long an adapter is kept busy before each of them, so that its clock is up."""
 
 ADAPTER_CLOCK = "the adapter's clock, each kernel in a pass of its own"
 HOST_CLOCK = "the host's clock, op by op"
@@ -103,7 +102,7 @@ def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
     with GpuSession(plan, device) as session:
         session.load(example.kept)
         step, host = step_seconds(session, example), host_seconds(session, example)
-        before = 0 if device.info.is_software else max(1, int(WARM_SECONDS / step))
+        before = runs_to_warm(device, step)
         times = [session.profile(before) for _ in range(RUNS)]
     seconds = [statistics.median(each) for each in zip(*times, strict=True)]
     pieces = [

@@ -1,15 +1,19 @@
 """What a step takes, and how long the host is busy with it."""
 
 import statistics
+from dataclasses import replace
 from time import perf_counter
 
 from meganeura_runtime.measure.examples import Example
-from meganeura_runtime.session import Session
+from meganeura_runtime.plan.plan import Role
+from meganeura_runtime.session import GpuSession, Session
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
 """How long the steps of one round take that are timed together."""
 MOST_STEPS = 100
+WARM_SECONDS = 0.15
+"""How long steps are made before any is timed."""
 
 
 def step_seconds(session: Session, example: Example) -> float:
@@ -17,18 +21,20 @@ def step_seconds(session: Session, example: Example) -> float:
     with session.upload(example.feeds) as uploaded:
         session.step(uploaded)
         _wait(session)
-        start = perf_counter()
-        session.step(uploaded)
-        _wait(session)
-        once = max(perf_counter() - start, 1e-6)
-        count = max(1, min(MOST_STEPS, int(ROUND_SECONDS / once)))
+        count, start = 0, perf_counter()
+        while count < 1 or perf_counter() - start < WARM_SECONDS:
+            session.step(uploaded)
+            _wait(session)
+            count += 1
+        once = (perf_counter() - start) / count
+        steps = max(1, min(MOST_STEPS, int(ROUND_SECONDS / once)))
         times: list[float] = []
         for _ in range(ROUNDS):
             start = perf_counter()
-            for _ in range(count):
+            for _ in range(steps):
                 session.step(uploaded)
             _wait(session)
-            times.append((perf_counter() - start) / count)
+            times.append((perf_counter() - start) / steps)
     return statistics.median(times)
 
 
@@ -48,4 +54,8 @@ def host_seconds(session: Session, example: Example) -> dict[str, float]:
 
 
 def _wait(session: Session) -> None:
-    dict(session.outputs())
+    """Return once all steps are done; of a device, four bytes are read after them."""
+    if not isinstance(session, GpuSession):
+        return
+    at = next(iter(session.whole(Role.OUTPUTS).values()))
+    session.device.read(replace(at, size=4))

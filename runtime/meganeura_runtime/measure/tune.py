@@ -1,8 +1,9 @@
 """Finding the fastest way to compute each contraction of a step, on the adapter itself.
 
 Every candidate computes the same numbers as the planner's way before its time counts. Candidates
-run in turns within one submission, so that no change of the adapter's clock favours any of them.
-At the end the whole step is timed with what was found and without; what does not gain is not kept.
+run in turns with the planner's way within one submission, so that no change of the adapter's clock
+favours any of them. At the end the whole step is timed with what was found and without; what does
+not gain is not kept.
 """
 
 import statistics
@@ -28,6 +29,7 @@ from meganeura_runtime.measure.contractions import (
 from meganeura_runtime.measure.examples import example_of
 from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.measure.steps import step_seconds
+from meganeura_runtime.measure.warm import runs_to_warm
 from meganeura_runtime.plan.choices import UNTUNED, Choices, Found, is_possible
 from meganeura_runtime.plan.errors import LimitError
 from meganeura_runtime.plan.plan import Plan
@@ -150,6 +152,7 @@ class _Race:
     def __init__(self, device: Device, subject: Subject, target: Target) -> None:
         self._device, self._subject, self._target = device, subject, target
         self._feeds = example_of(subject.graph).feeds
+        self._first: tuple[Way, Plan] | None = None
         self._expected: Array | None = None
         self._largest = 0.0
         self.seconds: dict[Way, float] = {}
@@ -165,11 +168,16 @@ class _Race:
         limits = self._target.limits
         new = [way for way in ways if way not in self.seconds and is_possible(way, limits)]
         plans = list(self._plans(new))
-        self._device.compile([text for _, plan in plans for text in plan.kernels])
-        size = max((sum(buffer.bytes for buffer in plan.buffers) for _, plan in plans), default=1)
-        together = max(2, min(MOST_AT_ONCE, AT_ONCE // size))
-        for first in range(0, len(plans), together):
-            self._take_turns(plans[first : first + together])
+        if self._first is None:
+            self._first = plans.pop(0)
+        self._device.compile([text for _, plan in (self._first, *plans) for text in plan.kernels])
+        size = max(
+            sum(buffer.bytes for buffer in plan.buffers) for _, plan in (self._first, *plans)
+        )
+        together = max(1, min(MOST_AT_ONCE, AT_ONCE // size))
+        is_timed = self._first[0] in self.seconds
+        for start in range(0, max(len(plans), 0 if is_timed else 1), together):
+            self._take_turns([self._first, *plans[start : start + together]])
 
     def _plans(self, ways: Sequence[Way]) -> Iterator[tuple[Way, Plan]]:
         limits, style = self._target.limits, self._target.style
@@ -189,7 +197,7 @@ class _Race:
             for way, plan in plans:
                 try:
                     session = stack.enter_context(GpuSession(plan, self._device))
-                    found = np.array(session.step(self._feeds)["y"])
+                    found = session.step(self._feeds)["y"]
                 except DeviceError as error:
                     if self._expected is None:
                         raise
@@ -197,30 +205,40 @@ class _Race:
                     continue
                 if self._matches(way, found):
                     ready[way] = session
-            self.seconds |= _medians(self._device, ready)
+            self._note(_turns(self._device, ready))
+
+    def _note(self, turns: Sequence[Mapping[Way, float]]) -> None:
+        """Each time as a share of the first way's in the same turn, whatever the clock was."""
+        first, *others = turns[0]
+        self.seconds.setdefault(first, statistics.median(turn[first] for turn in turns))
+        for way in others:
+            share = statistics.median(turn[way] / max(turn[first], 1e-9) for turn in turns)
+            self.seconds[way] = share * self.seconds[first]
 
     def _matches(self, way: Way, found: Array) -> bool:
         """Whether a way gives the numbers of the first."""
         if self._expected is None:
-            self._expected = found
+            self._expected = np.array(found)
             self._largest = max(float(np.abs(found).max()), 1e-30)
-        off = float(np.abs(found - self._expected).max()) / self._largest
+            return True
+        difference = found - self._expected
+        off = float(np.abs(difference, out=difference).max()) / self._largest
         if off <= TOLERANCES[found.itemsize]:
             return True
         self._refuse(way, f"its numbers are off by {off:.1g} of the largest")
         return False
 
 
-def _medians(device: Device, ready: Mapping[Way, GpuSession]) -> dict[Way, float]:
-    """The time of each, all in turns in one submission, after a turn that does not count."""
+def _turns(device: Device, ready: Mapping[Way, GpuSession]) -> list[dict[Way, float]]:
+    """The times of all, in turns in one submission, once the adapter's clock is up."""
     kernels = {way: session.launches() for way, session in ready.items()}
     everything = [launch for launches in kernels.values() for launch in launches]
-    times = iter(device.timed(everything * TURNS, before=1))
-    turns = [
+    before = runs_to_warm(device, sum(device.timed(everything)))
+    times = iter(device.timed(everything * TURNS, before))
+    return [
         {way: sum(islice(times, len(launches))) for way, launches in kernels.items()}
         for _ in range(TURNS)
     ]
-    return {way: statistics.median(turn[way] for turn in turns) for way in kernels}
 
 
 def _steps_of(device: Device, graph: Graph, plans: Sequence[Plan]) -> list[float]:
