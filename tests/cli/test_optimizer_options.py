@@ -8,6 +8,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.device import DeviceInfo
+from meganeura_runtime.session import choice
 from tests.cli.command import Command
 
 SHORT = ("--device", "cpu", "--set", "epochs=1", "--set", "batch=256", "--set", "log_every=1")
@@ -55,3 +57,23 @@ def test_rules_are_a_list_of_texts(meganeura: Command) -> None:
     assert shown.code == 2
     assert "`disabled_rules`" in shown.err
     assert "a list" in shown.err
+
+
+WIDE = """\
+block Wide()(image: [n, 64, 56, 56]) -> [n, 64, 56, 56]:
+  return image |> conv: conv2d(64, 3, pad=1)
+
+model wide = Wide()
+"""
+
+
+def test_what_is_explained_depends_on_the_device(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
+    monkeypatch.setattr(choice, "list_devices", lambda: (card,))
+    Path("wide.mgn").write_text(WIDE)
+    for device, matches in (("cpu", False), ("wgpu", True)):
+        shown = meganeura("explain-opt", "wide.mgn", "--set", "n=32", "--device", device)
+        assert (shown.code, shown.err) == (0, "")
+        assert ("winograd" in shown.out) == matches
