@@ -16,12 +16,22 @@ LAYERS = [
     for block in module.blocks.values()
 ]
 
+FILES = [name for name in standard_model_names() if name not in ("nn", "loss")]
+BLOCKS = {
+    f"{name}: {block.name.text}": block_subject(module, block)
+    for name in FILES
+    for module in (pipeline.load(name).module,)
+    for block in module.blocks.values()
+}
+WHOLE = {"repvgg: RepVGG": 8, "resnet: ResNet": 25, "unet: UNet": 20}
+"""Examples of whole networks: of these, one moves millions of weights, a dozen times and more."""
+
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
 def test_layers(subject: Subject) -> None:
-    verdict = check_gradients(subject, Effort(examples=effort(40, 10_000)))
+    verdict = check_gradients(subject, Effort(examples=effort(200, 10_000)))
     assert isinstance(verdict, Passed), tell(verdict)
-    assert verdict.examples >= 25
+    assert verdict.examples >= 100
     assert verdict.slopes > 0
     assert verdict.worst < 1e-5
 
@@ -32,9 +42,18 @@ def test_layers_on_kinks(subject: Subject) -> None:
     assert isinstance(verdict, Passed), tell(verdict)
 
 
-@pytest.mark.parametrize("name", [n for n in standard_model_names() if n not in ("nn", "loss")])
-def test_models(name: str) -> None:
-    for subject in subjects(pipeline.load(name).module):
-        verdict = check_gradients(subject, Effort(examples=effort(2, 100)))
-        assert isinstance(verdict, Passed), tell(verdict)
-        assert verdict.slopes > 0
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks(name: str) -> None:
+    examples = WHOLE.get(name, 200)
+    verdict = check_gradients(BLOCKS[name], Effort(examples=effort(examples, 50 * examples)))
+    assert isinstance(verdict, Passed), tell(verdict)
+    assert verdict.slopes > 0
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "gpt2", "lm"])
+def test_small_models(name: str) -> None:
+    """Of larger ones, the configurations are among those of their blocks."""
+    (model,) = (each for each in subjects(pipeline.load(name).module) if each.is_model)
+    verdict = check_gradients(model, Effort(examples=effort(200, 10_000)))
+    assert isinstance(verdict, Passed), tell(verdict)
+    assert verdict.slopes > 0
