@@ -10,7 +10,6 @@ from math import prod
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, rebuild
 from meganeura_dsl.ops import (
     Concat,
-    MatMul,
     MaxPoolGradient,
     MaxPoolSelect,
     ScatterAdd,
@@ -20,8 +19,6 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.fused import (
     FusedWinogradOutput,
     FusedWinogradOutputAdd,
-    WinogradInput,
-    WinogradOutputGradient,
 )
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ops.rules import concrete_shape
@@ -66,12 +63,6 @@ def lower(graph: Graph, target: Target) -> Graph:
     return build.graph(outputs, updates)
 
 
-def _is_of_weight(factors: tuple[Value, ...]) -> bool:
-    """Whether a product makes the gradient of a kernel, long after its input was first read."""
-    places, tiles = factors
-    return isinstance(places.op, WinogradOutputGradient) and isinstance(tiles.op, WinogradInput)
-
-
 def _own(build: Builder, value: Value, taken: set[int]) -> Value:
     """A value that is no leaf and that no other name has."""
     with build.at(value.origin):
@@ -112,8 +103,6 @@ class _Lowering:
             case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
                 products, *rest = operands
                 return op.finished(self._build, add(op.plain, products), rest)
-            case MatMul() as op if _is_of_weight(operands):
-                return self._contracted(op, operands[0], self._again(operands[1]))
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:
@@ -136,11 +125,6 @@ class _Lowering:
         rows = elements // terms
         workgroups = rows if len(shape) - 1 in op.axes else rows // 8
         return terms if workgroups >= BUSY_ROWS else max(MOST_TERMS, elements // BUSY_WORKGROUPS)
-
-    def _again(self, value: Value) -> Value:
-        """The same value, computed when it is needed rather than kept since it was first."""
-        (operand,) = value.operands
-        return self._build.add(value.op, self._build.add(StopGradient(), operand))
 
     def _contracted(self, op: Op, a: Value, b: Value) -> Value:
         """A contraction, in parts where its result is small or its terms are too many."""

@@ -139,13 +139,17 @@ def test_a_weight_is_updated_by_the_kernel_of_its_gradient(device: Device) -> No
     assert_as_reference(graph, net.feeds, device, Style.GPU)
 
 
-def test_a_backward_pass_transforms_its_input_again_rather_than_keep_it() -> None:
+def test_a_step_transforms_everything_once(device: Device) -> None:
+    """Forward and both gradients: kernel and mirror image at once, the input kept for the end."""
     net = Net()
     x, w = net.input(2, 4, 8, 8), net.input(4, 4, 3, 3)
     geometry = ((1, 1), (1, 1), (1, 1), 1)
     y = in_tiles(net.build, Conv(*geometry), (x, w), 4)
+    dx = in_tiles(net.build, ConvInputGradient(*geometry, (8, 8)), (w, y), 4)
     dw = in_tiles(net.build, ConvWeightGradient(*geometry, (3, 3)), (x, y), 4)
-    assert kernels(net.build.graph({"y": y, "dw": dw})) == 8
+    graph = net.build.graph({"y": y, "dx": dx, "dw": dw})
+    assert kernels(graph) == 9
+    assert_as_reference(graph, net.feeds, device, Style.GPU)
 
 
 @pytest.mark.parametrize(("padding", "count"), [((1, 1), 7), ((0, 1), 8)])

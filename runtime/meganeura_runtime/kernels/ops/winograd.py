@@ -37,10 +37,10 @@ def transform_of(value: Value) -> Transform:
 
 
 def may_share(a: Value, b: Value) -> bool:
-    """Whether one kernel can read the same tiles for both, and write both to the same places."""
+    """Whether one kernel can read the same squares for both, and write both to the same places."""
     kinds = {type(a.op), type(b.op)}
     same = (a.type, a.operands) == (b.type, b.operands)
-    return same and kinds == {WinogradInput, WinogradOutputGradient}
+    return same and kinds in ({WinogradInput, WinogradOutputGradient}, {WinogradKernel})
 
 
 def _input(value: Value) -> Transform:
