@@ -5,10 +5,11 @@ have no fast memory for a workgroup. So each lane fetches a few rows and its own
 the other lanes' rows by shuffles, which cost it next to nothing. A workgroup is one subgroup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
+from typing import assert_never
 
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import (
@@ -17,12 +18,18 @@ from meganeura_runtime.kernels.affine import (
     Expression,
     Guard,
     Index,
+    Inside,
+    Loaded,
+    Quotient,
+    Remainder,
+    atoms,
+    bounds,
     ravel,
     unravel,
     variable,
 )
 from meganeura_runtime.kernels.contraction import Contraction
-from meganeura_runtime.kernels.expression import Expressions
+from meganeura_runtime.kernels.expression import Choice, Expressions, Literal
 from meganeura_runtime.kernels.kernel import (
     Element,
     Kernel,
@@ -116,7 +123,7 @@ def shuffled_kernel(
     results = [result_of(make, work.stores, before, group) for group in elements]
     reads = [one for side in (*left, *right) for one in side]
     writer.quads = quads_of(reads, memory, results)
-    _sum_products(writer, loops, shuffle, left, right)
+    _sum_products(writer, loops, shuffle, left, right, lane)
     for quad in range(shuffle.quads):
         sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
         writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
@@ -211,6 +218,7 @@ def _sum_products(
     shuffle: Shuffle,
     left: Sequence[Sequence[Expression]],
     right: Sequence[Sequence[Expression]],
+    lane: Axis,
 ) -> None:
     for row in range(shuffle.rows):
         for quad in range(shuffle.quads):
@@ -218,6 +226,8 @@ def _sum_products(
     with ExitStack() as stack:
         for loop in loops:
             stack.enter_context(writer.loop(loop))
+        for guard in _ends(loops[-1], lane, left) if loops else ():
+            writer.line(f"if (!{writer.guard(guard)}) {{ break; }}")
         # All loads stand before all arithmetic, or the compiler spills every product.
         rows = [[writer.value(one) for one in terms] for terms in left]
         columns = [[writer.value(one) for one in terms] for terms in right]
@@ -233,3 +243,48 @@ def _sum_products(
             for quad in range(shuffle.quads):
                 products = (f"x{row}_{term} * y{term}_{quad}" for term in range(shuffle.terms))
                 writer.line(f"c{row}_{quad} += {' + '.join(products)};")
+
+
+def _ends(inner: Axis, lane: Axis, left: Sequence[Sequence[Expression]]) -> list[Guard]:
+    """Where a loop may end: from there on all rows are zero, and in all lanes alike.
+
+    So the phases of a strided convolution's gradient take only the taps they have.
+    """
+    first, *others = [set(_guards(one)) for terms in left for one in terms]
+    common = sorted(first.intersection(*others), key=repr)
+    return [guard for guard in common if _fails_for_good(guard, inner, lane)]
+
+
+def _fails_for_good(guard: Guard, inner: Axis, lane: Axis) -> bool:
+    """Whether a guard that fails for a value of an axis fails for all after it, for any lane."""
+    step = dict(guard.position.terms).get(inner, 0)
+    grows = guard.step == 1 and step > 0 and bounds(guard.position)[0] >= 0
+    return grows and _is_free_of(guard.position - variable(inner) * step, {inner, lane})
+
+
+def _is_free_of(index: Affine, axes: set[Axis]) -> bool:
+    """Whether an index surely depends on none of these axes."""
+    for atom in atoms(index):
+        match atom:
+            case Axis():
+                free = atom not in axes
+            case Quotient(part, _) | Remainder(part, _) | Inside(Guard(position=part)):
+                free = _is_free_of(part, axes)
+            case Loaded():
+                free = False
+            case _:
+                assert_never(atom)
+        if not free:
+            return False
+    return True
+
+
+def _guards(expression: Expression) -> Iterator[Guard]:
+    """What has to hold, or an element is zero."""
+    while isinstance(expression, Choice) and _is_zero(expression.outside):
+        yield expression.guard
+        expression = expression.inside
+
+
+def _is_zero(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value == 0

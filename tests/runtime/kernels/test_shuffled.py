@@ -44,6 +44,15 @@ def test_a_lane_of_a_large_contraction_computes_two_quads() -> None:
         assert kernel.count("var sums") == quads
 
 
+@pytest.mark.parametrize(("stride", "ends"), [(1, False), (2, True), (3, False)])
+def test_a_phase_of_a_strided_gradient_takes_only_its_taps(stride: int, *, ends: bool) -> None:
+    op = ConvInputGradient((stride, stride), (1, 1), (1, 1), 1, (12, 12))
+    size = -(-12 // stride)
+    graph, _ = graph_of(op, numbers(8, 6, 3, 3), numbers(2, 8, size, size))
+    (kernel,) = plan_graph(graph, WITH, Style.CPU_ADAPTER).kernels
+    assert ("{ break; }" in kernel) == ends
+
+
 @pytest.mark.adapter
 class TestAdapter:
     """What needs an adapter; where it has no shuffles, the other kernel is tested twice."""
