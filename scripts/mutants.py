@@ -2,8 +2,8 @@
 
 A mutant is a place in a syntax tree and one of the changes that make sense there. Left alone are
 docstrings, texts for people (those with a space, and parts of formatted ones), default values,
-annotations, asserts, and classes outside of their methods: these are no behaviour of a function, or
-are bound before one is called.
+annotations, asserts, `strict=`, and classes outside of their methods: these are no behaviour of a
+function, or are bound before one is called.
 """
 
 import ast
@@ -46,7 +46,10 @@ NAMES = {
 }  # fmt: skip
 """Names that are mistaken for each other."""
 COMMUTATIVE = ("Add", "Mul", "Maximum", "Minimum")
-SYMMETRIC = ("isinstance", "max", "min", "require_same_type", "require_same_dtype")
+SYMMETRIC = (
+    "isinstance", "max", "min", "maximum", "minimum", "swapaxes", "plus", "times", "issubdtype",
+    "require_same_type", "require_same_dtype",
+)  # fmt: skip
 """Functions whose last two arguments may change places, but for the order in a message."""
 ESTIMATES = "flops"
 """How the names of functions end whose results are estimates: another one is not wrong."""
@@ -148,6 +151,9 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
             yield value
         case ast.FunctionDef():
             yield from node.body
+        case ast.Call():
+            yield from (node.func, *node.args)
+            yield from (each.value for each in node.keywords if each.arg != "strict")
         case ast.match_case():
             yield from (node.guard,) if node.guard else ()
             yield from node.body
@@ -207,7 +213,7 @@ def _constants(node: ast.Constant, value: object) -> Iterator[Change]:
 def _has_an_order(call: ast.Call) -> bool:
     """Whether its last two arguments can be exchanged, and mean something else then."""
     match call:
-        case ast.Call(func=ast.Name(id=name)) if name in SYMMETRIC:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in SYMMETRIC:
             return False
         case ast.Call(args=[*_, first, second]) if ast.unparse(first) == ast.unparse(second):
             return False

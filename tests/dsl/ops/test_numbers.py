@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.graph.core import Array
-from meganeura_dsl.ops import Cast, Constant, Erf, Maximum, MaxPool, Minimum
+from meganeura_dsl.ops import (
+    Cast,
+    Constant,
+    Erf,
+    Gather,
+    Maximum,
+    MaxPool,
+    Minimum,
+    RandomBits,
+    ScatterAdd,
+)
+from meganeura_dsl.ops.fused import CrossEntropy, Fused, LogSoftmax, SoftCrossEntropy, Softmax
 from meganeura_dsl.ops.leaf import threefry
+from meganeura_dsl.ops.windows import ELEMENTS_AT_ONCE, Windows
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.tensor import DType
 
@@ -107,3 +119,42 @@ def test_a_constant_is_a_number_of_its_type(constant: Constant, expected: Array)
     value = constant.evaluate()
     assert value.dtype == expected.dtype
     assert value == expected
+
+
+def test_random_bits_are_these_on_every_machine() -> None:
+    """Each word depends on the stream, the counter and its own place alone."""
+    counter = np.array([7, 11], np.uint32)
+    words = [68674790, 1914421761, 2718676464, 4012030136, 560723347, 892389788]
+    found = RandomBits(3, (2, 3)).evaluate(counter)
+    np.testing.assert_array_equal(found, np.reshape(words, (2, 3)))
+    np.testing.assert_array_equal(RandomBits(3, (4,)).evaluate(counter), words[:4])
+    assert not np.any(RandomBits(4, (6,)).evaluate(counter) == words)
+    assert not np.any(RandomBits(3, (6,)).evaluate(counter[::-1]) == words)
+
+
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_an_id_that_names_no_row_is_an_error(wrong: int) -> None:
+    ids = np.array([0, wrong], np.int32)
+    with pytest.raises(IndexError, match=f"id {wrong} is outside the 3 rows"):
+        ScatterAdd(0, 3).evaluate(ids, np.ones((2, 2), np.float32))
+    with pytest.raises(IndexError, match=f"id {wrong} is outside the 3 rows"):
+        Gather(0).evaluate(np.ones((3, 2), np.float32), ids)
+
+
+@pytest.mark.parametrize("op", [Softmax(0), LogSoftmax(0), SoftCrossEntropy(), CrossEntropy()])
+def test_enormous_logits_overflow_nothing(op: Fused) -> None:
+    logits = np.array([1e4, 1e4 - 1, -1e4], np.float32)
+    operands = [logits, *([np.array(1, np.int32)] if isinstance(op, CrossEntropy) else [])]
+    operands += [np.ones(3, np.float32)] if isinstance(op, SoftCrossEntropy) else []
+    assert np.all(np.isfinite(op.evaluate(*operands)))
+
+
+def test_batches_of_windows_stay_small_and_are_all_samples_once() -> None:
+    windows = Windows((3, 3), (1, 1), (1, 1), (1, 1))
+    for shape in ((5, 8, 300, 200), (7, 1, 4, 4), (3, 64, 400, 400)):
+        batches = list(windows.batches(shape))
+        assert [i for each in batches for i in range(each.start, each.stop)] == [*range(shape[0])]
+        elements = shape[1] * 9 * shape[2] * shape[3]
+        longest = max(each.stop - each.start for each in batches)
+        assert longest == 1 or longest * elements <= ELEMENTS_AT_ONCE
+        assert longest == shape[0] or (longest + 1) * elements > ELEMENTS_AT_ONCE

@@ -180,6 +180,7 @@ def _attentions() -> list[Case]:
             (Attention(0.5, causal=True), same),
             (Attention(0.3, causal=False), wide),
             (Attention(1.0, causal=False), ((2, 1, 3), (2, 1, 3), (2, 1, 2))),
+            (Attention(1.0, causal=True), ((2, 4, 3), (2, 4, 3), (2, 4, 2))),
             (Attention(0.5, causal=True, window=1), same),
             (Attention(0.5, causal=True, window=2), same),
             (Attention(0.5, causal=True, window=3, shared=3), shared),

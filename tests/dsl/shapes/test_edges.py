@@ -1,0 +1,90 @@
+"""Where a bound or a limit of the prover lies, to the number."""
+
+import pytest
+
+from meganeura_dsl.shapes.counterexample import _spread
+from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.solve import Compare, Condition, Facts, Proved, Refuted
+
+c, h, k, w = map(dim, "chkw")
+
+
+def given(*conditions: Condition) -> Facts:
+    facts = Facts()
+    for condition in conditions:
+        facts = facts.assume(condition)
+    return facts
+
+
+HALF = Compare("==", h // 2, w)
+AT_LEAST_ONCE = Compare(">=", h, w)
+
+
+@pytest.mark.parametrize(
+    ("fact", "goal"),
+    [
+        (HALF, Compare(">=", h, 2 * w)),
+        (HALF, Compare("<", h, 2 * w + 2)),
+        (AT_LEAST_ONCE, Compare(">=", h // w, 1)),
+        (AT_LEAST_ONCE, Compare(">=", c * (h // w), c)),
+        (True, Compare(">=", h // (k - 1), 0)),
+        (True, Compare(">=", h // (k - 1) + c, 1)),
+    ],
+)
+def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
+    assert given(fact).decide(goal) == Proved()
+
+
+@pytest.mark.parametrize(
+    ("fact", "goal", "example"),
+    [
+        (HALF, Compare(">", h, 2 * w), {"h": 2, "w": 1}),
+        (HALF, Compare("<", h, 2 * w + 1), {"h": 3, "w": 1}),
+        (AT_LEAST_ONCE, Compare(">=", h // w, 2), {"h": 1, "w": 1}),
+        (AT_LEAST_ONCE, Compare(">=", c * (h // w), 2 * c), {"c": 1, "h": 1, "w": 1}),
+    ],
+)
+def test_a_bound_that_is_one_too_sharp_is_refuted(
+    fact: Condition, goal: Condition, example: dict[str, int]
+) -> None:
+    assert given(fact).decide(goal) == Refuted(example)
+
+
+@pytest.mark.parametrize(
+    ("size", "form"),
+    [
+        (2 // (h + 3), 0),
+        (-3 // (h + 3), -1),
+        ((2 * h) // (2 * w - 2 * k), h // (w - k)),
+        ((2 * h + 1) // 2, h),
+        ((3 * h * w) // (3 * w), h),
+    ],
+)
+def test_a_quotient_is_simplified_by_form(size: Size, form: Size) -> None:
+    assert size == form
+
+
+@pytest.mark.parametrize("size", [3 // (h + 3), (2 * h + 1) // (2 * w - 2 * k)])
+def test_a_quotient_that_depends_stays(size: Size) -> None:
+    assert not isinstance(size, int)
+    assert size.floors()
+
+
+def test_what_is_divided_by_zero_is_not_true() -> None:
+    facts = given(Compare("==", k, 1))
+    assert facts.truth(Compare(">=", h // (k - 1), 0)) is None
+    assert facts.truth(Compare("!=", h // (k - 1), w)) is None
+
+
+def test_choices_reach_as_far_as_asked_and_are_never_too_few() -> None:
+    domain = Facts().domain("n")
+    assert domain.choices("n", {}, 30) == [*range(1, 31)]
+    assert domain.choices("n", {}, 0) == [1, 2, 3]
+    far = given(Compare(">=", dim("n"), 100)).domain("n")
+    assert far.choices("n", {}, 4) == [100, 101, 102]
+
+
+def test_values_are_spread_and_no_more_than_asked_for() -> None:
+    assert list(_spread(range(10), 3)) == [0, 4, 8]
+    assert list(_spread([1, 2], 5)) == [1, 2]
+    assert list(_spread(range(4), 0)) == [0]
