@@ -139,8 +139,8 @@ PLANTS = (
     Plant(
         "parameters in training are folded",
         "meganeura_dsl/optimize/explore.py",
-        'if mode == "infer":\n        engine.load(KNOWN',
-        "if True:\n        engine.load(KNOWN",
+        'if mode == "infer":',
+        'if mode != "forward":',
         ("tests/dsl/optimize/test_conditions.py",),
     ),
     Plant(
@@ -317,5 +317,20 @@ PLANTS = (
         "def test_program(random: Random) -> None:\n    assert program(random)\n\n\n"
         "def program(random: Random) -> str:",
         ("tests/test_repository.py::test_every_test_is_in_a_file_that_is_collected",),
+    ),
+    Plant(
+        "a plan of one adapter is found for another",
+        "runtime/meganeura_runtime/cache/keys.py",
+        "        device.info.name,",
+        '        "adapter",',
+        ("tests/runtime/cache/test_compiled.py",),
+    ),
+    Plant(
+        "the key of a compiled graph forgets attributes",
+        "runtime/meganeura_runtime/cache/keys.py",
+        'return OptimizedOf(format_graph(graph), "infer"',
+        'return OptimizedOf(" ".join(line.split("(")[0] for line in format_graph(graph)'
+        '.splitlines()), "infer"',
+        ("tests/runtime/cache/test_compiled.py",),
     ),
 )
