@@ -31,6 +31,8 @@ class DeviceModel:
     throughput: float = 35e12
     winograd: tuple[int, ...] = ()
     """The m of each form F(m x m, 3 x 3) of Winograd's convolution that it has kernels for."""
+    largest: int = 128 << 20
+    """Bytes of the largest tensor that it takes; every WebGPU takes as much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,17 @@ class Explored:
 
 
 def explore(
-    graph: Graph, mode: Mode, disabled: Collection[str] = (), tiles: Collection[int] = ()
+    graph: Graph,
+    mode: Mode,
+    disabled: Collection[str] = (),
+    forms: Mapping[int, int] | None = None,
 ) -> Explored:
     """Saturate a graph with the rules of a mode, but for those that are disabled.
 
-    `tiles` are the forms of Winograd's convolution that are looked at; none in mode `forward`.
+    `forms` of Winograd's convolution are looked at, each in tensors of so many bytes at most; there
+    are none in mode `forward`.
     """
+    tiles = [f"(tile {form} {largest})" for form, largest in (forms or {}).items()]
     known = told()
     unknown = sorted(set(disabled) - known.keys())
     if unknown:
@@ -43,7 +48,7 @@ def explore(
     with prepared(_program(shapes, mode, frozenset(disabled), tiled=bool(tiles))) as engine:
         encoding = encode(graph.values)
         encoding.load(engine)
-        engine.execute((*geometry(graph.values), *(f"(tile {tile})" for tile in tiles)))
+        engine.execute((*geometry(graph.values), *tiles))
         if mode == "infer":
             engine.load(KNOWN, _constants(graph))
         times.append(perf_counter())

@@ -50,8 +50,9 @@ def optimize(
     disabled: Collection[str] = (),
 ) -> Optimized:
     """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
-    tiles = () if mode == "forward" else promising_forms(graph, device)
-    return select(graph, explore(graph, mode, disabled, tiles), mode, device)
+    found = () if mode == "forward" else promising_forms(graph, device)
+    forms = dict.fromkeys(found, device.largest)
+    return select(graph, explore(graph, mode, disabled, forms), mode, device)
 
 
 def select(graph: Graph, explored: Explored, mode: Mode, device: DeviceModel) -> Optimized:

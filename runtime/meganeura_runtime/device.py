@@ -67,6 +67,8 @@ class DeviceInfo:
     kind: str
     backend: str
     driver: str
+    largest: int = DeviceLimits().binding_bytes
+    """Bytes of a tensor at most."""
 
     @property
     def is_software(self) -> bool:
@@ -165,6 +167,7 @@ def _info(number: int, adapter: Adapter) -> DeviceInfo:
         info["adapter_type"],
         info["backend_type"],
         info["description"],
+        adapter.limits["max-storage-buffer-binding-size"],
     )
 
 

@@ -2,8 +2,8 @@
 
 A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2015: F(m x m, 3 x 3)
 computes tiles of m x m outputs with (m + 2)**2 products in place of 9 m**2. Whether that pays for
-its transforms is for the cost to say. A fact `(tile m)` says which m the device has; without one,
-no rule here matches.
+its transforms is for the cost to say. A fact `(tile m most)` says that the device has m, and
+how large a tensor may be in bytes; without one, no rule here matches.
 
 The form is bilinear, so the gradient in the kernel is the adjoint of its parts. The gradient in
 the input is a convolution with the mirrored kernel, its channels changed about.
@@ -15,7 +15,7 @@ from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet
 
 _ONCE = "(vec-of 1 1)"
 _GEOMETRY = f"{_ONCE} p {_ONCE} 1"
-_SIZES = "(tile m) (= places (* (+ m 2) (+ m 2)))"
+_SIZES = "(tile m most) (= places (* (+ m 2) (+ m 2)))"
 
 
 def _kernel(shape: str) -> str:
@@ -27,10 +27,11 @@ def _kernel(shape: str) -> str:
 
 
 def _tiles(shape: str) -> str:
-    """A pattern: pictures of so many outputs, and how many tiles they are."""
+    """A pattern: pictures of so many outputs, and how many tiles they are, if few enough."""
     return (
         f"(= n (vec-get {shape} 0)) (= h (vec-get {shape} 2)) (= v (vec-get {shape} 3))"
         " (= tiles (* n (* (/ (+ h (- m 1)) m) (/ (+ v (- m 1)) m))))"
+        " (<= (* 4 (* places (* tiles (max c k)))) most)"
     )
 
 
@@ -48,11 +49,17 @@ _SEEN = f'{_SIZES} (= t (T "f32" st)) (= (type w) (T "f32" sw)) {_kernel("sw")} 
 
 def _convolutions() -> Iterable[Rewrite]:
     for name, formula, op, others, made in (
-        ("winograd", "conv(x, w)", "Conv", "", "WinogradOutput"),
-        ("winograd-bias", "f(conv(x, w) + bias)", "FusedConv", "b", "FusedWinogradOutput"),
+        ("winograd", "output(kernel(w) input(x))", "Conv", "", "WinogradOutput"),
+        (
+            "winograd-bias",
+            "f(output(kernel(w) input(x)) + bias)",
+            "FusedConv",
+            "b",
+            "FusedWinogradOutput",
+        ),
         (
             "winograd-residual",
-            "f(conv(x, w) + bias + residual)",
+            "f(output(kernel(w) input(x)) + bias + residual)",
             "FusedConvAdd",
             "b y",
             "FusedWinogradOutputAdd",
@@ -61,9 +68,7 @@ def _convolutions() -> Iterable[Rewrite]:
         kind = "kind" if others else ""
         yield Rewrite(
             name,
-            f"{formula} = output(kernel(w) input(x)), Winograd's".replace(
-                "conv(x, w)", "conv(x, w)"
-            ),
+            formula,
             f"(= e ({op} x w {others} {_GEOMETRY} {kind} t)) {_SEEN}",
             f"({made} {_FORWARD} {others} m n (vec-of h v) {kind} t)",
         )
@@ -75,7 +80,7 @@ WINOGRAD = RuleSet(
         *_convolutions(),
         Rewrite(
             "winograd-input-gradient",
-            "conv(dy, mirrored w) with a padding of 2 - p",
+            "output(mirrored kernel(w)^T input(dy)), with a padding of 2 - p",
             f"(= e (ConvInputGradient w dy {_GEOMETRY} _ t)) {_SEEN}"
             " (= p0 (vec-get p 0)) (= p1 (vec-get p 1)) (<= p0 2) (<= p1 2)",
             f"(WinogradOutput (MatMul {_KERNEL.format(mirrored='true')}"
@@ -92,5 +97,5 @@ WINOGRAD = RuleSet(
             ' (T "f32" (vec-of places k c))) m t)',
         ),
     ),
-    ("(relation tile (i64))",),
+    ("(relation tile (i64 i64))",),
 )

@@ -1,7 +1,7 @@
 """Which device runs a program, and why."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize.cost import DeviceModel
@@ -53,7 +53,8 @@ def model_of(selector: str) -> DeviceModel:
     except DeviceError:
         return DEFAULT_DEVICE
     meant = [info for info in infos if selector in ("auto", "wgpu", info.selector)]
-    return GPU if any(not info.is_software for info in meant) else DEFAULT_DEVICE
+    largest = [info.largest for info in meant if not info.is_software]
+    return replace(GPU, largest=min(largest)) if largest else DEFAULT_DEVICE
 
 
 def _on(device: Device, *, tuned: bool) -> Choice:

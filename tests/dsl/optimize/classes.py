@@ -19,7 +19,7 @@ def examine(
     graph: Graph, mode: Mode, device: DeviceModel = DEFAULT_DEVICE
 ) -> tuple[Explored, Optimized]:
     """Explore a graph, check every class, and check the graph that is chosen."""
-    explored = explore(graph, mode, tiles=device.winograd)
+    explored = explore(graph, mode, forms=dict.fromkeys(device.winograd, device.largest))
     assert_one_type(explored.found)
     assert_one_value(explored.found)
     optimized = select(graph, explored, mode, device)

@@ -1,5 +1,7 @@
 """Winograd's convolution is chosen where it pays, and nowhere else."""
 
+from dataclasses import replace
+
 import pytest
 
 from meganeura_dsl import pipeline
@@ -147,3 +149,11 @@ def test_branches_become_one_convolution_in_tiles(groups: int) -> None:
     assert ops_of(optimized.graph) == (in_tiles if groups == 1 else ["FusedConv"])
     fed = feeds(graph)
     assert_equal_results(run_optimized(optimized, fed), run(graph, fed))
+
+
+def test_tiles_that_are_too_large_for_the_device_are_not_made() -> None:
+    graph = layer(32, 64, 56)
+    tiles = 4 * 36 * 64 * 32 * 14 * 14
+    for largest, chosen in ((tiles, "WinogradOutput"), (tiles - 1, "Conv")):
+        small = replace(GPU, largest=largest)
+        assert ops_of(optimize(graph, mode="train", device=small).graph)[-1] == chosen

@@ -1,6 +1,7 @@
 """What the optimizer takes a device for, which is known before the device is open."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,12 @@ def test_a_gpu_has_kernels_that_software_would_not_gain_from(
 ) -> None:
     monkeypatch.setattr(choice, "list_devices", lambda: tuple(infos))
     assert model_of(selector) == model
+
+
+def test_what_a_card_takes_at_most_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = tuple(replace(REAL, largest=size) for size in (3 << 30, 2 << 30))
+    monkeypatch.setattr(choice, "list_devices", lambda: cards)
+    assert model_of("auto") == replace(GPU, largest=2 << 30)
 
 
 def test_a_driver_that_fails_is_told_where_the_device_is_opened(
