@@ -1,11 +1,13 @@
 """How fast single contractions are on an adapter, in TFLOP/s, by the tile they are computed with.
 
-    python benchmarks/kernels.py [--tiles] [--winograd] [--json FILE]
+    python benchmarks/kernels.py [--tiles | --winograd | --attention] [--json FILE]
 
 Times come from the adapter's own clock, the median of several runs after it has been kept busy.
 Without `--tiles` only the tile that the planner chooses is timed. With `--winograd` 3 x 3
 convolutions are timed as they are, and in Winograd's form of 2 x 2 and of 4 x 4 outputs: all count
 as many operations as the direct one, and errors are against it, in units of the largest element.
+With `--attention` attention is timed as its expansion and in kernels that store no scores, alone
+and with its gradients, which count the operations of the expansion; milliseconds stand beside.
 """
 
 import argparse
@@ -22,14 +24,17 @@ import numpy as np
 from meganeura_dsl.graph.core import Array, Builder, Graph, Op, Value
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
 from meganeura_dsl.ops.contract import Convolution
+from meganeura_dsl.ops.fused import Attention
 from meganeura_dsl.ops.fused.winograd import in_tiles
 from meganeura_dsl.ops.fused.winograd_matrices import POINTS
+from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device, open_device
 from meganeura_runtime.kernels import tile
 from meganeura_runtime.kernels.contract import CONTRACTIONS
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.tile import Tile, tile_of
+from meganeura_runtime.plan import attend
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import GpuSession
 
@@ -115,7 +120,7 @@ def operations(case: Case) -> float:
 
 def speed(case: Case, device: Device) -> float:
     """Operations a second, in units of 10^12."""
-    return operations(case) / sum(timed(case, case.graph(), device).seconds) / 1e12
+    return operations(case) / sum(timed(case.graph(), device).seconds) / 1e12
 
 
 @dataclass(frozen=True)
@@ -127,17 +132,21 @@ class Timed:
     seconds: tuple[float, ...]
 
 
-def timed(case: Case, graph: Graph, device: Device) -> Timed:
+def timed(graph: Graph, device: Device) -> Timed:
     """The median of several runs, kernel by kernel."""
     generator = np.random.default_rng(0)
     feeds = {
-        name: generator.standard_normal(shape, np.float32)
-        for name, shape in {"left": case.left, "right": case.right}.items()
+        value.op.name: generator.standard_normal(concrete_shape(value.type.shape), np.float32)
+        for value in graph.values
+        if isinstance(value.op, Input)
     }
     plan = plan_graph(graph, device.limits, device.style)
     with GpuSession(plan, device) as session:
-        result = np.array(session.step(feeds)["product"])
-        before = max(1, int(WARM_SECONDS / sum(session.profile(before=3))))
+        result = np.array(next(iter(session.step(feeds).values())))
+        before = 3
+        # The first time is that of an adapter that was idle while kernels were compiled.
+        for _ in range(2):
+            before = max(1, int(WARM_SECONDS / sum(session.profile(before))))
         runs = [session.profile(before) for _ in range(RUNS)]
     medians = tuple(statistics.median(times) for times in zip(*runs, strict=True))
     return Timed(result, tuple(each.name for each in plan.dispatches), medians)
@@ -145,11 +154,11 @@ def timed(case: Case, graph: Graph, device: Device) -> Timed:
 
 def compared(case: Case, device: Device) -> Mapping[str, object]:
     """A convolution as it is and in both of Winograd's forms."""
-    direct = timed(case, case.graph(), device)
+    direct = timed(case.graph(), device)
     count = operations(case) / 1e12
     row: dict[str, object] = {"direct": count / sum(direct.seconds)}
     for outputs in POINTS:
-        found = timed(case, case.in_tiles(outputs), device)
+        found = timed(case.in_tiles(outputs), device)
         name = f"F({outputs})"
         row[name] = count / sum(found.seconds)
         difference = np.abs(found.result - direct.result).max() / np.abs(direct.result).max()
@@ -157,6 +166,64 @@ def compared(case: Case, device: Device) -> Mapping[str, object]:
         parts = zip(found.names, found.seconds, strict=True)
         row[f"{name} us"] = ", ".join(f"{part} {1e6 * seconds:.1f}" for part, seconds in parts)
     return row
+
+
+@dataclass(frozen=True)
+class Heads:
+    """An attention of so many heads, and the sizes of each."""
+
+    count: int
+    queries: int
+    keys: int
+    width: int
+    causal: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        sizes = f"{self.count} x {self.queries} x {self.keys} x {self.width}"
+        return f"attention {sizes}{' causal' if self.causal else ''}"
+
+    def graph(self, *, trains: bool) -> Graph:
+        """The attention alone, or with its gradients."""
+        build, op = Builder(), Attention(self.width**-0.5, self.causal)
+        shapes = {"q": self.queries, "k": self.keys, "v": self.keys, "dy": self.queries}
+        q, k, v, dy = (
+            build.add(Input(name, DType.F32, (1, self.count, rows, self.width)))
+            for name, rows in shapes.items()
+        )
+        outputs = {"y": build.add(op, q, k, v)}
+        if trains:
+            found = op.pullback(build, outputs["y"], dy)
+            outputs |= {f"d{n}": each for n, each in zip("qkv", found, strict=True) if each}
+        return build.graph(outputs)
+
+    def row(self, device: Device, *, trains: bool) -> Mapping[str, object]:
+        """Both ways to make it."""
+        products = (6 if trains else 2) * 2 * self.queries * self.keys * self.width
+        count = self.count * products / 1e12
+        row: dict[str, object] = {}
+        results: list[Array] = []
+        for name, fused in (("expansion", False), ("kernels", True)):
+            with patch.object(attend, "is_fused", lambda *_, fused=fused, **__: fused):
+                found = timed(self.graph(trains=trains), device)
+            row[name] = count / sum(found.seconds)
+            row[f"{name} ms"] = f"{1e3 * sum(found.seconds):.3f}"
+            results.append(found.result)
+        difference = np.abs(results[1] - results[0]).max() / np.abs(results[0]).max()
+        return {**row, "difference": float(difference)}
+
+
+ATTENTIONS = (
+    Heads(48, 1500, 1500, 64),
+    Heads(6, 1500, 1500, 64),
+    Heads(24, 512, 512, 64, causal=True),
+    Heads(96, 197, 197, 64),
+    Heads(144, 128, 128, 64),
+    Heads(32, 1024, 1024, 32),
+    Heads(16, 1024, 1024, 128),
+)
+"""Whisper's encoder at batch 8 and 1, language models, pictures in patches, and other widths."""
 
 
 def chosen(case: Case, device: Device) -> Tile | None:
@@ -185,28 +252,38 @@ def _text(value: object) -> str:
     return f"{value:.1f}" if value > 0.01 else f"{value:.1e}"
 
 
+def rows(options: argparse.Namespace, device: Device) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """What is asked for, measured."""
+    if options.attention:
+        for heads in ATTENTIONS:
+            for trains in (False, True):
+                name = f"{heads.name}{' and gradients' if trains else ''}"
+                yield name, heads.row(device, trains=trains)
+        return
+    for case in cases():
+        if not options.winograd:
+            yield case.name, measured(case, device, tiles=options.tiles)
+        elif case.is_winograd:
+            yield case.name, compared(case, device)
+
+
 def main() -> None:
     """Time all cases and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiles", action="store_true", help="time every tile")
     parser.add_argument("--winograd", action="store_true", help="time 3 x 3 layers, in three forms")
+    parser.add_argument("--attention", action="store_true", help="time attention, in two forms")
     parser.add_argument("--json", type=Path, help="also write the table here")
     options = parser.parse_args()
     device = open_device("wgpu")
     print(device)
     table: dict[str, Mapping[str, object]] = {}
-    for case in cases():
-        if options.winograd and not case.is_winograd:
-            continue
-        table[case.name] = (
-            compared(case, device)
-            if options.winograd
-            else measured(case, device, tiles=options.tiles)
-        )
+    for name, row in rows(options, device):
+        table[name] = row
         if len(table) == 1:
-            print(f"| TFLOP/s | {' | '.join(table[case.name])} |")
-            print(f"|{'---|' * (1 + len(table[case.name]))}")
-        print(f"| {case.name} | {' | '.join(map(_text, table[case.name].values()))} |", flush=True)
+            print(f"| TFLOP/s | {' | '.join(row)} |")
+            print(f"|{'---|' * (1 + len(row))}")
+        print(f"| {name} | {' | '.join(map(_text, row.values()))} |", flush=True)
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

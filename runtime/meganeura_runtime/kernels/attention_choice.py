@@ -8,7 +8,7 @@ from meganeura_runtime.kernels.attention_gradient import to_keys_kernel, to_quer
 from meganeura_runtime.kernels.attention_scores import Heads
 from meganeura_runtime.kernels.attention_tile import AttentionTile
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
-from meganeura_runtime.kernels.limits import Style, Target
+from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.ops.attention import (
     Attend,
     AttendBack,
@@ -16,65 +16,64 @@ from meganeura_runtime.kernels.ops.attention import (
     AttendToQueries,
 )
 
-SQUARE = AttentionTile(64, 64, 16, 8, 8, 16)
-FLAT = AttentionTile(64, 64, 16, 8, 4, 16)
-FORWARD = (SQUARE,)
-BACKWARD = (FLAT,)
-FEWEST = 1 << 30
+TILE = AttentionTile(64, 64, 16, 4, 8, 16)
+"""The fastest of those that were measured on an H200."""
+NARROWEST, WIDEST = 32, 64
+"""Widths of heads for which that is faster than the expansion."""
+FEWEST = 128
 """Queries or keys below which a matrix of scores is small."""
-ENOUGH_WORKGROUPS = 528
-"""Workgroups that keep a large GPU busy."""
+FEWEST_SCORES = 1 << 21
+"""Scores of all heads together for which a GPU is busy enough."""
+ENOUGH_WORKGROUPS = 1056
+"""Workgroups for which keys are looked at in parts."""
 
 
 def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """The kernel of an attention or of a gradient of one."""
     op, operands = work.anchors[0].op, work.anchors[0].operands
-    if not isinstance(op, Attend | AttendInParts | AttendBack | AttendToQueries):
-        raise TypeError(f"{op} is no attention")
-    heads = Heads(op.whole, *operands[:3])
-    forward = isinstance(op, Attend | AttendInParts)
-    tile = forward_tile(heads, target) if forward else backward_tile(heads, target)
-    if tile is None:
-        raise ValueError(f"no tile of {op} fits the adapter")
     match op:
         case Attend() | AttendInParts():
-            return forward_kernel(work, memory, target, heads, tile)
+            kernel = forward_kernel
         case AttendToQueries():
-            return to_queries_kernel(work, memory, target, heads, tile)
+            kernel = to_queries_kernel
         case AttendBack():
-            return to_keys_kernel(work, memory, target, heads, tile)
+            kernel = to_keys_kernel
+        case _:
+            raise TypeError(f"{op} is no attention")
+    return kernel(work, memory, target, Heads(op.whole, *operands[:3]), TILE)
 
 
-def forward_tile(heads: Heads, target: Target) -> AttentionTile | None:
-    """The tile that attention is made with; none where its expansion is expected to be faster."""
-    return _tile(FORWARD, heads, target)
+def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
+    """Whether one kernel makes an attention.
 
-
-def backward_tile(heads: Heads, target: Target) -> AttentionTile | None:
-    """The same for the gradients."""
-    return _tile(BACKWARD, heads, target)
-
-
-def _tile(tiles: tuple[AttentionTile, ...], heads: Heads, target: Target) -> AttentionTile | None:
-    limits = target.limits
-    if target.style is not Style.GPU or heads.q.type.dtype is not DType.F32:
-        return None
-    if min(heads.queries, heads.keys) < FEWEST:
-        return None
-    widths = heads.width, heads.value_width
-    return next(
-        (
-            tile
-            for tile in tiles
-            if 4 * tile.words(*widths) <= limits.workgroup_bytes
-            and tile.lanes <= limits.invocations
-        ),
-        None,
+    It does where that is faster; in training, where the expansion keeps what the gradients need,
+    it is not. And it does where the scores would not fit an adapter.
+    """
+    if target.style is not Style.GPU or not _fits(heads, target.limits):
+        return False
+    scores = prod(heads.batch) * heads.queries * heads.keys
+    if scores * DType.F32.bytes > target.limits.binding_bytes:
+        return True
+    return (
+        not trains
+        and min(heads.width, heads.value_width) >= NARROWEST
+        and max(heads.width, heads.value_width) <= WIDEST
+        and min(heads.queries, heads.keys) >= FEWEST
+        and scores >= FEWEST_SCORES
     )
 
 
-def parts_of(heads: Heads, tile: AttentionTile) -> int:
+def _fits(heads: Heads, limits: DeviceLimits) -> bool:
+    widths = heads.width, heads.value_width
+    return (
+        heads.q.type.dtype is DType.F32
+        and 4 * TILE.words(*widths) <= limits.workgroup_bytes
+        and TILE.lanes <= limits.invocations
+    )
+
+
+def parts_of(heads: Heads) -> int:
     """In how many parts the keys are looked at, so that a GPU is busy."""
-    groups = prod(heads.batch) * -(-heads.queries // tile.rows)
-    blocks = -(-heads.keys // tile.columns)
+    groups = prod(heads.batch) * -(-heads.queries // TILE.rows)
+    blocks = -(-heads.keys // TILE.columns)
     return max(1, min(ENOUGH_WORKGROUPS // groups, blocks // 4))

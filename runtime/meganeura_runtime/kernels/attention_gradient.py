@@ -5,8 +5,6 @@ walks over the queries. `AttentionGradient` has the formulas; a weight needs no 
 normalizer of its row is known.
 """
 
-from collections.abc import Sequence
-
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import Affine, Axis, Guard, Index, variable
@@ -24,7 +22,6 @@ from meganeura_runtime.kernels.kernel import (
     write_result,
 )
 from meganeura_runtime.kernels.limits import Target
-from meganeura_runtime.kernels.ops.attention import AttendBack
 
 
 def to_queries_kernel(
@@ -80,7 +77,7 @@ def to_queries_kernel(
 def to_keys_kernel(
     work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
 ) -> Kernel:
-    """Walk over the queries once, and store dk and dv side by side, and the slopes if kept."""
+    """Walk over the queries once, and store dk and dv side by side."""
     return _ToKeys(work, memory, target, heads, tile).kernel()
 
 
@@ -90,8 +87,6 @@ class _ToKeys:
     def __init__(
         self, work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
     ) -> None:
-        op = work.anchors[0].op
-        self._keeps = isinstance(op, AttendBack) and op.keeps
         *_, self._dy, self._rows, self._level = work.anchors[0].operands
         self._heads = heads
         self._tile = tile
@@ -101,7 +96,6 @@ class _ToKeys:
         *outer, inner = self._frame.batch
         self._which = Axis("which", heads.whole.shared)
         which = variable(self._which) if heads.whole.shared > 1 else Affine(0)
-        self._number = which
         self._head = (*outer, inner * heads.whole.shared + which)
 
     def kernel(self) -> Kernel:
@@ -116,22 +110,21 @@ class _ToKeys:
         to_keys = frame.mix("b", plain(reader, heads.q, head), heads.width)
         walk = Walk(writer, frame.block, [scores, to_values, inner, to_keys])
         results = [*self._results("b", to_keys, 0), *self._results("c", to_values, heads.width)]
-        kept = self._kept() if self._keeps else []
-        writer.quads = quads_of(walk.reads(), frame.memory, [*results, *kept])
+        writer.quads = quads_of(walk.reads(), frame.memory, results)
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
         if heads.whole.shared > 1:
             with writer.loop(self._which):
-                self._walk(walk, kept)
+                self._walk(walk)
         else:
-            self._walk(walk, kept)
+            self._walk(walk)
         for i, j in frame.each(to_keys.tile):
             writer.line(f"b{i}_{j} *= {heads.whole.scale!r}f;")
         for result in results:
             write_result(writer, frame.memory, result)
         return frame.kernel()
 
-    def _walk(self, walk: Walk, kept: Sequence[Result]) -> None:
+    def _walk(self, walk: Walk) -> None:
         frame, tile, writer = self._frame, self._tile, self._frame.writer
         start, stop = self._visible.span()
         writer.line(f"let start = {start};")
@@ -149,8 +142,6 @@ class _ToKeys:
             self._know("e", self._level)
             for i, j in frame.each(tile.scores):
                 writer.line(f"s{i}_{j} *= d{i}_{j} - e{j};")
-            for result in kept:
-                write_result(writer, frame.memory, result)
             frame.mixed(walk, 3)
 
     def _know(self, name: str, known: Value) -> None:
@@ -172,19 +163,6 @@ class _ToKeys:
             return Place((*head, *row, at + start))
 
         places = frame.places((width,), product.tile, Affine(0), place, sums)
-        return frame.results(places.elements(frame.work, frame.exists))
-
-    def _kept(self) -> list[Result]:
-        """The slopes of a block, in the columns beside dk and dv."""
-        frame, heads, head = self._frame, self._heads, tuple(self._frame.batch)
-        start = self._number * heads.queries + (heads.width + heads.value_width)
-
-        def place(row: Index, column: Index) -> Place:
-            (at,) = column
-            return Place((*head, *row, at + start))
-
-        block = variable(frame.block)
-        places = frame.places((heads.queries,), self._tile.scores, block, place, "s")
         return frame.results(places.elements(frame.work, frame.exists))
 
 

@@ -7,8 +7,8 @@ and beside the gradient of each key that of its value. Both are read there in pl
 from collections.abc import Sequence
 
 from meganeura_dsl.graph.core import Builder, Graph, Op, Value, rebuild
-from meganeura_dsl.ops import Add, Div, Exp, Log, MatMul, Maximum, Mul, Reshape, Slice, Sub
-from meganeura_dsl.ops.broadcast import Broadcast, full
+from meganeura_dsl.ops import Add, Div, Exp, Log, Maximum, Mul, Reshape, Slice, Sub
+from meganeura_dsl.ops.broadcast import Broadcast
 from meganeura_dsl.ops.fused.attention import (
     Attention,
     AttentionGradient,
@@ -18,7 +18,7 @@ from meganeura_dsl.ops.fused.attention import (
     AttentionValueGradient,
 )
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.attention_choice import backward_tile, forward_tile, parts_of
+from meganeura_runtime.kernels.attention_choice import is_fused, parts_of
 from meganeura_runtime.kernels.attention_scores import Heads
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.ops.attention import (
@@ -28,9 +28,6 @@ from meganeura_runtime.kernels.ops.attention import (
     AttendInParts,
     AttendToQueries,
 )
-
-KEEPS = False
-"""Whether the slopes of all scores are stored, of which dq is then a plain product."""
 
 
 def attend(graph: Graph, target: Target) -> Graph:
@@ -69,33 +66,23 @@ class _Attending:
     def _gradient(self, op: AttentionGradient, operands: tuple[Value, ...]) -> Value:
         whole = Attention(*op.form)
         heads = Heads(whole, *operands[:3])
-        if backward_tile(heads, self._target) is None:
+        if not is_fused(heads, self._target, trains=True):
             return self._build.add(op, *operands)
-        keeps = KEEPS and not op.causal
-        if isinstance(op, AttentionQueryGradient) and not keeps:
+        if isinstance(op, AttentionQueryGradient):
             return self._build.add(AttendToQueries(whole), *operands)
-        made = self._build.add(AttendBack(whole, keeps), *operands)
-        match op:
-            case AttentionKeyGradient():
-                return self._columns(made, 0, heads.width)
-            case AttentionValueGradient():
-                return self._columns(made, heads.width, heads.width + heads.value_width)
-            case _:
-                beside = heads.width + heads.value_width
-                slopes = self._columns(made, beside, concrete_shape(made.type.shape)[-1])
-                product = self._build.add(MatMul(transpose_left=True), slopes, operands[1])
-                factor = full(self._build, product.type, op.scale)
-                scaled = self._build.add(Mul(), factor, product)
-                return op.parted_value(self._build, scaled, operands[0])
+        made = self._build.add(AttendBack(whole), *operands)
+        if isinstance(op, AttentionKeyGradient):
+            return self._columns(made, 0, heads.width)
+        return self._columns(made, heads.width, heads.width + heads.value_width)
 
     def _attention(self, op: Attention, value: Value, operands: tuple[Value, ...]) -> Value:
         heads = Heads(op, *operands)
-        tile = forward_tile(heads, self._target)
-        if tile is None:
-            return self._build.add(op, *operands)
-        parts = parts_of(heads, tile)
         key = (op.form, *_ids(value.operands[:2]))
-        if parts == 1 and key not in self._normalized:
+        trains = key in self._normalized
+        if not is_fused(heads, self._target, trains=trains):
+            return self._build.add(op, *operands)
+        parts = parts_of(heads)
+        if parts == 1 and not trains:
             return self._build.add(Attend(op), *operands)
         made = self._made[key] = self._build.add(AttendInParts(op, parts), *operands)
         return self._mean(made)

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import inf, prod
 
 from meganeura_dsl.graph.core import Graph, Leaf, Op, Value
@@ -18,7 +19,7 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.contract import CONTRACTIONS
 from meganeura_runtime.kernels.limits import Target
-from meganeura_runtime.kernels.ops.attention import ATTENTION
+from meganeura_runtime.kernels.ops.attention import Attending
 from meganeura_runtime.kernels.ops.internal import Partial
 from meganeura_runtime.kernels.ops.winograd import TRANSFORMS
 from meganeura_runtime.kernels.reduce import REDUCTIONS, reduction_of
@@ -53,7 +54,7 @@ def is_transform(value: Value) -> bool:
 
 def is_attention(value: Value) -> bool:
     """Whether it is made by walking over keys or queries."""
-    return isinstance(value.op, ATTENTION)
+    return isinstance(value.op, Attending)
 
 
 def is_anchor(value: Value) -> bool:
@@ -78,6 +79,7 @@ def stored_values(graph: Graph, target: Target) -> frozenset[int]:
 def _worthwhile(graph: Graph, target: Target) -> set[int]:
     """From the results back, as how often a value is read depends on who stores what."""
     prices = COSTS[target.style]
+    prices = replace(prices, launch=prices.launch * target.fusing.launch)
     costs = _costs(graph, prices)
     stored = {value.id for value in graph.roots}
     reads: defaultdict[int, float] = defaultdict(float)

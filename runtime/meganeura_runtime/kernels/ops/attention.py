@@ -6,6 +6,7 @@ import numpy as np
 
 from meganeura_dsl.graph.core import Array, Op
 from meganeura_dsl.ops.fused.attention import WeightedMean
+from meganeura_dsl.ops.fused.core import Fused
 from meganeura_dsl.ops.fused.scores import width_of
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.solve import Facts
@@ -18,10 +19,20 @@ NOTHING = -1e38
 
 
 @dataclass(frozen=True)
-class Attend(Op):
-    """What `whole` gives, made by one kernel."""
+class Attending(Op):
+    """An attention, or a gradient of one, that a kernel makes."""
 
     whole: WeightedMean
+
+    @property
+    def counted(self) -> Fused:
+        """The op that takes as much arithmetic."""
+        return self.whole
+
+
+@dataclass(frozen=True)
+class Attend(Attending):
+    """What `whole` gives, made by one kernel."""
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """The type of the whole."""
@@ -33,10 +44,9 @@ class Attend(Op):
 
 
 @dataclass(frozen=True)
-class AttendInParts(Op):
+class AttendInParts(Attending):
     """The means over each of `parts` parts of the keys, and beside them their normalizers."""
 
-    whole: WeightedMean
     parts: int
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
@@ -56,40 +66,34 @@ class AttendInParts(Op):
 
 
 @dataclass(frozen=True)
-class AttendBack(Op):
-    """Of each key the gradients dk and dv side by side, and beside them its row of dS if kept.
+class AttendBack(Attending):
+    """Of each key the gradients dk and dv side by side."""
 
-    dS is the gradient of the scores, of which dq is a plain product.
-    """
-
-    whole: WeightedMean
-    keeps: bool
+    @property
+    def counted(self) -> Fused:
+        """One of them takes what both do."""
+        return self.whole.gradients()[1]
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """A row for each key."""
-        q, _, v, *_ = operands
         k = self.whole.gradients()[1].infer(facts, *operands)
         *rows, width = concrete_shape(k.shape)
-        width += width_of(v)
-        if self.keeps:
-            width += self.whole.shared * concrete_shape(q.shape)[-2]
-        return k.with_shape((*rows, width))
+        return k.with_shape((*rows, width + width_of(operands[2])))
 
     def evaluate(self, *operands: Array) -> Array:
         """What the gradients' references give."""
-        _, to_k, to_v, *_ = self.whole.gradients()
-        parts = [to_k.evaluate(*operands), to_v.evaluate(*operands)]
-        if self.keeps:
-            slopes = to_k.joined(to_k.slopes(*operands))
-            parts.append(np.swapaxes(slopes, -1, -2))
-        return np.concatenate(parts, -1)
+        _, to_k, to_v = self.whole.gradients()
+        return np.concatenate([to_k.evaluate(*operands), to_v.evaluate(*operands)], -1)
 
 
 @dataclass(frozen=True)
-class AttendToQueries(Op):
+class AttendToQueries(Attending):
     """The gradient dq, made by one kernel."""
 
-    whole: WeightedMean
+    @property
+    def counted(self) -> Fused:
+        """The gradient."""
+        return self.whole.gradients()[0]
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """The type of q."""
@@ -98,7 +102,3 @@ class AttendToQueries(Op):
     def evaluate(self, *operands: Array) -> Array:
         """What the gradient's reference gives."""
         return np.asarray(self.whole.gradients()[0].evaluate(*operands))
-
-
-ATTENTION: tuple[type[Op], ...] = (Attend, AttendInParts, AttendBack, AttendToQueries)
-"""Ops that a kernel of attention makes."""
