@@ -83,10 +83,13 @@ def _show(one: "Outcome") -> None:
 
 
 def _summary(tuning: "Tuning", kept: "Path | None") -> str:
+    from meganeura_runtime.kernels.way import PLANNED
+
     changed = sum(one.gains for one in tuning.outcomes)
     ways = count(len(tuning.outcomes), "contraction")
     step = f"step: {seconds(tuning.before)} before, {seconds(tuning.after)} with what was found"
-    head = f"{changed} of {ways} gain; {step}"
+    fused = f"; {tuning.fusing} gain" if tuning.fusing != PLANNED else ""
+    head = f"{changed} of {ways} gain{fused}; {step}"
     if not tuning.gains:
         return f"{head}\nthe step gains nothing, so nothing is kept"
     return f"{head}\nkept: {kept}" if kept else f"{head}\nnot kept: MEGANEURA_CACHE is off"
@@ -96,6 +99,7 @@ def _data(tuning: "Tuning", kept: "Path | None") -> dict[str, object]:
     return {
         "before": tuning.before,
         "after": tuning.after,
+        "fusing": asdict(tuning.fusing),
         "kept": None if kept is None else str(kept),
         "contractions": [
             {

@@ -8,7 +8,7 @@ import pytest
 
 from meganeura_runtime.kernels.way import Way
 from meganeura_runtime.measure import tune as search
-from meganeura_runtime.plan.choices import Found, content_of
+from meganeura_runtime.plan.choices import Found, Knowledge, content_of
 from tests.cli.command import Command
 
 pytestmark = pytest.mark.adapter
@@ -34,7 +34,7 @@ def favoured(monkeypatch: pytest.MonkeyPatch) -> None:
             race.seconds[way] = 1.0 if way.parts == 2 else 2.0
 
     monkeypatch.setattr(search._Race, "_note", note)
-    monkeypatch.setattr(search, "_steps_of", lambda *_: [2.0, 1.0])
+    monkeypatch.setattr(search, "_steps_of", lambda *given: [2.0, *([1.0] * len(given[2][1:]))])
 
 
 @pytest.mark.usefixtures("favoured")
@@ -77,7 +77,7 @@ def test_a_run_says_in_one_line_that_it_is_tuned(
 def test_a_file_that_cannot_be_used_is_told_and_left(
     meganeura: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_steps_of", lambda *_: [1.0, 2.0])
+    monkeypatch.setattr(search, "_steps_of", lambda *given: [1.0, *([2.0] * len(given[2][1:]))])
     shown = meganeura("tune", *ARGUMENTS)
     assert shown.out.endswith("the step gains nothing, so nothing is kept\n")
     assert not cache.exists()
@@ -100,7 +100,7 @@ def _foreign(cache: Path) -> None:
     device.close()
     other = type(here)("another", here.driver)
     cache.mkdir(parents=True)
-    (cache / here.file_name).write_text(content_of(other, {"a": Found(Way(2), 1, 2)}))
+    (cache / here.file_name).write_text(content_of(other, Knowledge({"a": Found(Way(2), 1, 2)})))
 
 
 def test_nothing_is_tuned_on_the_reference_device(meganeura: Command) -> None:

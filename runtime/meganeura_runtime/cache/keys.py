@@ -82,7 +82,7 @@ def plan_of(graph: Graph, device: Device, choices: Choices) -> PlanOf:
         f"{device.info.backend}, {device.info.driver}",
         repr(device.limits),
         device.style.value,
-        repr((choices.name, sorted(choices.ways.items()))),
+        repr((choices.name, sorted(choices.ways.items()), choices.fusing_of(graph))),
         compiler(),
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from meganeura_runtime.kernels.way import Way, Ways
+from meganeura_runtime.kernels.way import PLANNED, Fusing, Way, Ways
 
 
 class Style(Enum):
@@ -38,3 +38,4 @@ class Target:
     style: Style = Style.GPU
     ways: Ways = field(default_factory=dict[str, Way], hash=False)
     """The contractions that are computed otherwise than the planner would have it."""
+    fusing: Fusing = PLANNED

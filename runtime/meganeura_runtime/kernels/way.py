@@ -63,5 +63,26 @@ class Way:
         return by if self.parts == 1 else f"{by}, {self.parts} parts"
 
 
+@dataclass(frozen=True, slots=True)
+class Fusing:
+    """How readily the values of a step share kernels, against what the planner finds right."""
+
+    epilogue: int = 60
+    """Operations that may follow a sum of products in its kernel, which repeats them a lot."""
+    launch: float = 1.0
+    """What one more kernel costs, in units of what the planner takes it for."""
+
+    @property
+    def is_sensible(self) -> bool:
+        """Whether kernels stay within what compilers cope with."""
+        return 0 <= self.epilogue <= 400 and 0 < self.launch < 1000
+
+    def __str__(self) -> str:
+        return f"epilogues of {self.epilogue}, launches x {self.launch:g}"
+
+
+PLANNED = Fusing()
+"""As the planner has it."""
+
 Ways: TypeAlias = Mapping[str, Way]
 """The ways that were found for contractions, by their names."""

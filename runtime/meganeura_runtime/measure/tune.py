@@ -18,7 +18,7 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_runtime.device import Device, DeviceError
 from meganeura_runtime.kernels.limits import Style, Target
-from meganeura_runtime.kernels.way import Way
+from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
 from meganeura_runtime.measure.contractions import (
     Subject,
     first_ways,
@@ -30,7 +30,14 @@ from meganeura_runtime.measure.examples import example_of
 from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.measure.steps import step_seconds
 from meganeura_runtime.measure.warm import runs_to_warm
-from meganeura_runtime.plan.choices import UNTUNED, Choices, Found, is_possible
+from meganeura_runtime.plan.choices import (
+    UNTUNED,
+    Choices,
+    Found,
+    Knowledge,
+    is_possible,
+    step_name,
+)
 from meganeura_runtime.plan.errors import LimitError
 from meganeura_runtime.plan.plan import Plan
 from meganeura_runtime.plan.schedule import plan_graph
@@ -43,6 +50,14 @@ AT_ONCE = 512 << 20
 MOST_AT_ONCE = 16
 ROUNDS = 3
 """How often the step is timed with what was found, and as often without."""
+FUSINGS = (
+    PLANNED,
+    Fusing(epilogue=15),
+    Fusing(epilogue=200),
+    Fusing(launch=0.2),
+    Fusing(launch=5.0),
+)
+"""How values may share kernels: the planner's way first, then less and more readily."""
 GAIN = 0.02
 """The least share of the time that a way must save to be preferred to the planner's."""
 TOLERANCES = {4: 1e-4, 2: 4e-3}
@@ -72,7 +87,10 @@ class Outcome:
 class Tuning:
     """What was found for a whole step: its seconds, before and after."""
 
+    step: str
+    """The name of the step."""
     outcomes: tuple[Outcome, ...]
+    fusing: Fusing
     before: float
     after: float
 
@@ -82,23 +100,28 @@ class Tuning:
         if not self.gains:
             return UNTUNED
         gaining = (one for one in self.outcomes if one.gains)
-        return Choices("what was just found", {one.subject.whole.name: one.best for one in gaining})
+        ways = {one.subject.whole.name: one.best for one in gaining}
+        return Choices("what was just found", ways, {self.step: self.fusing})
 
     @property
     def gains(self) -> bool:
-        """Whether any way gains, and the step has become faster."""
-        return any(one.gains for one in self.outcomes) and self.after < self.before
+        """Whether anything was found to gain, and the step has become faster."""
+        something = self.fusing != PLANNED or any(one.gains for one in self.outcomes)
+        return something and self.after < self.before
 
-    def found(self, known: Mapping[str, Found]) -> dict[str, Found]:
+    def found(self, known: Knowledge) -> Knowledge:
         """What to keep of this and of what was known before."""
         if not self.gains:
-            return dict(known)
-        kept = dict(known)
+            return known
+        ways, fusings = dict(known.ways), dict(known.fusings)
         for one in self.outcomes:
-            kept.pop(one.subject.whole.name, None)
+            ways.pop(one.subject.whole.name, None)
             if one.gains:
-                kept[one.subject.whole.name] = Found(one.best, one.after, one.before)
-        return kept
+                ways[one.subject.whole.name] = Found(one.best, one.after, one.before)
+        fusings.pop(self.step, None)
+        if self.fusing != PLANNED:
+            fusings[self.step] = self.fusing
+        return Knowledge(ways, fusings)
 
 
 def tune(
@@ -119,11 +142,15 @@ def tune(
         outcomes.append(_searched(device, subject, target))
         watch(outcomes[-1])
     ways = {one.subject.whole.name: one.best for one in outcomes if one.gains}
-    plans = [
-        plan_graph(graph, target.limits, target.style, Choices("", some)) for some in ({}, ways)
-    ]
-    before, after = _steps_of(device, graph, plans)
-    return Tuning(tuple(outcomes), before, after)
+    step = step_name(graph)
+    choices = [UNTUNED, *(Choices("", ways, {step: fusing}) for fusing in FUSINGS)]
+    plans = [plan_graph(graph, target.limits, target.style, each) for each in choices]
+    different = list(dict.fromkeys(plans))
+    times = dict(zip(different, _steps_of(device, graph, different), strict=True))
+    after = {fusing: times[plan] for fusing, plan in zip(FUSINGS, plans[1:], strict=True)}
+    best = min(FUSINGS, key=after.__getitem__)
+    fusing = best if after[best] < (1 - GAIN) * after[PLANNED] else PLANNED
+    return Tuning(step, tuple(outcomes), fusing, times[plans[0]], after[fusing])
 
 
 def _searched(device: Device, subject: Subject, target: Target) -> Outcome:

@@ -15,9 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl import __version__
 from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.graph.text import format_graph
 from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.kernels.way import Way
+from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
 from meganeura_runtime.plan.store import is_contraction
 
 VERSION = 1
@@ -33,9 +34,17 @@ class Choices:
 
     name: str = ""
     ways: Mapping[str, Way] = field(default_factory=dict[str, Way])
+    fusings: Mapping[str, Fusing] = field(default_factory=dict[str, Fusing])
+    """By the names of whole steps."""
 
-    def concern(self, lowered: Graph) -> bool:
-        """Whether a lowered graph has a contraction that they speak of."""
+    def fusing_of(self, graph: Graph) -> Fusing:
+        """How the values of a graph share kernels."""
+        return self.fusings.get(step_name(graph), PLANNED) if self.fusings else PLANNED
+
+    def concern(self, graph: Graph, lowered: Graph) -> bool:
+        """Whether they speak of a graph, or of a contraction that it has once it is lowered."""
+        if self.fusing_of(graph) != PLANNED:
+            return True
         return bool(self.ways) and any(
             contraction_of(value).name in self.ways
             for value in lowered.values
@@ -44,6 +53,12 @@ class Choices:
 
 
 UNTUNED = Choices()
+
+
+def step_name(graph: Graph) -> str:
+    """What a whole graph is known by: its ops, attributes, shapes and names, not its places."""
+    lines = (line.partition("  # ")[0] for line in format_graph(graph).splitlines())
+    return sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -72,18 +87,27 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Knowledge:
+    """All that was found for one place."""
+
+    ways: Mapping[str, Found] = field(default_factory=dict[str, Found])
+    fusings: Mapping[str, Fusing] = field(default_factory=dict[str, Fusing])
+
+
+@dataclass(frozen=True)
 class ChoicesFile:
     """A file, as data."""
 
     place: Place
     found: dict[str, Found]
+    fusings: dict[str, Fusing] = field(default_factory=dict[str, Fusing])
     version: Literal[1] = VERSION
 
 
 _ADAPTER: TypeAdapter[ChoicesFile] = TypeAdapter(ChoicesFile)
 
 
-def read_found(path: Path, place: Place) -> dict[str, Found]:
+def read_found(path: Path, place: Place) -> Knowledge:
     """What was found for a place; raises `ChoicesError`, and `FileNotFoundError`."""
     try:
         content = _ADAPTER.validate_json(path.read_bytes())
@@ -96,15 +120,17 @@ def read_found(path: Path, place: Place) -> dict[str, Found]:
         raise ChoicesError(f"{path} holds no choices: {first['msg']}") from None
     if content.place != place:
         raise ChoicesError(f"{path} is of {content.place.adapter}, {content.place.driver}")
-    return content.found
+    return Knowledge(content.found, content.fusings)
 
 
 def read_choices(path: Path, place: Place, limits: DeviceLimits) -> Choices:
     """The choices for a place, without what its limits forbid."""
-    found = read_found(path, place)
-    ways = {name: one.way for name, one in found.items() if is_possible(one.way, limits)}
-    digest = sha256(json.dumps({name: str(way) for name, way in sorted(ways.items())}).encode())
-    return Choices(f"{path.name} ({digest.hexdigest()[:8]})", ways)
+    known = read_found(path, place)
+    ways = {name: one.way for name, one in known.ways.items() if is_possible(one.way, limits)}
+    fusings = {name: one for name, one in known.fusings.items() if one.is_sensible}
+    shown = {name: str(each) for name, each in sorted({**ways, **fusings}.items())}
+    digest = sha256(json.dumps(shown).encode())
+    return Choices(f"{path.name} ({digest.hexdigest()[:8]})", ways, fusings)
 
 
 def is_possible(way: Way, limits: DeviceLimits) -> bool:
@@ -127,6 +153,7 @@ MOST_ROWS = 256
 """Rows or columns of a tile; more would not fit the registers of any adapter."""
 
 
-def content_of(place: Place, found: Mapping[str, Found]) -> str:
+def content_of(place: Place, known: Knowledge) -> str:
     """The text of a file."""
-    return _ADAPTER.dump_json(ChoicesFile(place, dict(sorted(found.items()))), indent=1).decode()
+    ways, fusings = dict(sorted(known.ways.items())), dict(sorted(known.fusings.items()))
+    return _ADAPTER.dump_json(ChoicesFile(place, ways, fusings), indent=1).decode()

@@ -27,8 +27,6 @@ from meganeura_runtime.plan.store import (
 
 MOST_OPERATIONS = 400
 """Operations of an element in one kernel."""
-MOST_IN_EPILOGUE = 60
-"""The same after what a kernel makes many elements of, as it repeats its epilogue for each."""
 TINY = 1 << 12
 """Elements of kernels that are worth joining even where they have nothing in common."""
 LARGE = 1 << 20
@@ -180,7 +178,7 @@ class Fusion:
         if not group.anchors or is_reduction(group.anchors[0]):
             return MOST_OPERATIONS
         scattered = self._target.style is Style.GPU and _is_scattered(group.anchors[0])
-        return 0 if scattered and group.count >= LARGE else MOST_IN_EPILOGUE
+        return 0 if scattered and group.count >= LARGE else self._target.fusing.epilogue
 
     def _may_reduce(self, group: Group, value: Value, reads: Reads) -> bool:
         """Whether a value is no reduction, or one that can go along with those of the group."""

@@ -44,13 +44,13 @@ def plan_graph(
     choices: Choices = UNTUNED,
 ) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
-    target = Target(limits, style, choices.ways)
+    target = Target(limits, style, choices.ways, choices.fusing_of(graph))
     lowered = lowered_graph(graph, target)
     stored = stored_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
     plan = _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
-    return replace(plan, choices=choices.name if choices.concern(lowered) else "")
+    return replace(plan, choices=choices.name if choices.concern(graph, lowered) else "")
 
 
 def lowered_graph(graph: Graph, target: Target) -> Graph:

@@ -1,6 +1,5 @@
 """The choices that `meganeura tune` made for an adapter, wherever they are kept."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
@@ -11,7 +10,7 @@ from meganeura_runtime.plan.choices import (
     UNTUNED,
     Choices,
     ChoicesError,
-    Found,
+    Knowledge,
     Place,
     content_of,
     read_choices,
@@ -50,16 +49,16 @@ def tuned_choices(info: DeviceInfo, limits: DeviceLimits) -> tuple[Choices, str]
         return UNTUNED, f"kernels not as tuned: {error}"
 
 
-def known_choices(info: DeviceInfo) -> dict[str, Found]:
+def known_choices(info: DeviceInfo) -> Knowledge:
     """What was found for an adapter so far; nothing, if the file cannot be used."""
     path = tuned_file(info)
     try:
-        return {} if path is None else read_found(path, place_of(info))
+        return Knowledge() if path is None else read_found(path, place_of(info))
     except (FileNotFoundError, ChoicesError):
-        return {}
+        return Knowledge()
 
 
-def keep_choices(info: DeviceInfo, found: Mapping[str, Found]) -> Path | None:
+def keep_choices(info: DeviceInfo, known: Knowledge) -> Path | None:
     """Write what was found for an adapter; where, if anything is to be kept at all.
 
     Raises `ProblemError` where it cannot be written.
@@ -71,5 +70,5 @@ def keep_choices(info: DeviceInfo, found: Mapping[str, Found]) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
-    write_text(path, content_of(place_of(info), found))
+    write_text(path, content_of(place_of(info), known))
     return path

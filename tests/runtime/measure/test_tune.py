@@ -14,7 +14,7 @@ from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.tile import SMALL, SPEEDS, WIDE
-from meganeura_runtime.kernels.way import Tile, Way
+from meganeura_runtime.kernels.way import PLANNED, Fusing, Tile, Way
 from meganeura_runtime.measure import contractions
 from meganeura_runtime.measure.contractions import (
     Subject,
@@ -29,11 +29,13 @@ from meganeura_runtime.plan.choices import (
     Choices,
     ChoicesError,
     Found,
+    Knowledge,
     Place,
     content_of,
     is_possible,
     read_choices,
     read_found,
+    step_name,
 )
 from meganeura_runtime.plan.plan import Plan
 from meganeura_runtime.plan.schedule import plan_graph
@@ -41,6 +43,7 @@ from meganeura_runtime.session.tuned import keep_choices, known_choices, tuned_c
 from tests.runtime.running import run_plan
 
 HERE = Place("Some GPU", "Vulkan, 1.2")
+FEW = Fusing(epilogue=0)
 
 
 def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
@@ -185,13 +188,18 @@ def outcome(best: Way, name: str = "a") -> Outcome:
 
 def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
     outcomes = (outcome(Way(2), "a"), outcome(Way(), "b"))
-    known = {"b": Found(Way(7), 1, 2), "c": Found(Way(3), 1, 2)}
-    faster = Tuning(outcomes, before=2.0, after=1.0)
-    assert faster.found(known) == {"a": Found(Way(2), 1.0, 2.0), "c": Found(Way(3), 1, 2)}
-    assert not Tuning(outcomes[1:], before=2.0, after=1.0).gains
-    slower = Tuning(outcomes, before=1.0, after=1.0)
+    ways = {"b": Found(Way(7), 1, 2), "c": Found(Way(3), 1, 2)}
+    known = Knowledge(ways, {"step": FEW, "another": FEW})
+    faster = Tuning("step", outcomes, PLANNED, before=2.0, after=1.0)
+    assert faster.found(known) == Knowledge(
+        {"a": Found(Way(2), 1.0, 2.0), "c": Found(Way(3), 1, 2)}, {"another": FEW}
+    )
+    assert not Tuning("step", outcomes[1:], PLANNED, before=2.0, after=1.0).gains
+    slower = Tuning("step", outcomes, FEW, before=1.0, after=1.0)
     assert not slower.gains
     assert slower.found(known) == known
+    fused = Tuning("new", (), FEW, before=2.0, after=1.0)
+    assert fused.found(known) == Knowledge(ways, {**known.fusings, "new": FEW})
 
 
 # --- plans ---------------------------------------------------------------------------------------
@@ -219,6 +227,27 @@ def test_choices_for_other_contractions_change_nothing() -> None:
     assert plan_graph(graph, DeviceLimits(), Style.GPU, Choices("x", {"other": Way(2)})) == plain
 
 
+def test_a_step_that_is_known_is_fused_as_was_found() -> None:
+    graph = product((64, 64), (64, 64))
+    value = graph.outputs["y"]
+    build = Builder()
+    leaves = [build.add(each.op) for each in value.operands]
+    fused = build.graph({"y": build.add(Exp(), build.add(MatMul(), *leaves))})
+    choices = Choices("a file", {}, {step_name(fused): FEW})
+    plain = plan_graph(fused, DeviceLimits())
+    apart = plan_graph(fused, DeviceLimits(), Style.GPU, choices)
+    assert (len(plain.dispatches), len(apart.dispatches)) == (1, 2)
+    assert apart.choices == "a file"
+    assert plan_graph(graph, DeviceLimits(), Style.GPU, choices).choices == ""
+    assert step_name(fused) != step_name(graph)
+
+
+@pytest.mark.parametrize("odd", [Fusing(-1), Fusing(1 << 20), Fusing(60, 0.0), Fusing(60, -1.0)])
+def test_fusing_that_makes_no_sense_is_left(odd: Fusing, tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {}, HERE, {"a": FEW, "b": odd})
+    assert read_choices(path, HERE, DeviceLimits()).fusings == {"a": FEW}
+
+
 def test_a_plan_says_whose_choices_it_follows() -> None:
     graph = product((64, 64), (64, 64))
     name = subject(graph, Target()).whole.name
@@ -230,8 +259,14 @@ def test_a_plan_says_whose_choices_it_follows() -> None:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def written(path: Path, ways: dict[str, Way], place: Place = HERE) -> Path:
-    path.write_text(content_of(place, {name: Found(way, 1.0, 2.0) for name, way in ways.items()}))
+def written(
+    path: Path,
+    ways: dict[str, Way],
+    place: Place = HERE,
+    fusings: dict[str, Fusing] | None = None,
+) -> Path:
+    found = {name: Found(way, 1.0, 2.0) for name, way in ways.items()}
+    path.write_text(content_of(place, Knowledge(found, fusings or {})))
     return path
 
 
@@ -297,14 +332,14 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert keep_choices(device.info, {}) is None
+    assert keep_choices(device.info, Knowledge()) is None
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
     assert tuned_choices(device.info, device.limits) == (Choices(), "")
-    assert known_choices(device.info) == {}
-    found = {"a": Found(Way(2), 1.0, 2.0)}
-    path = keep_choices(device.info, found)
+    assert known_choices(device.info) == Knowledge()
+    known = Knowledge({"a": Found(Way(2), 1.0, 2.0)}, {"step": FEW})
+    path = keep_choices(device.info, known)
     assert path is not None
-    assert known_choices(device.info) == found
+    assert known_choices(device.info) == known
     choices, line = tuned_choices(device.info, device.limits)
     assert choices.ways == {"a": Way(2)}
     assert line == f"kernels as tuned: {path}"
@@ -314,7 +349,7 @@ def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
     choices, line = tuned_choices(device.info, device.limits)
     assert choices == Choices()
     assert line.startswith("kernels not as tuned: ")
-    assert known_choices(device.info) == {}
+    assert known_choices(device.info) == Knowledge()
 
 
 @pytest.mark.adapter
@@ -324,4 +359,4 @@ def test_a_folder_that_cannot_be_made_is_a_problem(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "file"))
     with pytest.raises(ProblemError, match="E0534"):
-        keep_choices(device.info, {})
+        keep_choices(device.info, Knowledge())
