@@ -42,8 +42,8 @@ test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without 
 
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/fuzz tests/runtime/test_resume.py
-	$(PYTHON) scripts/random_programs.py 10000
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/shapes tests/fuzz tests/runtime/test_resume.py
+	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/plant_bugs.py
 
 coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly all branches

@@ -23,7 +23,7 @@ BLOCKS = {
     for module in (pipeline.load(name).module,)
     for block in module.blocks.values()
 }
-WHOLE = {"repvgg: RepVGG": 8, "resnet: ResNet": 25, "unet: UNet": 20}
+WHOLE = {"repvgg: RepVGG": 4, "resnet: ResNet": 25, "unet: UNet": 20}
 """Examples of whole networks: of these, one moves millions of weights, a dozen times and more."""
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from meganeura_dsl.shapes.solve import Compare, Facts, Operator, Proved, Refuted
 from tests.dsl.shapes.expressions import OPERATORS, Tree, read, size_of, trees
+from tests.effort import effort
 
 MEANINGS = {
     "==": lambda left, right: left == right,
@@ -30,7 +31,7 @@ def asked(facts: list[Any], claim: Any) -> z3.CheckSatResult:  # noqa: ANN401 - 
     return solver.check()
 
 
-@settings(max_examples=250)
+@settings(max_examples=effort(500, 10_000))
 @given(
     st.lists(st.tuples(st.sampled_from("hws"), st.sampled_from([2, 3, "w", "s"])), max_size=2),
     st.sampled_from(["==", "!=", "<=", "<"]),
