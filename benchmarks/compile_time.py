@@ -1,18 +1,20 @@
 """How long the compiler takes, and that it grows with the program and no faster.
 
-    python benchmarks/compile_time.py
+    python benchmarks/compile_time.py [--only MODEL] [--disable-rule NAME ...]
 
 Prints three tables: the time to check standard models; the time to elaborate and differentiate
 networks of about 1,000, 4,000 and 16,000 values; and what the optimizer and the planner make of
 models and of their training steps: kernels, memory, and the least the temporaries could take. Every
-time is the median of several runs. No adapter is needed.
+time is the median of several runs. No adapter is needed. With --only, the last table has one model,
+and the others are left out; rules that are disabled show what they are for.
 """
 
+import argparse
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from time import perf_counter
@@ -140,19 +142,26 @@ SUBJECTS = (
         {"n": 4, "t": 3000},
         4,
     ),
+    Subject(
+        "smollm2_135m",
+        "lm",
+        "ids: i32[batch, 513]",
+        "cross_entropy(ids[:, :512] |> smollm2_135m, ids[:, 1:])",
+        {"n": 1, "s": 512},
+        1,
+    ),
 )
 ROOMY = DeviceLimits(buffer_bytes=1 << 33, binding_bytes=1 << 32)
 
 
-def print_optimizer() -> None:
+def print_optimizer(subjects: Sequence[Subject], rules: Rewriting) -> None:
     """What the optimizer makes of models and training steps, and how long it takes."""
     settings = TrainingSettings(Sgd(lr=0.1, momentum=0.9))
-    rules = Rewriting(device=GPU)
     names = [field.name.replace("_", " ") for field in fields(Figures)]
     print(f"\n| | {' | '.join(names)} | optimize, ms | plan, ms |")
     print(f"|{'---|' * (3 + len(names))}")
     with tempfile.TemporaryDirectory() as folder:
-        for subject in SUBJECTS:
+        for subject in subjects:
             model = elaborate_model(load(subject.model), sizes=subject.sizes).graph
             print_row(
                 f"{subject.model}, inference",
@@ -205,7 +214,18 @@ def print_row(name: str, before: Graph, after: Graph, optimizing: float) -> None
     print(f"| {' | '.join([name, *cells])} | {optimizing:.0f} | {planning:.0f} |", flush=True)
 
 
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", choices=[subject.model for subject in SUBJECTS])
+    parser.add_argument("--disable-rule", action="append", default=[])
+    asked = parser.parse_args()
+    if asked.only is None:
+        print_checks()
+        print_growth()
+    chosen = [subject for subject in SUBJECTS if asked.only in (None, subject.model)]
+    print_optimizer(chosen, Rewriting(disabled=tuple(asked.disable_rule), device=GPU))
+
+
 if __name__ == "__main__":
-    print_checks()
-    print_growth()
-    print_optimizer()
+    main()

@@ -22,7 +22,7 @@ from time import perf_counter, process_time, sleep
 import numpy as np
 
 from meganeura_dsl.graph.core import Array, Builder, Leaf
-from meganeura_dsl.ops import Input, MatMul
+from meganeura_dsl.ops import MatMul, Parameter
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import Elaboration, elaborate_train, load
@@ -190,12 +190,13 @@ def their_product() -> Side:
 def our_product(device: str) -> Side:
     """A product on an adapter, whose factors lie there already."""
     build = Builder()
-    left, right = (build.add(Input(name, DType.F32, (SIZE, SIZE))) for name in ("left", "right"))
+    shape = (SIZE, SIZE)
+    left, right = (build.add(Parameter(name, DType.F32, shape, "frozen")) for name in "ab")
     graph = build.graph({"product": build.add(MatMul(), left, right)})
     opened = open_device(device)
     session = GpuSession(plan_graph(graph, opened.limits, opened.style), opened)
-    uploaded = session.upload(dict(zip(("left", "right"), factors(), strict=True)))
-    return Side(lambda: session.step(uploaded), lambda: session.outputs()["product"])
+    session.load(dict(zip("ab", factors(), strict=True)))
+    return Side(lambda: session.step({}), lambda: session.outputs()["product"])
 
 
 @dataclass(frozen=True)
