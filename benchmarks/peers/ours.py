@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.peers.case import LOSSES, Material, Prepared, Values, optimized
 from benchmarks.peers.contender import Absent, Running
 from meganeura_dsl.graph.core import Array, Graph, Leaf
-from meganeura_runtime.device import Device, DeviceError, open_device
+from meganeura_runtime.adapters import DeviceError
+from meganeura_runtime.device import Device, open_device
 from meganeura_runtime.plan.plan import Role
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import GpuSession

@@ -7,7 +7,7 @@ from meganeura_dsl.cli.output import table
 
 def devices() -> None:
     """List the devices, and say which one `--device auto` takes."""
-    from meganeura_runtime.device import DeviceError, list_devices
+    from meganeura_runtime.adapters import DeviceError, list_devices
     from meganeura_runtime.session import choose_device
 
     rows = [("cpu", "NumPy, the reference", "always there")]

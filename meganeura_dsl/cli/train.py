@@ -23,7 +23,6 @@ from meganeura_dsl.cli.model_options import (
 from meganeura_dsl.cli.tracing import TraceFile, tracing
 
 if TYPE_CHECKING:
-    from meganeura_dsl.pipeline import Program
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.folder import RunFolder
     from meganeura_runtime.train.job import Start
@@ -64,17 +63,15 @@ def train(
     profile: TraceFile = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
-    from meganeura_dsl import pipeline
-    from meganeura_dsl.diagnostics import ProblemError
+    from meganeura_runtime.opening import begin_to_open
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
-    program = pipeline.load(target)
-    name = program.train()
-    if resume is None:
-        _begin_to_open(program, name, overrides)
+    begin_to_open(_device_of(overrides))
 
+    from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
+    from meganeura_dsl.diagnostics import ProblemError
     from meganeura_runtime.train.failures import explained_failures
     from meganeura_runtime.train.folder import resumed_folder
     from meganeura_runtime.train.job import prepare
@@ -82,6 +79,8 @@ def train(
     from meganeura_runtime.train.problems import CannotResume
     from meganeura_runtime.train.resume import Manner, resume_job
 
+    program = pipeline.load(target)
+    name = program.train()
     start = _start(weights, allow_missing, allow_unexpected)
     base = pipeline.find(target).path.parent
     if resume is None:
@@ -120,14 +119,10 @@ def _overrides(changes: list[str] | None, device: str | None, seed: int | None) 
     return given
 
 
-def _begin_to_open(program: "Program", name: str, overrides: list[str]) -> None:
-    """Let the device be opened while the rest is loaded; wrong settings are told then."""
-    from meganeura_dsl import pipeline
-    from meganeura_dsl.settings.resolve import resolve_settings
-    from meganeura_runtime.opening import begin_to_open
-
-    raw = pipeline.train_settings(program, name)
-    begin_to_open(resolve_settings(raw, overrides, pipeline.free_sizes(program, name)).device)
+def _device_of(overrides: list[str]) -> str:
+    """The device that the command line asks for, as far as it says."""
+    asked = [text.partition("=")[2] for text in overrides if text.startswith("device=")]
+    return asked[-1] if asked else "auto"
 
 
 def _start(

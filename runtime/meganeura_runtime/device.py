@@ -1,29 +1,33 @@
-"""Adapters, and the few things a session asks of one. Nothing else knows wgpu."""
+"""The few things a session asks of an adapter."""
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime import native
+from meganeura_runtime.adapters import (
+    INSTALL_DRIVER,
+    DeviceError,
+    DeviceInfo,
+    all_adapters,
+    described,
+    explained,
+    numbered,
+    preference,
+    wgpu_module,
+)
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.stamps import Stamps
 from meganeura_runtime.webgpu import Adapter, Buffer, Encoder, Pipeline
 
-INSTALL_DRIVER = (
-    "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
-    "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
-)
 FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 LIMITS = (
     "max-buffer-size",
@@ -46,37 +50,6 @@ fn main(@builtin(local_invocation_index) lane: u32) {{
 """Every lane adds up the numbers of all lanes of its subgroup."""
 MOST_COMPILERS = 16
 """Threads that compile kernels at once."""
-KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
-BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
-
-
-class DeviceError(Exception):
-    """The device cannot be had, or has failed; says what to do."""
-
-
-class OutOfMemoryError(DeviceError):
-    """The device has no memory left."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
-    """One adapter, under the name by which `open_device` takes it."""
-
-    selector: str
-    name: str
-    kind: str
-    backend: str
-    driver: str
-    largest: int = DeviceLimits().binding_bytes
-    """Bytes of a tensor at most."""
-
-    @property
-    def is_software(self) -> bool:
-        """Whether a CPU poses as a GPU."""
-        return self.kind == "CPU"
-
-    def __str__(self) -> str:
-        return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,72 +75,24 @@ Timekeeper = Callable[[Sequence[Launch], Stamps], None]
 """Told of the kernels of each submission, and of their times once these are read."""
 
 
-def list_devices() -> tuple[DeviceInfo, ...]:
-    """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
-    return tuple(_info(number, adapter) for number, adapter in enumerate(_adapters()))
-
-
 def open_device(selector: str = "auto", *, checked: bool | None = None) -> Device:
     """The adapter of that name; `auto` and `wgpu` prefer a real GPU to software.
 
     Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed.
     Unless asked for, only software adapters check, where it costs nothing.
     """
-    adapters = _adapters()
+    adapters = all_adapters()
     if not adapters:
         raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
-    infos = [_info(number, adapter) for number, adapter in enumerate(adapters)]
+    infos = [described(number, adapter) for number, adapter in enumerate(adapters)]
     if selector in ("auto", "wgpu"):
-        number = min(range(len(infos)), key=lambda n: _preference(infos[n]))
+        number = min(range(len(infos)), key=lambda n: preference(infos[n]))
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
     else:
-        number, reason = _numbered(selector, infos), "as asked"
+        number, reason = numbered(selector, infos), "as asked"
     info = infos[number]
     return Device(
         adapters[number], info, reason, checked=info.is_software if checked is None else checked
-    )
-
-
-def _preference(info: DeviceInfo) -> tuple[int, int]:
-    return KINDS.get(info.kind, 2), BACKENDS.get(info.backend, 1)
-
-
-def _numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
-    match = re.fullmatch(r"wgpu:(\d+)", selector)
-    if match is None:
-        raise DeviceError(f"`{selector}` is no device; there are auto, wgpu, wgpu:N and cpu")
-    number = int(match[1])
-    if number >= len(infos):
-        shown = "; ".join(map(str, infos))
-        raise DeviceError(f"there is no adapter {number}; there are: {shown}")
-    return number
-
-
-def _adapters() -> Sequence[Adapter]:
-    with explained("looking for adapters"):
-        return _wgpu().gpu.enumerate_adapters_sync()
-
-
-def _wgpu() -> ModuleType:
-    """The module, which loads a native library: late, so that a machine without it can say so."""
-    # Some drivers complain where it is missing, though nothing is drawn.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    try:
-        import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
-    except (ImportError, OSError, RuntimeError) as error:
-        raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
-    return wgpu
-
-
-def _info(number: int, adapter: Adapter) -> DeviceInfo:
-    info = adapter.info
-    return DeviceInfo(
-        f"wgpu:{number}",
-        info["device"],
-        info["adapter_type"],
-        info["backend_type"],
-        info["description"],
-        adapter.limits["max-storage-buffer-binding-size"],
     )
 
 
@@ -176,22 +101,6 @@ def _encode_copies(encoder: Encoder, copies: Sequence[tuple[Range, Range]]) -> N
         encoder.copy_buffer_to_buffer(
             source.buffer, source.offset, target.buffer, target.offset, source.size
         )
-
-
-@contextmanager
-def explained(doing: str) -> Generator[None]:
-    """Turns what wgpu raises into an error that says what was being done, and what may help."""
-    wgpu = _wgpu()
-    try:
-        yield
-    except wgpu.GPUOutOfMemoryError as error:
-        cure = "use a smaller batch, or a device with more memory"
-        raise OutOfMemoryError(f"out of memory while {doing}; {cure}") from error
-    except (wgpu.GPUError, RuntimeError) as error:
-        if "lost" in str(error).lower():
-            cure = "the driver has reset it: start again, and update the driver if it recurs"
-            raise DeviceError(f"the device was lost while {doing}; {cure}") from error
-        raise DeviceError(f"{doing} failed: {error}") from error
 
 
 class Device:
@@ -251,7 +160,7 @@ class Device:
 
     def allocate(self, size: int) -> Buffer:
         """Memory that holds zeros."""
-        usage = _wgpu().BufferUsage
+        usage = wgpu_module().BufferUsage
         return self._buffer(size, usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
 
     def _buffer(self, size: int, usage: int, *, is_mapped: bool = False) -> Buffer:
@@ -360,13 +269,13 @@ class Device:
 
     def outgoing(self, size: int) -> native.Mapped:
         """Memory that the host fills and the device copies from; the host has it first."""
-        usage = _wgpu().BufferUsage
+        usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_WRITE | usage.COPY_SRC, is_mapped=True)
         return native.Mapped(buffer, writes=True, begins_here=True)
 
     def incoming(self, size: int) -> native.Mapped:
         """Memory that the device copies to and the host reads; the device has it first."""
-        usage = _wgpu().BufferUsage
+        usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_READ | usage.COPY_DST)
         return native.Mapped(buffer, writes=False, begins_here=False)
 
@@ -390,7 +299,7 @@ class Device:
 
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> Stamps:
         """Kernels in order, each in a pass of its own that tells when it began and ended."""
-        usage = _wgpu().BufferUsage
+        usage = wgpu_module().BufferUsage
         tick = native.tick(self._device)
         stamps = Stamps(self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, tick)
         for number, launch in enumerate(launches):

@@ -7,8 +7,9 @@ Python: a thread does so meanwhile, if it is told early which device will be ask
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from meganeura_runtime.adapters import DeviceError, list_devices
 from meganeura_runtime.background import begin
-from meganeura_runtime.device import Device, DeviceError, list_devices, open_device
+from meganeura_runtime.device import Device, open_device
 
 CPU = "cpu"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime import device, opening
+from meganeura_runtime import adapters, opening
 from tests.cli.command import Command
 
 UNTIDY = "def f( a,b = 2 ) = a*b\n"
@@ -13,9 +13,9 @@ TIDY = "def f(a, b=2) = a * b\n"
 
 def test_the_cpu_is_always_there(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
-        raise device.DeviceError("no driver of any kind")
+        raise adapters.DeviceError("no driver of any kind")
 
-    monkeypatch.setattr(device, "list_devices", fail)
+    monkeypatch.setattr(adapters, "list_devices", fail)
     monkeypatch.setattr(opening, "list_devices", fail)
     shown = meganeura("devices")
     assert shown.code == 0

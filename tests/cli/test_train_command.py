@@ -230,3 +230,21 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int
     _, progress = read_checkpoint(tmp_path / "runs" / "fit-1" / "checkpoint.safetensors")
     assert progress.step > 0
     assert progress.epoch * 44 + progress.position == progress.step
+
+
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ((), "auto"),
+        (("--device", "wgpu:7"), "wgpu:7"),
+        (("--set", "device=wgpu:8"), "wgpu:8"),
+        (("--set", "device=wgpu:8", "--device", "wgpu:9"), "wgpu:9"),
+    ],
+)
+def test_the_device_is_opened_while_the_program_is_read(
+    options: tuple[str, ...], device: str, meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("meganeura_runtime.opening.begin_to_open", begun.append)
+    assert meganeura("train", "nothing.mgn", *options).code == 2
+    assert begun == [device]

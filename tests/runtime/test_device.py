@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from meganeura_runtime import device as devices
-from meganeura_runtime.device import (
-    Device,
-    DeviceError,
-    DeviceInfo,
-    Range,
-    list_devices,
-    open_device,
-)
+from meganeura_runtime.adapters import DeviceError, DeviceInfo, list_devices, preference
+from meganeura_runtime.device import Device, Range, open_device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 
 DOUBLE = """\
@@ -40,11 +34,11 @@ def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
         info("CPU", "OpenGL"),
     ]
     backwards = ranked[::-1]
-    assert sorted(backwards, key=devices._preference) == ranked
+    assert sorted(backwards, key=preference) == ranked
 
 
 def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_adapters", list[object])
+    monkeypatch.setattr(devices, "all_adapters", list[object])
     with pytest.raises(DeviceError, match="mesa-vulkan-drivers"):
         open_device()
 

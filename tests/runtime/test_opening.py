@@ -1,11 +1,13 @@
 """A device that is opened in another thread is the one that is asked for."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from meganeura_runtime import opening
-from meganeura_runtime.device import Device, DeviceError
+from meganeura_runtime.adapters import DeviceError, list_devices
+from meganeura_runtime.device import Device
 from meganeura_runtime.opening import Opened, begin_to_open, opened
 
 
@@ -54,3 +56,10 @@ def test_what_a_thread_opened_works_in_this_one() -> None:
     buffer = device.allocate(16)
     device.free(buffer)
     device.close()
+
+
+@pytest.mark.adapter
+def test_threads_that_look_for_adapters_take_turns() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(list_devices) for _ in range(8)]
+        assert len({one.result() for one in found}) == 1

@@ -6,7 +6,8 @@ import pytest
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.ops import Add, Input, MatMul, Parameter
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.device import Device, DeviceError, Range, open_device
+from meganeura_runtime.adapters import DeviceError
+from meganeura_runtime.device import Device, Range, open_device
 from meganeura_runtime.kernels.limits import Style
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import GpuSession

@@ -16,7 +16,8 @@ import numpy as np
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array, Graph
-from meganeura_runtime.device import Device, DeviceError
+from meganeura_runtime.adapters import DeviceError
+from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
 from meganeura_runtime.measure.contractions import (

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_runtime.adapters import DeviceError, list_devices
 from meganeura_runtime.cache import kept_plan
-from meganeura_runtime.device import Device, DeviceError, list_devices
+from meganeura_runtime.device import Device
 from meganeura_runtime.opening import opened
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.session.base import Session

@@ -8,7 +8,8 @@ import numpy as np
 
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.device import Buffer, Device, Launch, OutOfMemoryError, Range
+from meganeura_runtime.adapters import OutOfMemoryError
+from meganeura_runtime.device import Buffer, Device, Launch, Range
 from meganeura_runtime.plan.plan import Plan, Role, Slot, Tensor
 from meganeura_runtime.session.base import (
     Outputs,

@@ -7,7 +7,7 @@ from pathlib import Path
 from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import Broadcast, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.device import OutOfMemoryError
+from meganeura_runtime.adapters import OutOfMemoryError
 from meganeura_runtime.plan.errors import describe
 from meganeura_runtime.plan.plan import Dispatch, Plan, Role, Slot
 from meganeura_runtime.tensors.stored import NUMPY

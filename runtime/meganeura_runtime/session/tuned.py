@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.device import DeviceInfo
+from meganeura_runtime.adapters import DeviceInfo
 from meganeura_runtime.folders import cache_folder
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.choices import (

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.device import DeviceError
+from meganeura_runtime.adapters import DeviceError
 from meganeura_runtime.plan.errors import LimitError
 from meganeura_runtime.session.need import MemoryExceededError
 from meganeura_runtime.train.problems import BeyondLimits, DeviceFailure, TooLittleMemory

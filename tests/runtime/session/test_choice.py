@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
-from meganeura_runtime.device import DeviceError, DeviceInfo
+from meganeura_runtime.adapters import DeviceError, DeviceInfo
 from meganeura_runtime.session import choice
 from meganeura_runtime.session.choice import model_of
 

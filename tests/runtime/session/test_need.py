@@ -8,7 +8,8 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder, Graph
 from meganeura_dsl.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Sum
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.device import Buffer, Device, OutOfMemoryError
+from meganeura_runtime.adapters import OutOfMemoryError
+from meganeura_runtime.device import Buffer, Device
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import CpuSession, GpuSession, need
 from meganeura_runtime.session.need import MemoryExceededError, need_of_graph, need_of_plan

@@ -1,0 +1,123 @@
+"""Which adapters there are, and wgpu itself, which is loaded late so that it may be missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from types import ModuleType
+
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.webgpu import Adapter
+
+INSTALL_DRIVER = (
+    "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
+    "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
+)
+KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
+BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
+
+
+class DeviceError(Exception):
+    """The device cannot be had, or has failed; says what to do."""
+
+
+class OutOfMemoryError(DeviceError):
+    """The device has no memory left."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """One adapter, under the name by which `open_device` takes it."""
+
+    selector: str
+    name: str
+    kind: str
+    backend: str
+    driver: str
+    largest: int = DeviceLimits().binding_bytes
+    """Bytes of a tensor at most."""
+
+    @property
+    def is_software(self) -> bool:
+        """Whether a CPU poses as a GPU."""
+        return self.kind == "CPU"
+
+    def __str__(self) -> str:
+        return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
+
+
+_looking = Lock()
+
+
+def list_devices() -> tuple[DeviceInfo, ...]:
+    """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
+    return tuple(described(number, adapter) for number, adapter in enumerate(all_adapters()))
+
+
+def preference(info: DeviceInfo) -> tuple[int, int]:
+    """The rank of an adapter; the lowest is taken."""
+    return KINDS.get(info.kind, 2), BACKENDS.get(info.backend, 1)
+
+
+def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
+    """The number of the adapter that `wgpu:N` names."""
+    match = re.fullmatch(r"wgpu:(\d+)", selector)
+    if match is None:
+        raise DeviceError(f"`{selector}` is no device; there are auto, wgpu, wgpu:N and cpu")
+    number = int(match[1])
+    if number >= len(infos):
+        shown = "; ".join(map(str, infos))
+        raise DeviceError(f"there is no adapter {number}; there are: {shown}")
+    return number
+
+
+def all_adapters() -> Sequence[Adapter]:
+    """Every adapter there is."""
+    # Who looks first makes what all share, which wgpu does not protect from a second thread.
+    with _looking, explained("looking for adapters"):
+        return wgpu_module().gpu.enumerate_adapters_sync()
+
+
+def wgpu_module() -> ModuleType:
+    """The module, which loads a native library: late, so that a machine without it can say so."""
+    # Some drivers complain where it is missing, though nothing is drawn.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    try:
+        import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+    except (ImportError, OSError, RuntimeError) as error:
+        raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
+    return wgpu
+
+
+def described(number: int, adapter: Adapter) -> DeviceInfo:
+    """What an adapter says of itself."""
+    info = adapter.info
+    return DeviceInfo(
+        f"wgpu:{number}",
+        info["device"],
+        info["adapter_type"],
+        info["backend_type"],
+        info["description"],
+        adapter.limits["max-storage-buffer-binding-size"],
+    )
+
+
+@contextmanager
+def explained(doing: str) -> Generator[None]:
+    """Turns what wgpu raises into an error that says what was being done, and what may help."""
+    wgpu = wgpu_module()
+    try:
+        yield
+    except wgpu.GPUOutOfMemoryError as error:
+        cure = "use a smaller batch, or a device with more memory"
+        raise OutOfMemoryError(f"out of memory while {doing}; {cure}") from error
+    except (wgpu.GPUError, RuntimeError) as error:
+        if "lost" in str(error).lower():
+            cure = "the driver has reset it: start again, and update the driver if it recurs"
+            raise DeviceError(f"the device was lost while {doing}; {cure}") from error
+        raise DeviceError(f"{doing} failed: {error}") from error
