@@ -47,13 +47,15 @@ def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
     """Whether one kernel makes an attention.
 
     It does where that is faster; in training, where the expansion keeps what the gradients need,
-    it is not. And it does where the scores would not fit an adapter.
+    it is not. And it does where the scores would not fit an adapter, or a tuner found it faster.
     """
     if target.style is not Style.GPU or not _fits(heads, target.limits):
         return False
     scores = prod(heads.batch) * heads.queries * heads.keys
     if scores * DType.F32.bytes > target.limits.binding_bytes:
         return True
+    if target.fusing.attends is not None:
+        return target.fusing.attends
     return (
         not trains
         and min(heads.width, heads.value_width) >= NARROWEST

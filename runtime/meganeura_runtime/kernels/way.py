@@ -71,6 +71,8 @@ class Fusing:
     """Operations that may follow a sum of products in its kernel, which repeats them a lot."""
     launch: float = 1.0
     """What one more kernel costs, in units of what the planner takes it for."""
+    attends: bool | None = None
+    """Whether attention is one kernel wherever it fits, or never if it need not; or as it pays."""
 
     @property
     def is_sensible(self) -> bool:
@@ -78,7 +80,8 @@ class Fusing:
         return 0 <= self.epilogue <= 400 and 0 < self.launch < 1000
 
     def __str__(self) -> str:
-        return f"epilogues of {self.epilogue}, launches x {self.launch:g}"
+        attention = {None: "", True: ", attention in one", False: ", attention spelled out"}
+        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{attention[self.attends]}"
 
 
 PLANNED = Fusing()

@@ -57,6 +57,8 @@ FUSINGS = (
     Fusing(epilogue=200),
     Fusing(launch=0.2),
     Fusing(launch=5.0),
+    Fusing(attends=True),
+    Fusing(attends=False),
 )
 """How values may share kernels: the planner's way first, then less and more readily."""
 GAIN = 0.02

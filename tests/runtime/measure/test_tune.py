@@ -10,6 +10,7 @@ import pytest
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder, Graph, Op
 from meganeura_dsl.ops import Conv, Exp, Input, MatMul, Transpose
+from meganeura_dsl.ops.fused.attention import Attention
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
@@ -240,6 +241,21 @@ def test_a_step_that_is_known_is_fused_as_was_found() -> None:
     assert apart.choices == "a file"
     assert plan_graph(graph, DeviceLimits(), Style.GPU, choices).choices == ""
     assert step_name(fused) != step_name(graph)
+
+
+def test_attention_is_one_kernel_or_not_as_was_found() -> None:
+    build = Builder()
+    leaves = [build.add(Input(name, DType.F32, (1, 2, 20, 16))) for name in "qkv"]
+    graph = build.graph({"y": build.add(Attention(0.25, causal=False), *leaves)})
+    counts = [
+        len(plan_graph(graph, DeviceLimits(), Style.GPU, Choices("", {}, chosen)).dispatches)
+        for chosen in (
+            {},
+            {step_name(graph): Fusing(attends=False)},
+            {step_name(graph): Fusing(attends=True)},
+        )
+    ]
+    assert counts[0] == counts[1] > counts[2] == 1
 
 
 @pytest.mark.parametrize("odd", [Fusing(-1), Fusing(1 << 20), Fusing(60, 0.0), Fusing(60, -1.0)])
