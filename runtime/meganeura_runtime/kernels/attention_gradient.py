@@ -107,7 +107,7 @@ class _ToKeys:
         scores = frame.compare("s", keys, heads.query(reader, head), heads.width)
         to_values = frame.mix("c", slopes, heads.value_width)
         inner = frame.compare("d", values, slopes, heads.value_width)
-        to_keys = frame.mix("b", plain(reader, heads.q, head), heads.width)
+        to_keys = frame.mix("b", heads.query(reader, head), heads.width)
         walk = Walk(writer, frame.block, [scores, to_values, inner, to_keys])
         results = [*self._results("b", to_keys, 0), *self._results("c", to_values, heads.width)]
         writer.quads = quads_of(walk.reads(), frame.memory, results)
