@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.tile import SMALL, SPEEDS, WIDE
 from meganeura_runtime.kernels.way import PLANNED, Fusing, Tile, Way
 from meganeura_runtime.measure import contractions
+from meganeura_runtime.measure import tune as search
 from meganeura_runtime.measure.contractions import (
     Subject,
     first_ways,
@@ -170,6 +172,24 @@ def test_a_way_with_other_numbers_is_refused(
     assert only.best.tile is None
     (refused,) = [text for text in only.refused if text.startswith(f"{Way(1, SMALL)}: ")]
     assert "its numbers are off by 2 of the largest" in refused
+
+
+@pytest.mark.adapter
+def test_a_step_with_other_results_takes_for_ever(device: Device) -> None:
+    graph = product((8, 64), (64, 8))
+    plan = plan_graph(graph, device.limits, Style.GPU)
+    wrong = replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
+    right, other = search._steps_of(device, graph, [plan, wrong])
+    assert 0 < right < other == inf
+
+
+def test_results_are_near_if_sums_in_another_order_explain_it() -> None:
+    numbers = np.array([1.0, 100.0, np.nan, np.inf], np.float32)
+    assert search._is_near(numbers, numbers)
+    assert search._is_near(numbers + np.float32(0.05), numbers)
+    assert not search._is_near(numbers + np.float32(0.2), numbers)
+    assert not search._is_near(np.nan_to_num(numbers), numbers)
+    assert not search._is_near(np.array([1, 2]), np.array([1, 3]))
 
 
 @pytest.mark.adapter
