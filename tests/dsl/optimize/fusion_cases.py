@@ -205,31 +205,17 @@ def projections() -> Iterator[tuple[str, Make]]:
             q, k = (net.rotated(each, *net.halves(each), angle) for each in (q, k))
         return net.do(MatMul(), net.softmax(net.scores(q, k, 0.7), 3), v)
 
-    def gated(net: Net, draw: Draw) -> Value:
-        x = net.x(*shape(draw, least=1))
-        outputs, biased = draw(st.integers(1, 4)), draw(st.booleans())
-        gate, up = (net.projected(x, outputs, biased=biased) for _ in range(2))
-        return net.do(Mul(), net.do(Mul(), gate, net.sigmoid(gate)), up)
+    def summed(net: Net, draw: Draw) -> Value:
+        rows = sizes(draw, draw(st.integers(0, 2)))
+        outputs, transposed = draw(st.integers(1, 4)), draw(st.booleans())
+        products = [
+            net.projected(net.x(*rows, *sizes(draw, 1)), outputs, transposed=transposed)
+            for _ in range(3)
+        ]
+        return net.do(Add(), net.do(Add(), products[0], products[1]), products[2])
 
-    def summed(count: int) -> Make:
-        def case(net: Net, draw: Draw) -> Value:
-            rows = sizes(draw, draw(st.integers(0, 2)))
-            outputs, transposed = draw(st.integers(1, 4)), draw(st.booleans())
-            products = [
-                net.projected(net.x(*rows, *sizes(draw, 1)), outputs, transposed=transposed)
-                for _ in range(count)
-            ]
-            total = products[0]
-            for each in products[1:]:
-                total = net.do(Add(), total, each)
-            return total
-
-        return case
-
-    for count in (2, 3):
-        yield f"sum-of-products-{count}", summed(count)
+    yield "sum-of-products", summed
     yield "part-of-product", attended
-    yield "part-of-product", gated
 
 
 def epilogues() -> Iterator[tuple[str, Make]]:

@@ -209,28 +209,30 @@ def _rotated(fault: str) -> Make:
 
 def _projections(fault: str) -> Make:
     def make(net: Net) -> Value:
-        x, y = net.x(2, 3, 4), net.x(2, 3, 4)
-        gate = net.projected(x, 4)
-        up = net.projected(y if fault == "another" else x, 4, transposed=fault != "layout")
+        x = net.x(2, 3, 4)
+        v = net.projected(net.x(2, 3, 4) if fault == "another" else x, 4)
+        if fault == "layout":
+            v = net.projected(x, 4, transposed=False)
         if fault == "data":
-            up = net.do(MatMul(), x, net.x(4, 4))
+            v = net.do(MatMul(), x, net.x(4, 4))
         if fault == "product":
-            up = net.do(MatMul(), x, net.do(MatMul(), net.w(4, 4), net.w(4, 4)))
+            v = net.do(MatMul(), x, net.do(MatMul(), net.w(4, 4), net.w(4, 4)))
+        q, k = net.projected(x, 4), net.projected(x, 4)
         if fault == "nobody asks":
-            return net.do(Mul(), gate, up)
-        return net.do(Mul(), net.do(Mul(), gate, net.sigmoid(gate)), up)
+            return net.do(MatMul(), net.scores(q, k, 0.5), v)
+        return net.do(MatMul(), net.softmax(net.scores(q, k, 0.5), 2), v)
 
     return make
 
 
 def _summed(fault: str) -> Make:
     def make(net: Net) -> Value:
-        one, other = net.projected(net.x(2, 3), 3), net.projected(net.x(2, 3), 3)
+        one, two, three = (net.projected(net.x(2, 3), 3) for _ in range(3))
         if fault == "data":
-            other = net.do(MatMul(), net.x(2, 3), net.x(3, 3))
+            three = net.do(MatMul(), net.x(2, 3), net.x(3, 3))
         if fault == "layout":
-            other = net.projected(net.x(2, 3), 3, transposed=False)
-        return net.do(Sub() if fault == "difference" else Add(), one, other)
+            two = net.projected(net.x(2, 3), 3, transposed=False)
+        return net.do(Sub() if fault == "difference" else Add(), net.do(Add(), one, two), three)
 
     return make
 
@@ -267,7 +269,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ),
     *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
     *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
-    *(("sum-of-products-2", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
+    *(("sum-of-products", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
     *(
         ("part-of-product", "infer", _projections(fault))
         for fault in ("another", "layout", "data", "product", "nobody asks")

@@ -74,7 +74,7 @@ def test_projections_of_one_tensor_are_one_product() -> None:
     assert (ops["FusedMatMul"], ops["FusedMatMulAdd"], ops["MatMul"], ops["Slice"]) == (8, 8, 0, 12)
     rotated = check(model("lm_tiny", n=2, s=6), "infer")
     ops = Counter(ops_of(rotated.graph))
-    assert (ops["MatMul"], ops["Rotate"], ops["Attention"], ops["Slice"]) == (9, 4, 2, 10)
+    assert (ops["MatMul"], ops["Rotate"], ops["Attention"], ops["Slice"]) == (11, 4, 2, 6)
     assert not any("q_proj" in name for name in names(rotated.graph))
 
 
