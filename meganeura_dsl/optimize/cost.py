@@ -33,6 +33,8 @@ class DeviceModel:
     """The m of each form F(m x m, 3 x 3) of Winograd's convolution that it has kernels for."""
     largest: int = 128 << 20
     """Bytes of the largest tensor that it takes; every WebGPU takes as much."""
+    narrowest: int = 16
+    """Columns of a matrix below which a product wastes most of what its kernel could compute."""
 
 
 @dataclass(frozen=True, slots=True)

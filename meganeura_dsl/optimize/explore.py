@@ -31,14 +31,13 @@ def explore(
     graph: Graph,
     mode: Mode,
     disabled: Collection[str] = (),
-    forms: Mapping[int, int] | None = None,
+    tiles: Collection[str] = (),
 ) -> Explored:
     """Saturate a graph with the rules of a mode, but for those that are disabled.
 
-    `forms` of Winograd's convolution are looked at, each in tensors of so many bytes at most; there
-    are none in mode `forward`.
+    `tiles` are facts about the forms of Winograd's convolution that are looked at; there are none
+    in mode `forward`.
     """
-    tiles = [f"(tile {form} {largest})" for form, largest in (forms or {}).items()]
     known = told()
     unknown = sorted(set(disabled) - known.keys())
     if unknown:

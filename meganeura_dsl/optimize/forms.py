@@ -3,7 +3,7 @@
 Each form is some more nodes for every convolution, and on most graphs none of them pays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from meganeura_dsl.graph.core import Builder, Graph
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input
@@ -23,6 +23,11 @@ def promising_forms(graph: Graph, device: DeviceModel) -> tuple[int, ...]:
     known = dict.fromkeys(_convolutions(graph))
     found = {_fastest(op, (a, b), device) for op, a, b in known}
     return tuple(form for form in device.winograd if form in found)
+
+
+def tile_facts(forms: Iterable[int], device: DeviceModel) -> list[str]:
+    """What the rules of forms have to know of a device."""
+    return [f"(tile {form} {device.largest} {device.narrowest})" for form in forms]
 
 
 Plain = Conv | ConvInputGradient | ConvWeightGradient

@@ -17,7 +17,7 @@ from meganeura_dsl.optimize.choose import Plan, choose
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
 from meganeura_dsl.optimize.explore import Explored, explore
-from meganeura_dsl.optimize.forms import promising_forms
+from meganeura_dsl.optimize.forms import promising_forms, tile_facts
 from meganeura_dsl.optimize.provenance import Provenance
 from meganeura_dsl.optimize.report import Findings, Report
 from meganeura_dsl.optimize.rules.all import Mode
@@ -50,9 +50,8 @@ def optimize(
     disabled: Collection[str] = (),
 ) -> Optimized:
     """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
-    found = () if mode == "forward" else promising_forms(graph, device)
-    forms = dict.fromkeys(found, device.largest)
-    return select(graph, explore(graph, mode, disabled, forms), mode, device)
+    forms = () if mode == "forward" else promising_forms(graph, device)
+    return select(graph, explore(graph, mode, disabled, tile_facts(forms, device)), mode, device)
 
 
 def select(graph: Graph, explored: Explored, mode: Mode, device: DeviceModel) -> Optimized:

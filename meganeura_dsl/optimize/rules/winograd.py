@@ -2,8 +2,9 @@
 
 A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2015: F(m x m, 3 x 3)
 computes tiles of m x m outputs with (m + 2)**2 products in place of 9 m**2. Whether that pays for
-its transforms is for the cost to say. A fact `(tile m most)` says that the device has m, and
-how large a tensor may be in bytes; without one, no rule here matches.
+its transforms is for the cost to say. A fact `(tile m most least)` says that the device has m, how
+large a tensor may be in bytes, and how many tiles are worth a product. Without one, no rule here
+matches.
 
 The form is bilinear, so the gradient in the kernel is the adjoint of its parts. The gradient in
 the input is a convolution with the mirrored kernel, its channels changed about.
@@ -15,7 +16,7 @@ from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet
 
 _ONCE = "(vec-of 1 1)"
 _GEOMETRY = f"{_ONCE} p {_ONCE} 1"
-_SIZES = "(tile m most) (= places (* (+ m 2) (+ m 2)))"
+_SIZES = "(tile m most least) (= places (* (+ m 2) (+ m 2)))"
 
 
 def _kernel(shape: str) -> str:
@@ -27,11 +28,11 @@ def _kernel(shape: str) -> str:
 
 
 def _tiles(shape: str) -> str:
-    """A pattern: pictures of so many outputs, and how many tiles they are, if few enough."""
+    """A pattern: pictures of so many outputs, which are neither too many tiles nor too few."""
     return (
         f"(= n (vec-get {shape} 0)) (= h (vec-get {shape} 2)) (= v (vec-get {shape} 3))"
         " (= tiles (* n (* (/ (+ h (- m 1)) m) (/ (+ v (- m 1)) m))))"
-        " (<= (* 4 (* places (* tiles (max c k)))) most)"
+        " (<= (* 4 (* places (* tiles (max c k)))) most) (>= tiles least)"
     )
 
 
@@ -97,5 +98,5 @@ WINOGRAD = RuleSet(
             ' (T "f32" (vec-of places k c))) m t)',
         ),
     ),
-    ("(relation tile (i64 i64))",),
+    ("(relation tile (i64 i64 i64))",),
 )

@@ -7,6 +7,7 @@ from meganeura_dsl.graph.core import Array, Graph, Leaf
 from meganeura_dsl.graph.verify import verify
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.explore import Explored, explore
+from meganeura_dsl.optimize.forms import tile_facts
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, Optimized, select
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees
 from meganeura_dsl.optimize.rules.all import Mode
@@ -19,7 +20,7 @@ def examine(
     graph: Graph, mode: Mode, device: DeviceModel = DEFAULT_DEVICE
 ) -> tuple[Explored, Optimized]:
     """Explore a graph, check every class, and check the graph that is chosen."""
-    explored = explore(graph, mode, forms=dict.fromkeys(device.winograd, device.largest))
+    explored = explore(graph, mode, tiles=tile_facts(device.winograd, device))
     assert_one_type(explored.found)
     assert_one_value(explored.found)
     optimized = select(graph, explored, mode, device)

@@ -151,6 +151,12 @@ def test_branches_become_one_convolution_in_tiles(groups: int) -> None:
     assert_equal_results(run_optimized(optimized, fed), run(graph, fed))
 
 
+def test_few_tiles_are_left_alone() -> None:
+    for narrowest, chosen in ((8, "WinogradOutput"), (9, "Conv")):
+        device = replace(FORMS, narrowest=narrowest, winograd=(4,))
+        assert ops_of(optimize(layer(), mode="train", device=device).graph)[-1] == chosen
+
+
 def test_tiles_that_are_too_large_for_the_device_are_not_made() -> None:
     graph = layer(32, 64, 56)
     tiles = 4 * 36 * 64 * 32 * 14 * 14

@@ -11,7 +11,7 @@ from meganeura_dsl.optimize.cost import DeviceModel
 from tests.dsl.optimize.algebra_cases import Draw, Make, sizes
 from tests.dsl.optimize.net import Net
 
-FORMS = DeviceModel(launch=0, bandwidth=1e30, throughput=1, winograd=(2, 4))
+FORMS = DeviceModel(launch=0, bandwidth=1e30, throughput=1, winograd=(2, 4), narrowest=1)
 """A device on which multiplications alone count."""
 
 
