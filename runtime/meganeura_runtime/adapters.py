@@ -51,12 +51,18 @@ class DeviceInfo:
         return f"{self.selector}: {self.name} ({self.kind}, {self.backend}, {self.driver})"
 
 
-_looking = Lock()
+LOOKING = Lock()
+"""Held by who makes, opens or drops adapters: wgpu does not protect them from a second thread."""
+_found: list[DeviceInfo] = []
+"""Those there are, once somebody has looked."""
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
     """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
-    return tuple(described(number, adapter) for number, adapter in enumerate(all_adapters()))
+    if not _found:
+        with LOOKING:
+            all_adapters()
+    return tuple(_found)
 
 
 def preference(info: DeviceInfo) -> tuple[int, int]:
@@ -77,10 +83,11 @@ def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
 
 
 def all_adapters() -> Sequence[Adapter]:
-    """Every adapter there is."""
-    # Who looks first makes what all share, which wgpu does not protect from a second thread.
-    with _looking, explained("looking for adapters"):
-        return wgpu_module().gpu.enumerate_adapters_sync()
+    """Every adapter there is, in the order of `list_devices`. Only for who holds `LOOKING`."""
+    with explained("looking for adapters"):
+        adapters = wgpu_module().gpu.enumerate_adapters_sync()
+    _found[:] = [described(number, adapter) for number, adapter in enumerate(adapters)]
+    return adapters
 
 
 def wgpu_module() -> ModuleType:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from meganeura_runtime import native
 from meganeura_runtime.adapters import (
     INSTALL_DRIVER,
+    LOOKING,
     DeviceError,
     DeviceInfo,
     all_adapters,
-    described,
     explained,
+    list_devices,
     numbered,
     preference,
     wgpu_module,
@@ -81,10 +82,15 @@ def open_device(selector: str = "auto", *, checked: bool | None = None) -> Devic
     Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed.
     Unless asked for, only software adapters check, where it costs nothing.
     """
+    with LOOKING:
+        return _opened(selector, checked=checked)
+
+
+def _opened(selector: str, *, checked: bool | None) -> Device:
     adapters = all_adapters()
     if not adapters:
         raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
-    infos = [described(number, adapter) for number, adapter in enumerate(adapters)]
+    infos = list_devices()
     if selector in ("auto", "wgpu"):
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"

@@ -44,6 +44,7 @@ def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_without_wgpu_the_error_names_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meganeura_runtime.adapters._found", list[DeviceInfo]())
     monkeypatch.setitem(sys.modules, "wgpu", None)
     with pytest.raises(DeviceError, match=r"wgpu cannot be loaded .* use the device `cpu`"):
         list_devices()
