@@ -11,12 +11,16 @@ import typer
 from meganeura_dsl.cli.output import table
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array
+from meganeura_runtime.bounded import read_bytes
 from meganeura_runtime.tensors.atomic import replacing
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import write_tensors
 
 FEW = 8
 """How many values of a small output, and how many examples of a batch, are shown."""
+
+LONGEST_LABELS = 16
+"""Mebibytes of the names of classes."""
 
 NAMES_OF_CONFIG = "id2label"
 """Where Hugging Face's `config.json` has the names of classes."""
@@ -72,7 +76,7 @@ def _name(names: Sequence[str], number: int, classes: int) -> str:
 def read_labels(path: Path) -> list[str]:
     """The names of classes: one on each line, or a JSON list, or `config.json` with `id2label`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, LONGEST_LABELS).decode()
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except (OSError, ValueError) as error:

@@ -16,6 +16,7 @@ import pytest
 from fuzz.corpus import FOUND, corpus
 from fuzz.mutate import mutate
 from fuzz.readers import READERS
+from meganeura_dsl.cli.outputs import read_labels
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.graph.text import GraphTextError, parse_graph
@@ -23,10 +24,16 @@ from meganeura_dsl.graph.verify import GraphError, verify
 from meganeura_dsl.ops import OPS, Add, Input
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.syntax.files import read_source
+from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.choices import ChoicesError, Place, read_choices
+from meganeura_runtime.plan.plan import Plan, PlanError
+from meganeura_runtime.preprocess.sidecar import image_steps
 from meganeura_runtime.tensors.problems import UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import open_tensors
+from meganeura_runtime.tensors.shards import open_weights
 from tests.effort import effort
 
 MUTANTS = {"program": effort(50, 20_000)}
@@ -177,6 +184,38 @@ def test_of_a_file_of_a_gigabyte_only_the_beginning_is_read(tmp_path: Path) -> N
         file.truncate(1 << 30)
     with little_memory(), pytest.raises(ProblemError, match="E01"):
         read_source(path)
+
+
+def plan_and_choices(path: Path) -> None:
+    """What refuses with an exception of its own, or as if there were no entry."""
+    assert Entries(path.parent, most_bytes=MEBIBYTE).find("key") is None
+    for read in (Plan.load, lambda path: read_choices(path, Place("", ""), DeviceLimits())):
+        with pytest.raises((PlanError, ChoicesError), match="more than"):
+            read(path)
+    raise ProblemError(UnreadableFile(path, "as promised"))
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "read"),
+    [
+        ("x.safetensors", (10**9).to_bytes(8, "little") + b'{"a":"', open_tensors),
+        ("x.safetensors.index.json", b'{"weight_map":"', open_weights),
+        ("x.npy", b"\x93NUMPY\x02\x00" + (10**9).to_bytes(4, "little") + b"{", read_npy),
+        ("x.npz", b"PK\x03\x04", read_npz),
+        ("preprocessor_config.json", b'{"a":"', image_steps),
+        ("labels.txt", b"cat", read_labels),
+        ("key.entry", b"meganeura-entry", plan_and_choices),
+    ],
+)
+def test_of_a_line_of_a_gigabyte_little_is_read(
+    tmp_path: Path, name: str, head: bytes, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(1 << 30)
+    with little_memory(), pytest.raises(ProblemError):
+        read(path)
 
 
 @pytest.mark.parametrize(

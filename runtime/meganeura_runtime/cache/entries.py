@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.bounded import MEBIBYTE, TooLongError, read_bytes
 from meganeura_runtime.folders import cache_folder
 from meganeura_runtime.tensors.atomic import replacing
 
@@ -38,14 +39,14 @@ class Entries:
         """What was kept under a key, if it is there and whole."""
         path = self._path(key)
         try:
-            line, _, content = path.read_bytes().partition(b"\n")
+            line, _, content = read_bytes(path, -(-self.most_bytes // MEBIBYTE)).partition(b"\n")
             if line != _line(key, content):
                 _note("a compiled entry cannot be used, and is made anew", path, _reason(line))
                 return None
             os.utime(path)
         except FileNotFoundError:
             return None
-        except OSError as error:
+        except (OSError, TooLongError) as error:
             _note("a compiled entry cannot be read, and is made anew", path, str(error))
             return None
         return content

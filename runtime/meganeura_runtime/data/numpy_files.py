@@ -19,6 +19,9 @@ from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor
 LARGEST_UNPACKED = 8 << 30
 """Bytes of the largest .npz, unpacked: it has to fit into memory, and might be made to hurt."""
 
+LONGEST_HEADER = 1 << 16
+"""Bytes of a header: of a type, which is one word, and of sizes."""
+
 KINDS = {"f8": "f64", "f4": "f32", "f2": "f16", "b1": "bool"} | {
     f"{kind}{width}": f"{kind}{8 * width}" for kind in "iu" for width in (1, 2, 4, 8)
 }
@@ -72,6 +75,7 @@ def _member(path: Path, archive: ZipFile, member: ZipInfo) -> StoredTensor:
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     """Shape, whether columns come first, and type; the file is left at its first value."""
     version = npy.read_magic(file)
+    _check_header(file, 2 if version == (1, 0) else 4)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     try:
         with catch_warnings(action="ignore"):  # of headers that Python 2 wrote
@@ -81,6 +85,15 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]
     if any(type(size) is not int or size < 0 for size in shape):
         raise ValueError(f"its header claims the shape {list(shape)}")
     return shape, fortran, dtype
+
+
+def _check_header(file: BinaryIO, width: int) -> None:
+    """The length of a header is told in so many bytes, which are read again afterwards."""
+    start = file.tell()
+    length = int.from_bytes(file.read(width), "little")
+    if length > LONGEST_HEADER:
+        raise ValueError(f"its header claims to have {length:,} bytes")
+    file.seek(start)
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: int) -> None:

@@ -16,12 +16,15 @@ from pydantic import TypeAdapter, ValidationError
 from meganeura_dsl import __version__
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
+from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
 from meganeura_runtime.plan.store import is_contraction
 
 VERSION = 1
+LONGEST = 16
+"""Mebibytes of a file of choices: of many thousand contractions."""
 
 
 class ChoicesError(Exception):
@@ -110,10 +113,10 @@ _ADAPTER: TypeAdapter[ChoicesFile] = TypeAdapter(ChoicesFile)
 def read_found(path: Path, place: Place) -> Knowledge:
     """What was found for a place; raises `ChoicesError`, and `FileNotFoundError`."""
     try:
-        content = _ADAPTER.validate_json(path.read_bytes())
+        content = _ADAPTER.validate_json(read_bytes(path, LONGEST))
     except FileNotFoundError:
         raise
-    except OSError as error:
+    except (OSError, TooLongError) as error:
         raise ChoicesError(f"{path} cannot be read: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]

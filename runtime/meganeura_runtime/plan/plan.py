@@ -9,9 +9,12 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.kernels.limits import Style
 
 VERSION = 2
+LONGEST = 64
+"""Mebibytes of a plan: of many thousand dispatches."""
 
 
 class PlanError(Exception):
@@ -137,8 +140,8 @@ class Plan:
     def load(path: Path) -> "Plan":
         """Read a plan; `PlanError` where the file is none, or one of another version."""
         try:
-            return Plan.from_json(path.read_bytes())
-        except PlanError as error:
+            return Plan.from_json(read_bytes(path, LONGEST))
+        except (PlanError, TooLongError) as error:
             raise PlanError(f"{path}: {error}") from error
 
 

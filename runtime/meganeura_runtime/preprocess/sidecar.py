@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.preprocess.images import Cover, Filter, ImageSteps, Middle, Stretch
 from meganeura_runtime.preprocess.mel import HOP, RATE, WINDOW
 from meganeura_runtime.tensors.problems import UnreadableFile
@@ -171,17 +172,22 @@ def sound_config(path: Path) -> SoundConfig:
     return config
 
 
+LONGEST = 1
+"""Mebibytes of a file that says what is done with inputs."""
+
 C = TypeVar("C", bound=_Config)
 
 
 def _read(path: Path, kind: type[C]) -> C:
     try:
-        content = cast("object", json.loads(path.read_text(encoding="utf-8")))
+        content = cast("object", json.loads(read_bytes(path, LONGEST)))
         config = kind.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ProblemError(UnreadableFile(path, f"`{place}`: {first['msg']}")) from None
+    except TooLongError as error:
+        raise ProblemError(UnreadableFile(path, str(error))) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
     unknown = _asked_for(config.model_extra or {})

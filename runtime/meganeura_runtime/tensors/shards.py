@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import cast
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import StoredTensor
 
 FOLDER_FILES = ("model.safetensors.index.json", "model.safetensors", "weights.safetensors")
 """What a folder of weights holds, in the order it is looked for."""
+
+LONGEST_INDEX = 32
+"""Mebibytes of an index: of a few hundred thousand tensors."""
 
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 
@@ -61,9 +65,11 @@ def _open_shards(index: Path) -> dict[str, StoredTensor]:
 def _weight_map(index: Path) -> dict[str, str]:
     """Which file holds which tensor; files stand beside the index."""
     try:
-        content = cast("object", json.loads(index.read_text(encoding="utf-8")))
+        content = cast("object", json.loads(read_bytes(index, LONGEST_INDEX)))
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(index)) from None
+    except TooLongError as error:
+        raise ProblemError(UnreadableFile(index, str(error))) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ProblemError(UnreadableFile(index, f"it is not JSON: {error}")) from None
     entries: object = None
