@@ -18,8 +18,8 @@ from meganeura_dsl.ops.fused.attention import (
     AttentionValueGradient,
 )
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_runtime.kernels.attention_choice import is_fused, parts_of
-from meganeura_runtime.kernels.attention_scores import Heads
+from meganeura_runtime.kernels.attention.choice import is_fused, parts_of
+from meganeura_runtime.kernels.attention.scores import Heads
 from meganeura_runtime.kernels.limits import Target
 from meganeura_runtime.kernels.ops.attention import (
     BESIDE,

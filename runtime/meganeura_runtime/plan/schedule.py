@@ -8,7 +8,7 @@ from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.kernels.attention_choice import attention_kernel
+from meganeura_runtime.kernels.attention.choice import attention_kernel
 from meganeura_runtime.kernels.contract import contract_kernel
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target

@@ -9,10 +9,10 @@ from meganeura_dsl.ops import Input, Reshape, Slice, Transpose
 from meganeura_dsl.ops.fused import Attention, AttentionNormalizer
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
-from meganeura_runtime.kernels import attention_choice
 from meganeura_runtime.kernels.affine import Affine, bounds
-from meganeura_runtime.kernels.attention_scores import Heads
-from meganeura_runtime.kernels.attention_tile import AttentionTile
+from meganeura_runtime.kernels.attention import choice
+from meganeura_runtime.kernels.attention.scores import Heads
+from meganeura_runtime.kernels.attention.tile import AttentionTile
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.ops.attention import AttendBack, AttendInParts, AttendToQueries
 from meganeura_runtime.plan import attend
@@ -33,7 +33,7 @@ def _everything_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
         return bool(heads and target) or trains
 
     monkeypatch.setattr(attend, "is_fused", always)
-    monkeypatch.setattr(attention_choice, "TILE", SMALL)
+    monkeypatch.setattr(choice, "TILE", SMALL)
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -86,7 +86,7 @@ def test_queries_keys_and_widths(
     device: Device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_choice, "TILE", tile)
+    monkeypatch.setattr(choice, "TILE", tile)
     q, k = numbers(1, 2, queries, width), numbers(1, 2, keys, width, seed=1)
     v = numbers(1, 2, keys, value_width)
     assert_right(*attention(Attention(width**-0.5, causal=False), q, k, v), device, 1)
@@ -96,7 +96,7 @@ def test_queries_keys_and_widths(
 def test_what_is_hidden(
     window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_choice, "TILE", tile)
+    monkeypatch.setattr(choice, "TILE", tile)
     q, k, v = numbers(2, shared, 41, 8), numbers(2, 1, 41, 8, seed=1), numbers(2, 1, 41, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
     assert_right(*attention(op, q, k, v), device, 1)
@@ -131,7 +131,7 @@ def test_gradients(
     device: Device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention_choice, "TILE", tile)
+    monkeypatch.setattr(choice, "TILE", tile)
     q, k = numbers(1, 2, queries, width), numbers(1, 2, keys, width, seed=1)
     v, dy = numbers(1, 2, keys, value_width), numbers(1, 2, queries, value_width, seed=1)
     assert_right(*attention(Attention(width**-0.5, causal=False), q, k, v, dy), device, 3)
@@ -141,7 +141,7 @@ def test_gradients(
 def test_gradients_of_what_is_hidden(
     window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_choice, "TILE", tile)
+    monkeypatch.setattr(choice, "TILE", tile)
     q, k, v = numbers(2, shared, 41, 8), numbers(2, 1, 41, 8, seed=1), numbers(2, 1, 41, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
     assert_right(*attention(op, q, k, v, numbers(2, shared, 41, 8, seed=3)), device, 3)
@@ -166,7 +166,7 @@ def test_heads_of_a_projection_are_read_in_place(device: Device) -> None:
     assert_right(graph, {"x": numbers(2, 41, 24)}, device, 1)
 
 
-@pytest.mark.parametrize("tile", [attention_choice.TILE, SMALL, WIDE, TALL], ids=str)
+@pytest.mark.parametrize("tile", [choice.TILE, SMALL, WIDE, TALL], ids=str)
 @pytest.mark.parametrize("width", [1, 8, 41, 64, 128])
 def test_every_lane_fetches_whole_quads(tile: AttentionTile, width: int) -> None:
     for size in (tile.rows, tile.columns, tile.sums(width).columns):

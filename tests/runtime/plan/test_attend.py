@@ -8,8 +8,8 @@ from meganeura_dsl.graph.core import Builder, Op
 from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.fused import Attention, MaskedAttention
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.kernels.attention_choice import is_fused, parts_of
-from meganeura_runtime.kernels.attention_scores import Heads
+from meganeura_runtime.kernels.attention.choice import is_fused, parts_of
+from meganeura_runtime.kernels.attention.scores import Heads
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.ops.attention import Attending
 from meganeura_runtime.plan.attend import attend

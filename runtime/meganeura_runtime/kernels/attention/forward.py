@@ -10,10 +10,10 @@ from math import log
 
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import Affine, Index, ravel
-from meganeura_runtime.kernels.attention_frame import Frame
-from meganeura_runtime.kernels.attention_scores import LOW, Heads, Visible
-from meganeura_runtime.kernels.attention_tile import AttentionTile
-from meganeura_runtime.kernels.attention_walk import Product, Walk
+from meganeura_runtime.kernels.attention.frame import Frame
+from meganeura_runtime.kernels.attention.scores import LOW, Heads, Visible
+from meganeura_runtime.kernels.attention.tile import AttentionTile
+from meganeura_runtime.kernels.attention.walk import Product, Walk
 from meganeura_runtime.kernels.contraction import Place
 from meganeura_runtime.kernels.kernel import (
     Element,

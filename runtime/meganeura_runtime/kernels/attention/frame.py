@@ -13,8 +13,8 @@ from meganeura_runtime.kernels.affine import (
     unravel,
     variable,
 )
-from meganeura_runtime.kernels.attention_tile import AttentionTile
-from meganeura_runtime.kernels.attention_walk import Product, Walk
+from meganeura_runtime.kernels.attention.tile import AttentionTile
+from meganeura_runtime.kernels.attention.walk import Product, Walk
 from meganeura_runtime.kernels.contraction import Place
 from meganeura_runtime.kernels.expression import Expressions
 from meganeura_runtime.kernels.kernel import (

@@ -3,10 +3,10 @@
 from math import prod
 
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.kernels.attention import forward_kernel
-from meganeura_runtime.kernels.attention_gradient import to_keys_kernel, to_queries_kernel
-from meganeura_runtime.kernels.attention_scores import Heads
-from meganeura_runtime.kernels.attention_tile import AttentionTile
+from meganeura_runtime.kernels.attention.forward import forward_kernel
+from meganeura_runtime.kernels.attention.gradient import to_keys_kernel, to_queries_kernel
+from meganeura_runtime.kernels.attention.scores import Heads
+from meganeura_runtime.kernels.attention.tile import AttentionTile
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.ops.attention import (

@@ -9,7 +9,7 @@ from meganeura_dsl.ops.fused.attention import WeightedMean
 from meganeura_dsl.ops.fused.scores import HIDDEN, width_of
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import Index
-from meganeura_runtime.kernels.attention_tile import AttentionTile
+from meganeura_runtime.kernels.attention.tile import AttentionTile
 from meganeura_runtime.kernels.expression import Reading
 from meganeura_runtime.kernels.staged import Read
 from meganeura_runtime.kernels.writer import Writer

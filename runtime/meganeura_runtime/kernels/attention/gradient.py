@@ -8,10 +8,10 @@ normalizer of its row is known.
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import Affine, Axis, Guard, Index, variable
-from meganeura_runtime.kernels.attention_frame import Frame
-from meganeura_runtime.kernels.attention_scores import UNIT, Heads, Visible, plain
-from meganeura_runtime.kernels.attention_tile import AttentionTile
-from meganeura_runtime.kernels.attention_walk import Product, Walk
+from meganeura_runtime.kernels.attention.frame import Frame
+from meganeura_runtime.kernels.attention.scores import UNIT, Heads, Visible, plain
+from meganeura_runtime.kernels.attention.tile import AttentionTile
+from meganeura_runtime.kernels.attention.walk import Product, Walk
 from meganeura_runtime.kernels.contraction import Place
 from meganeura_runtime.kernels.kernel import (
     Kernel,
