@@ -48,7 +48,7 @@ NAMES = {
 COMMUTATIVE = ("Add", "Mul", "Maximum", "Minimum")
 SYMMETRIC = (
     "isinstance", "max", "min", "maximum", "minimum", "swapaxes", "plus", "times", "issubdtype",
-    "require_same_type", "require_same_dtype",
+    "not_equal", "gcd",    "require_same_type", "require_same_dtype",
 )  # fmt: skip
 """Functions whose last two arguments may change places, but for the order in a message."""
 ESTIMATES = "flops"

@@ -58,6 +58,9 @@ def test_a_bound_that_is_one_too_sharp_is_refuted(
         ((2 * h) // (2 * w - 2 * k), h // (w - k)),
         ((2 * h + 1) // 2, h),
         ((3 * h * w) // (3 * w), h),
+        ((2 * h + 1) // (2 * w), h // w),
+        ((4 * h + 2) // (2 * w), (2 * h + 1) // w),
+        ((h * w) // (k * w), h // k),
     ],
 )
 def test_a_quotient_is_simplified_by_form(size: Size, form: Size) -> None:
@@ -68,6 +71,7 @@ def test_a_quotient_is_simplified_by_form(size: Size, form: Size) -> None:
 def test_a_quotient_that_depends_stays(size: Size) -> None:
     assert not isinstance(size, int)
     assert size.floors()
+    assert size != h // (w - k)
 
 
 def test_what_is_divided_by_zero_is_not_true() -> None:
@@ -88,3 +92,12 @@ def test_values_are_spread_and_no_more_than_asked_for() -> None:
     assert list(_spread(range(10), 3)) == [0, 4, 8]
     assert list(_spread([1, 2], 5)) == [1, 2]
     assert list(_spread(range(4), 0)) == [0]
+
+
+def test_facts_that_exclude_each_other_leave_nothing_to_choose() -> None:
+    facts = given(Compare("==", h, 2), Compare("==", h, 3))
+    assert facts.domain("hw").choices("w", {}, 4) == []
+
+
+def test_a_size_that_has_to_be_one_is_suggested_to_be() -> None:
+    assert Facts().suggest(Compare("==", h * h * w, h * w)) == Compare("==", h, 1)
