@@ -127,7 +127,10 @@ class Mutation:
 
     def _measure(self, path: Path) -> int:
         watched = coverage.Coverage(
-            data_file=None, include=[str(ROOT / file) for file in _files()], branch=False
+            config_file=False,
+            data_file=None,
+            include=[str(ROOT / file) for file in _files()],
+            branch=False,
         )
         baseline = Baseline(names=[item.nodeid for item in self.items])
         with watched.collect():
