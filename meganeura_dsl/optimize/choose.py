@@ -29,8 +29,17 @@ class Plan:
     stored: tuple[int, ...]
 
 
-def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool) -> Plan:
-    """The cheapest plan: what depends on constants alone costs nothing if it is small to read.
+@dataclass(frozen=True)
+class Question:
+    """Which nodes to choose, which of them stand for what is stored, and how that is loaded."""
+
+    problem: Problem
+    stored: frozenset[int]
+    load: Mapping[int, int]
+
+
+def ask(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool) -> Question:
+    """What depends on constants alone costs nothing if it is small to read.
 
     With `apart` each op counts as a kernel.
     """
@@ -41,20 +50,24 @@ def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apar
     if found.constant:
         trees = cheapest_trees(Problem(_constant_nodes(found), needs, costs, ()))
         load = {number: node for number, node in enumerate(trees) if node >= 0}
-    pseudo: dict[int, int] = {}
     for number in sorted(found.constant):
         kept = tuple(node for node in classes[number] if _runs(found, found.nodes[node]))
         if not kept:
-            pseudo[len(needs)] = number
             kept = (len(needs),)
             needs.append(())
             costs.append(STORED)
         classes[number] = kept
-    problem = Problem(classes, needs, costs, roots)
-    choice = extract(problem)
-    order = tuple(problem.reached(choice))
-    stored = tuple(number for number in order if choice[number] in pseudo)
-    return Plan(dict(enumerate(choice)), load, order, stored)
+    stored = frozenset(range(len(found.nodes), len(needs)))
+    return Question(Problem(classes, needs, costs, roots), stored, load)
+
+
+def choose(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool) -> Plan:
+    """The cheapest plan."""
+    question = ask(found, roots, device, apart=apart)
+    choice = extract(question.problem)
+    order = tuple(question.problem.reached(choice))
+    stored = tuple(number for number in order if choice[number] in question.stored)
+    return Plan(dict(enumerate(choice)), question.load, order, stored)
 
 
 def _constant_nodes(found: Snapshot) -> list[tuple[int, ...]]:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meganeura_dsl.graph.core import Builder, Graph, Leaf, Origin, Value
+from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Origin, Value
 from meganeura_dsl.ops import Input, Parameter
 from meganeura_dsl.optimize.saturate import OptimizerError
 from meganeura_dsl.optimize.snapshot import Snapshot
+from meganeura_dsl.shapes.tensor import TensorType
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Decoder:
     stored: Mapping[int, Parameter] = field(default_factory=dict[int, Parameter])
     build: Builder = field(default_factory=Builder)
     made: dict[int, Value] = field(default_factory=dict[int, Value])
+    types: dict[tuple[int, ...], TensorType] = field(
+        default_factory=dict[tuple[int, ...], TensorType]
+    )
 
     def declare(self, leaves: Sequence[Value]) -> None:
         """Make leaves first and in this order, whether or not they are used."""
@@ -70,13 +74,23 @@ class Decoder:
             node = self.found.nodes[self.choice[number]]
             stack += [(operand, origin, False) for operand in reversed(node.operands)]
 
+    def _type(self, op: Op, operands: Sequence[Value]) -> TensorType:
+        """What the type rule gives; ops and types that are one object are looked at once."""
+        key = (id(op), *[id(operand.type) for operand in operands])
+        of = self.types.get(key)
+        if of is None:
+            types = [operand.type for operand in operands]
+            of = self.types[key] = op.infer(self.build.facts, *types)
+        return of
+
     def _value(self, number: int, origin: Origin) -> Value:
         stored = self.stored.get(number)
         with self.build.at(origin):
             if stored is not None:
                 return self.build.add(stored)
             node = self.found.nodes[self.choice[number]]
-            value = self.build.add(node.op, *(self.made[operand] for operand in node.operands))
+            operands = [self.made[operand] for operand in node.operands]
+            value = self.build.add_typed(node.op, self._type(node.op, operands), *operands)
         if value.type != self.found.types[number]:
             rules = ", ".join(f"`{name}`" for name in self.found.why.get(number, ()))
             raise OptimizerError(

@@ -5,7 +5,7 @@ is not used here. An e-graph belongs to the thread that made it.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import local
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from egglog import bindings
@@ -28,12 +28,24 @@ class EngineError(Exception):
     """What egglog refused, in its own words."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One entry of a function: its arguments and its result."""
 
-    inputs: Sequence["Cell"]
+    inputs: "Sequence[Cell]"
     output: "Cell"
+
+
+class Tables:
+    """The functions of an e-graph at one moment, read when they are asked for."""
+
+    def __init__(self, functions: "Mapping[str, bindings.FrozenFunction]") -> None:
+        self._functions = functions
+
+    def rows(self, name: str) -> list[Row]:
+        """The entries of a function, those that were subsumed left out; none if it is unknown."""
+        function = self._functions.get(name)
+        rows = function.rows if function else ()
+        return [Row(row.inputs, row.output) for row in rows if not row.subsumed]
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,9 @@ class Engine:
         (output,) = self._graph.run_program(*self._graph.parse_program("(print-size)"))
         return sum(size for _, size in cast("bindings.PrintAllFunctionsSize", output).sizes)
 
-    def tables(self) -> dict[str, list[Row]]:
-        """Every function with its entries, those that were subsumed left out."""
-        functions = self._graph.freeze().functions
-        return {
-            name: [Row(row.inputs, row.output) for row in function.rows if not row.subsumed]
-            for name, function in functions.items()
-        }
+    def tables(self) -> "Tables":
+        """Every function with its entries."""
+        return Tables(self._graph.freeze().functions)
 
     def integer(self, cell: "Cell") -> int:
         """An `i64`."""
@@ -128,7 +136,7 @@ MOST_KNOWN = 8
 
 
 @contextmanager
-def prepared(program: tuple[str, ...]) -> Iterator[Engine]:
+def prepared(program: tuple[str, ...]) -> Generator[Engine]:
     """An e-graph that was told a program and knows nothing else; what it learns is forgotten.
 
     Compiling rules takes longer than a small graph does, so it is done once in a thread.

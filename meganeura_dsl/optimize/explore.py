@@ -11,7 +11,7 @@ from meganeura_dsl.optimize.encode import Shape, encode, loading, shape_of
 from meganeura_dsl.optimize.engine import prepared
 from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rule_sets, told
 from meganeura_dsl.optimize.rules.analysis import KNOWN
-from meganeura_dsl.optimize.rules.geometry import geometry
+from meganeura_dsl.optimize.rules.geometry import constants, geometry
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
 from meganeura_dsl.optimize.schema import declarations
 from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
@@ -76,6 +76,7 @@ def _program(
         *declarations(),
         *loading(shapes),
         *rule_program(sets, reachable_rules(rules, present)),
+        *constants(),
     )
 
 

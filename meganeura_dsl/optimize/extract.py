@@ -1,11 +1,11 @@
 """The cheapest graph in an e-graph, each shared value paid once.
 
-The least tree is the start, as it pays for shared work again and again. From there a search on the
-true cost: a class takes another node (a single move), or a class is brought in, or driven out, and
+There are two starts: the least tree, which pays for shared work again and again, and the least if
+users of a class split what it costs, as if all of them chose it. From each a search on the true
+cost: a class takes another node (a single move), or a class is brought in, or driven out, and
 every class above it chooses anew (a compound move), which is how two users come to share one
 intermediate. A move stays only if it lowers the cost. References are counted, so that a move costs
-what it touches. Exact extraction is NP-hard (Stepp, 2011); on the graphs of the standard models
-this finds what an integer program finds.
+what it touches. Exact extraction is NP-hard (Stepp, 2011).
 """
 
 from collections.abc import Iterable
@@ -28,9 +28,12 @@ _Prices = dict[int, tuple[float, int]]
 def extract(problem: Problem) -> list[int]:
     """A node for each class that is computed, and -1 for some of the others."""
     smaller = reduced(problem)
-    search = _Search(smaller, cheapest_trees(smaller))
-    search.settle()
-    return search.choice
+    first, second = (
+        _Search(smaller, cheapest_trees(smaller, split=split)) for split in (False, True)
+    )
+    first.settle()
+    second.settle(unless=first.total)
+    return min(first, second, key=lambda search: search.total).choice
 
 
 @dataclass
@@ -58,9 +61,11 @@ class _Search:
             # One reference more than there are: no move may look below what stays anyway.
             self.references[number] += 1
 
-    def settle(self) -> None:
-        """Move until nothing gets cheaper."""
+    def settle(self, unless: float = inf) -> None:
+        """Move until nothing gets cheaper, unless single moves lead to a cost that is known."""
         self._single_moves()
+        if abs(self.total - unless) < LEAST_GAIN:
+            return
         contested = self._contested()
         for _ in range(ROUNDS):
             before = self.total

@@ -58,11 +58,13 @@ class Problem:
         return order
 
 
-def cheapest_trees(problem: Problem) -> list[int]:
+def cheapest_trees(problem: Problem, *, split: bool = False) -> list[int]:
     """The choice whose cost is least if nothing were shared; -1 where a class has no finite tree.
 
+    With `split` a class costs each of its users a part of it, as if all of them chose to share it.
     Classes are settled from the cheapest up (Knuth, 1977), so that no choice can be cyclic.
     """
+    owner, users = problem.owner, problem.users
     choice = [-1] * len(problem.classes)
     total = [0.0] * len(problem.classes)
     missing = [len(needs) for needs in problem.needs]
@@ -73,13 +75,14 @@ def cheapest_trees(problem: Problem) -> list[int]:
                 heappush(heap, (problem.costs[node], node))
     while heap:
         cost, node = heappop(heap)
-        number = problem.owner[node]
+        number = owner[node]
         if choice[number] >= 0:
             continue
-        choice[number], total[number] = node, cost
-        for user in problem.users[number]:
+        parts = len({owner[user] for user in users[number]}) if split else 1
+        choice[number], total[number] = node, cost / max(parts, 1)
+        for user in users[number]:
             missing[user] -= 1
-            if not missing[user] and choice[problem.owner[user]] < 0:
+            if not missing[user] and choice[owner[user]] < 0:
                 below = sum(total[need] for need in problem.needs[user])
                 heappush(heap, (problem.costs[user] + below, user))
     return choice

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.graph.core import Op
-from meganeura_dsl.optimize.engine import Engine, Row
+from meganeura_dsl.optimize.engine import Engine, Row, Tables
 from meganeura_dsl.optimize.schema import (
     OPAQUE,
     Attribute,
@@ -62,19 +62,18 @@ class _Reader:
 
     def read(self) -> Snapshot:
         tables = self.engine.tables()
-        named = {self.engine.integer(row.inputs[0]): row.output for row in tables["Value"]}
+        named = {self.engine.integer(row.inputs[0]): row.output for row in tables.rows("Value")}
         values = tuple([self._class(named[number]) for number in range(len(named))])
-        nodes = [self._opaque(row) for row in tables[OPAQUE]]
+        nodes = [self._opaque(row) for row in tables.rows(OPAQUE)]
         for name, constructor in constructors().items():
-            if name in tables:
-                nodes += self._nodes(constructor, tables[name])
+            nodes += self._nodes(constructor, tables.rows(name))
         return Snapshot(
             tuple(nodes),
             self._classes(nodes),
             self._types(tables),
             values,
-            frozenset(self._class(row.inputs[0]) for row in tables.get("constant", ())),
-            self._why(tables.get("why", ())),
+            frozenset(self._class(row.inputs[0]) for row in tables.rows("constant")),
+            self._why(tables.rows("why")),
         )
 
     def _opaque(self, row: Row) -> Node:
@@ -125,14 +124,14 @@ class _Reader:
             members[node.owner].append(number)
         return tuple(map(tuple, members))
 
-    def _types(self, tables: dict[str, list[Row]]) -> tuple[TensorType, ...]:
+    def _types(self, tables: Tables) -> tuple[TensorType, ...]:
         known = {
             row.output: TensorType(
                 DType(self.engine.text(row.inputs[0])), self._integers(row.inputs[1])
             )
-            for row in tables["T"]
+            for row in tables.rows("T")
         }
-        types = {self._class(row.inputs[0]): known[row.output] for row in tables["type"]}
+        types = {self._class(row.inputs[0]): known[row.output] for row in tables.rows("type")}
         return tuple([types[number] for number in range(len(self.numbers))])
 
     def _why(self, rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:

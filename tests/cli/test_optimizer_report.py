@@ -1,6 +1,7 @@
 """`build --report` and `explain-opt`: what was rewritten, by which rules, at which lines."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_a_model_is_explained_without_sizes(meganeura: Command) -> None:
     rules = {each["rule"] for each in phase["chosen"]}
     assert "conv-residual-activation" in rules
     assert rules <= found["formulas"].keys()
-    assert phase["matches"]["conv-bias"] > 0
+    assert phase["matches"]["convolve-once"] > 0
     assert phase["cost_after"]["launches"] < phase["cost_before"]["launches"]
     assert any(each["place"].startswith("digits_cnn.mgn:") for each in phase["chosen"])
     shown = meganeura("explain-opt", "digits_cnn", "--set", "h=8", "--set", "w=8")
@@ -91,3 +92,24 @@ def test_a_size_that_is_open_is_asked_for(meganeura: Command) -> None:
     shown = meganeura("build", "digits_cnn", "--mode", "infer", "--emit", "optimized")
     assert shown.code == 2
     assert "numbers are needed for h, n, w" in shown.err
+
+
+def test_the_rules_that_led_to_a_reparameterised_network_are_counted(meganeura: Command) -> None:
+    found = json.loads(meganeura("explain-opt", "repvgg_a0", "--json").out)
+    (phase,) = found["phases"]
+    chosen, led = (
+        Counter(each["rule"] for each in phase[kind]) for kind in ("chosen", "contributed")
+    )
+    assert chosen["conv-activation"] == 22
+    # 61 batch norms: after 44 convolutions, and of 17 identities, which become convolutions too.
+    assert led["affine-scale"] == 61
+    assert led["fold-affine-into-convolution"] == 44
+    assert led["affine-as-convolution-2"] == 17
+    # The kernels of all branches but one grow, and the branches of each block are summed.
+    assert led["grow-kernel-2"] == 22 + 17
+    assert led["sum-of-convolutions"] == 22
+    assert {"conv-residual", "winograd"}.isdisjoint(led)
+    places = {each["place"] for each in phase["contributed"]}
+    assert {"repvgg.mgn:9", "repvgg.mgn:17"} <= places
+    shown = meganeura("explain-opt", "repvgg_a0").out
+    assert "rule that led there" in shown

@@ -23,6 +23,9 @@ TRAINS: Mapping[str, tuple[str, str]] = {
     "repvgg": ("repvgg", "digits"),
     "whisper": ("whisper", "words"),
     "lm": ("lm", "text"),
+    "gpt2": ("gpt2", "text"),
+    "vit": ("vit", "digits"),
+    "unet": ("unet", "denoise"),
 }
 SETTINGS = TrainingSettings(
     Sgd(0.1, momentum=0.9, weight_decay=5e-4), clip_norm=1.0, feed_learning_rate=True

@@ -50,7 +50,7 @@ def rewrites() -> dict[str, Rewrite]:
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite)}
 
 
-GIVEN = frozenset((OPAQUE, KNOWN, "copies", "nested", "corner", "outputs"))
+GIVEN = frozenset((OPAQUE, KNOWN, "copies", "nested", "corner", "outputs", "swap"))
 """What a graph may be loaded with besides its ops: tables that not only rules fill."""
 
 

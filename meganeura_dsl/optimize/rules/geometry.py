@@ -16,13 +16,15 @@ RANKS = range(1, 6)
 def geometry(values: Iterable[Value]) -> list[str]:
     """The facts that rules on sums and copies read, each once."""
     facts = (fact for value in values for fact in _facts(value))
-    return list(dict.fromkeys((*_constants(), *facts)))
+    return list(dict.fromkeys(facts))
 
 
-def _constants() -> Iterator[str]:
+def constants() -> Iterator[str]:
     """What is so for every graph."""
     for rank in RANKS:
         yield f"(corner {rank} {vector((0,) * rank)} {vector((1,) * rank)})"
+    for rank in range(2, 5):
+        yield f"(swap {vector((*range(rank - 2), rank - 1, rank - 2))} {rank})"
     yield "(outputs true 0)"
     yield "(outputs false 1)"
 

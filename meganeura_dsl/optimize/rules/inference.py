@@ -227,8 +227,8 @@ REPARAMETERISATION = RuleSet(
         Rewrite(
             "convolve-once",
             "e = conv(x, w) + b",
-            f"{_is('e', 'w', 'b', _GEOMETRY)} (!= e x) (= t (type e)) (= t (T dt shape))",
-            f"(Add (Conv x w {_GEOMETRY} t) (Broadcast b shape {_ALONG} t) t)",
+            f"{_is('e', 'w', 'b', _GEOMETRY)} (!= e x) (= t (type e))",
+            f'(FusedConv x w b {_GEOMETRY} "none" t)',
         ),
     ),
     (

@@ -16,12 +16,6 @@ def _vector(items: list[str]) -> str:
     return f"(vec-of {' '.join(items)})" if items else "(vec-empty)"
 
 
-def _swap(rank: int) -> str:
-    """The permutation that swaps the last two axes."""
-    axes = [*range(rank - 2), rank - 1, rank - 2]
-    return _vector([str(axis) for axis in axes])
-
-
 def _same(name: str, pattern: str) -> Rewrite:
     return Rewrite(f"{name}-same", "a move that changes nothing", f"{pattern} (= t (type x))", "x")
 
@@ -81,49 +75,32 @@ MOVES = RuleSet(
 )
 
 
-_FLAGS = ("false", "true")
-
-
-def _not(flag: str) -> str:
-    return "false" if flag == "true" else "true"
-
-
-def _absorb_right(rank: int, left: str, right: str) -> Rewrite:
-    return Rewrite(
-        f"matmul-right-{rank}-{left}-{right}",
-        "a (b^T) reads b as it is",
-        f"(= e (MatMul a (Transpose b {_swap(rank)} _) {left} {right} t))",
-        f"(MatMul a b {left} {_not(right)} t)",
-    )
-
-
-def _absorb_left(rank: int, left: str, right: str) -> Rewrite:
-    return Rewrite(
-        f"matmul-left-{rank}-{left}-{right}",
-        "(a^T) b reads a as it is, if a and b have one rank",
-        f"(= e (MatMul (Transpose a {_swap(rank)} _) b {left} {right} t))"
-        f" (= (type b) (T d s)) (= (vec-length s) {rank})",
-        f"(MatMul a b {_not(left)} {right} t)",
-    )
-
-
-def _transposed_product(rank: int, left: str, right: str) -> Rewrite:
-    return Rewrite(
-        f"matmul-transposed-{rank}-{left}-{right}",
-        "(a b)^T = b^T a^T, if a and b have one rank",
-        f"(= e (Transpose (MatMul a b {left} {right} _) {_swap(rank)} t))"
-        f" (= (type b) (T d s)) (= (vec-length s) {rank})",
-        f"(MatMul b a {_not(right)} {_not(left)} t)",
-    )
-
-
 PRODUCTS = RuleSet(
     "products",
-    tuple(
-        rule(*case)
-        for rule in (_absorb_right, _absorb_left, _transposed_product)
-        for case in product((2, 3, 4), _FLAGS, _FLAGS)
+    (
+        Rewrite(
+            "matmul-right",
+            "a (b^T) reads b as it is",
+            "(= e (MatMul a (Transpose b p _) l r t)) (swap p _)",
+            "(MatMul a b l (not r) t)",
+        ),
+        Rewrite(
+            "matmul-left",
+            "(a^T) b reads a as it is, if a and b have one rank",
+            "(= e (MatMul (Transpose a p _) b l r t)) (swap p rank)"
+            " (= (type b) (T d s)) (= (vec-length s) rank)",
+            "(MatMul a b (not l) r t)",
+        ),
+        Rewrite(
+            "matmul-transposed",
+            "(a b)^T = b^T a^T, if a and b have one rank",
+            "(= e (Transpose (MatMul a b l r _) p t)) (swap p rank)"
+            " (= (type b) (T d s)) (= (vec-length s) rank)",
+            "(MatMul b a (not r) (not l) t)",
+        ),
     ),
+    # What swaps the last two of so many axes.
+    ("(relation swap (Ints i64))",),
 )
 
 

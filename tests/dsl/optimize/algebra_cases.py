@@ -175,9 +175,8 @@ def _spread_twice(rank: int) -> Make:
 
 def products() -> Iterator[tuple[str, Make]]:
     for rank, left, right in product((2, 3, 4), (False, True), (False, True)):
-        flags = f"{rank}-{str(left).lower()}-{str(right).lower()}"
         for place in ("left", "right", "transposed"):
-            yield f"matmul-{place}-{flags}", _product(rank, left, right, place)
+            yield f"matmul-{place}", _product(rank, left, right, place)
 
 
 def _product(rank: int, left: bool, right: bool, place: str) -> Make:  # noqa: FBT001

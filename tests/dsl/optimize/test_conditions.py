@@ -260,8 +260,8 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("scaled-group-norm-3", "train", _group_norm_along_space),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),
-    ("matmul-right-3-false-false", "train", _transposed_by_another),
-    ("matmul-left-3-false-false", "train", _shared_right_operand),
+    ("matmul-right", "train", _transposed_by_another),
+    ("matmul-left", "train", _shared_right_operand),
     ("sum-of-copies", "train", _summed_over_kept_axes),
     *(
         ("attention", "train", _attention(fault))

@@ -1,13 +1,16 @@
 """The search finds acyclic choices, keeps exact books, and shares what is worth sharing."""
 
 from itertools import product
+from statistics import mean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.extraction import compare, random_problem
 from meganeura_dsl.optimize.extract import extract
 from meganeura_dsl.optimize.problem import Problem, always_needed, cheapest_trees, components
+from meganeura_dsl.optimize.reduce import reduced
 
 
 def problem(*classes: list[tuple[float, tuple[int, ...]]], roots: tuple[int, ...]) -> Problem:
@@ -59,6 +62,23 @@ def test_the_choice_is_acyclic_and_at_most_the_least_tree(of: Problem) -> None:
 @given(problems())
 def test_the_choice_is_close_to_the_best(of: Problem) -> None:
     assert of.cost(extract(of)) <= 1.5 * best_cost(of)
+
+
+def test_large_random_e_graphs_are_close_to_what_an_exact_solver_finds() -> None:
+    found = [compare(random_problem(seed)) for seed in range(24)]
+    assert all(each.ours >= each.best * (1 - 1e-9) for each in found)
+    gaps = [each.gap for each in found]
+    assert mean(gaps) < 0.01
+    assert max(gaps) < 0.1
+
+
+@given(problems())
+def test_what_is_left_to_search_has_the_same_best_choice(of: Problem) -> None:
+    smaller = reduced(of)
+    left = [nodes or (-1,) for nodes in smaller.classes]
+    choices = (list(choice) for choice in product(*left))
+    best = min(of.cost(choice) for choice in choices if is_acyclic(of, choice))
+    assert best == pytest.approx(best_cost(of))
 
 
 @given(problems())

@@ -5,17 +5,28 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.verify import verify
 from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.explore import explore
 from meganeura_dsl.optimize.totals import graph_cost
 from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
-from tests.dsl.optimize.compare import assert_equal_results, check, feeds, names, ops_of, run
+from tests.dsl.optimize.classes import examine
+from tests.dsl.optimize.compare import (
+    assert_equal_results,
+    check,
+    feeds,
+    names,
+    ops_of,
+    run,
+    run_optimized,
+)
 
 
 def model(name: str, **sizes: int) -> Graph:
@@ -227,3 +238,70 @@ def test_what_was_chosen_is_reported_with_its_line() -> None:
     assert report.matches["convolve-once"] >= len(convolutions)
     assert report.cost_after.launches < report.cost_before.launches
     assert set(report.seconds) == {"encode", "saturate", "read", "extract", "decode"}
+
+
+@pytest.mark.parametrize("name", ["resnet18", "repvgg_b1g4", "vit_tiny_patch16_224"])
+def test_a_network_gives_the_same_in_double_precision(name: str) -> None:
+    config: dict[str, dict[str, Static]] = {
+        "resnet18": {"depths": [1, 1, 1, 1], "width": 4, "classes": 3},
+        "repvgg_b1g4": {"depths": [2, 1, 2, 1], "a": 0.125, "b": 0.03125, "classes": 3},
+        "vit_tiny_patch16_224": {"d": 12, "layers": 2, "heads": 3, "image": 8, "patch": 4},
+    }
+    sizes = {"n": 2} if "vit" in name else {"n": 2, "h": 32, "w": 32}
+    program = pipeline.load(name)
+    graph = pipeline.elaborate_model(program, config=config[name], sizes=sizes).graph
+    optimized = optimize(graph, mode="infer")
+    fed = feeds(graph)
+    assert_equal_results(run_optimized(optimized, fed), run(graph, fed), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "lm_tiny"])
+def test_every_class_of_a_small_network_holds_one_value(name: str) -> None:
+    sizes = {"digits_cnn": {"n": 1, "h": 8, "w": 8}, "lm_tiny": {"n": 1, "s": 3}}[name]
+    examine(model(name, **sizes), "infer")
+
+
+LARGE: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    "resnet50": ("resnet", {"h": 64, "w": 64}),
+    "repvgg_b3g4": ("repvgg", {"h": 64, "w": 64}),
+    "whisper_tiny": ("whisper", {"t": 64}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_training_step_saturates_whole(name: str, tmp_path: Path) -> None:
+    file, sizes = LARGE[name]
+    path = tmp_path / "large.mgn"
+    shape = f"[batch, 3, {sizes['h']}, {sizes['w']}]" if "h" in sizes else "[batch, 80, 64]"
+    path.write_text(
+        f"from {file} import {name}\n\n"
+        f"train fit(x: {shape}):\n  minimize mean((x |> {name}) ** 2)\n"
+    )
+    graph = pipeline.elaborate_train(
+        pipeline.load(str(path)), sizes={"batch": 2}, training=True
+    ).graph
+    fused = optimize(graph, mode="forward")
+    step = optimize(training_step(fused.graph, TrainingSettings(Sgd())), mode="train")
+    for report in (fused.report, step.report):
+        assert report.iterations < 12
+        assert report.enodes < 2 * report.nodes_before
+        assert report.nodes_after <= report.nodes_before
+
+
+GOLDEN: Mapping[str, tuple[int, int]] = {
+    "digits_cnn": (23, 12),
+    "resnet18": (66, 23),
+    "repvgg_a0": (71, 24),
+    "whisper_tiny": (134, 43),
+    "lm_tiny": (106, 27),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_what_is_found_does_not_get_worse(name: str) -> None:
+    sizes = {"whisper_tiny": {"n": 1, "t": 3000}, "lm_tiny": {"n": 1, "s": 6}}
+    picture = {"n": 1, "h": 8, "w": 8} if name == "digits_cnn" else {"n": 1, "h": 224, "w": 224}
+    optimized = optimize(model(name, **sizes.get(name, picture)), mode="infer")
+    values, launches = GOLDEN[name]
+    assert len(optimized.graph.values) <= values
+    assert optimized.report.cost_after.launches <= launches

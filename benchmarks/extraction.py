@@ -1,0 +1,204 @@
+"""How far the optimizer's choice of a graph is from the best there is.
+
+    python benchmarks/extraction.py
+
+Compares it with an exact solver, an integer program for HiGHS, on a hundred random e-graphs and on
+those of the standard models, which hold every block of them: the cost of both, each class paid
+once, and the seconds both take. Needs scipy.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.choose import ask
+from meganeura_dsl.optimize.explore import explore
+from meganeura_dsl.optimize.extract import extract
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
+from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.training import Sgd, TrainingSettings, training_step
+
+SECONDS = 60.0
+"""What the exact solver may take for one e-graph."""
+MODELS: Mapping[tuple[str, str], Mapping[str, int]] = {
+    ("digits_cnn", "fit"): {"batch": 32},
+    ("resnet", "fit"): {"batch": 32},
+    ("repvgg", "digits"): {"batch": 32},
+    ("vit", "digits"): {"batch": 8},
+    ("unet", "denoise"): {"batch": 4},
+    ("whisper", "words"): {"batch": 2},
+    ("gpt2", "text"): {"batch": 16},
+    ("lm", "text"): {"batch": 16},
+}
+
+
+def exact(problem: Problem) -> float:
+    """The least cost of all acyclic choices.
+
+    x[n] says that node n is chosen, y[c] that class c is computed, t[c] when:
+    y[root] = 1;  y[c] <= sum of x[n], n in c;  x[n] <= y[need];
+    t[need] + 1 <= t[c] + size (1 - x[n]) for needs in the same strongly connected component.
+    """
+    nodes, classes = len(problem.needs), len(problem.classes)
+    rows = _Rows(nodes + 2 * classes)
+    component = components(problem)
+    for number, choices in enumerate(problem.classes):
+        rows.at_most({nodes + number: 1.0, **dict.fromkeys(choices, -1.0)}, 0)
+        for node in choices:
+            for need in problem.needs[node]:
+                rows.at_most({node: 1.0, nodes + need: -1.0}, 0)
+                if component[need] == component[number]:
+                    earlier, later = nodes + classes + need, nodes + classes + number
+                    rows.before(earlier, later, node, classes)
+    lower, upper = np.zeros(rows.width), np.ones(rows.width)
+    upper[nodes + classes :] = classes
+    for root in problem.roots:
+        lower[nodes + root] = 1
+    costs = np.concatenate([problem.costs, np.zeros(2 * classes)])
+    scale = float(np.max(costs)) or 1.0
+    found = cast(
+        "Any",
+        milp(
+            costs / scale,
+            integrality=np.concatenate([np.ones(nodes), np.zeros(2 * classes)]),
+            bounds=Bounds(lower, upper),
+            constraints=rows.constraint(),
+            options={"time_limit": SECONDS, "mip_rel_gap": 1e-9},
+        ),
+    )
+    if found.status != 0:
+        raise RuntimeError(f"no exact answer: {found.message}")
+    return float(found.fun) * scale
+
+
+class _Rows:
+    """Linear conditions, while they are gathered."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._rows: list[dict[int, float]] = []
+        self._most: list[float] = []
+
+    def at_most(self, factors: dict[int, float], most: float) -> None:
+        self._rows.append(factors)
+        self._most.append(most)
+
+    def before(self, earlier: int, later: int, node: int, size: int) -> None:
+        """One time is before another, if a node is chosen; nothing is before itself."""
+        if earlier == later:
+            self.at_most({node: 1.0}, 0)
+        else:
+            self.at_most({earlier: 1.0, later: -1.0, node: float(size)}, size - 1)
+
+    def constraint(self) -> LinearConstraint:
+        places = [number for number, row in enumerate(self._rows) for _ in row]
+        columns = [column for row in self._rows for column in row]
+        values = [value for row in self._rows for value in row.values()]
+        matrix = csr_array((values, (places, columns)), shape=(len(self._rows), self.width))
+        return LinearConstraint(cast("Any", matrix), -np.inf, self._most)
+
+
+def random_problem(seed: int, count: int = 120) -> Problem:
+    """An e-graph of so many classes: of one to four nodes that need classes before them.
+
+    In every other one some need any class, so that choices may be cyclic.
+    """
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    needs: list[tuple[int, ...]] = []
+    classes: list[list[int]] = []
+    for number in range(count):
+        nodes: list[int] = []
+        for place in range(draw.choice((1, 1, 2, 3, 4))):
+            anywhere = seed % 2 and place and draw.random() < 0.3
+            below = count if anywhere else number
+            wanted = draw.randint(0, 3) if number else 0
+            nodes.append(len(needs))
+            near = [draw.randint(max(0, below - 12), below - 1) for _ in range(wanted)]
+            needs.append(tuple(dict.fromkeys(near)))
+        classes.append(nodes)
+    costs = [float(draw.randint(1, 100)) for _ in needs]
+    return Problem(classes, needs, costs, (count - 1, count - 2, count - 3))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The costs of the least tree, of our choice and of the best one, and their seconds."""
+
+    tree: float
+    ours: float
+    best: float
+    seconds: float
+    exact_seconds: float
+
+    @property
+    def gap(self) -> float:
+        """By how much ours costs more than the best."""
+        return max(0.0, self.ours / self.best - 1)
+
+
+def compare(problem: Problem) -> Comparison:
+    """Extract from an e-graph in both ways."""
+    tree = problem.cost(cheapest_trees(problem))
+    start = perf_counter()
+    ours = problem.cost(extract(problem))
+    middle = perf_counter()
+    best = exact(problem)
+    return Comparison(tree, ours, best, middle - start, perf_counter() - middle)
+
+
+def model_problems() -> Iterator[tuple[str, Problem]]:
+    """The e-graphs of the standard models: for inference, before differentiation and after."""
+    for (name, train), sizes in MODELS.items():
+        program = pipeline.load(name)
+        evaluating = pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
+        forward = pipeline.elaborate_train(program, train, sizes=sizes, training=True).graph
+        yield f"{name}, infer", model_problem(evaluating, "infer")
+        yield f"{name}, forward", model_problem(forward, "forward")
+        step = training_step(optimize(forward, mode="forward").graph, TrainingSettings(Sgd()))
+        yield f"{name}, train", model_problem(step, "train")
+
+
+def model_problem(graph: Graph, mode: Mode) -> Problem:
+    """What the optimizer has to choose from for a graph."""
+    found = explore(graph, mode).found
+    classes = dict(zip((value.id for value in graph.values), found.values, strict=True))
+    roots = tuple(dict.fromkeys(classes[value.id] for value in graph.roots))
+    return ask(found, roots, DEFAULT_DEVICE, apart=mode == "forward").problem
+
+
+def main() -> None:
+    """Print both tables."""
+    print("| e-graphs | classes | nodes | tree | mean gap | worst gap | ms | exact, ms |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, seeds in (("acyclic", range(0, 100, 2)), ("cyclic", range(1, 100, 2))):
+        problems = [random_problem(seed) for seed in seeds]
+        _print_row(f"{len(problems)} random, {kind}", problems)
+    for name, problem in model_problems():
+        _print_row(name, [problem])
+
+
+def _print_row(name: str, problems: Sequence[Problem]) -> None:
+    found = [compare(problem) for problem in problems]
+    classes = mean(len(problem.classes) for problem in problems)
+    nodes = mean(len(problem.needs) for problem in problems)
+    tree = mean(max(0.0, each.tree / each.best - 1) for each in found)
+    gaps = [each.gap for each in found]
+    times = (mean(each.seconds for each in found), mean(each.exact_seconds for each in found))
+    cells = [f"{tree:.1%}", f"{mean(gaps):.2%}", f"{max(gaps):.2%}"]
+    cells += [f"{1e3 * seconds:.0f}" for seconds in times]
+    print(f"| {name} | {classes:.0f} | {nodes:.0f} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
