@@ -34,9 +34,6 @@ from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
 TRACEBACK = "MEGANEURA_TRACEBACK"
 """Set this variable to see where an internal error came from."""
 
-MOST_THREADS = 16
-"""Threads of a matrix product on the CPU, unless `OPENBLAS_NUM_THREADS` says otherwise."""
-
 INTERNAL_ERROR = f"""\
 internal error: {{kind}}: {{text}}
 This is a mistake of Meganeura, not yours. Please report it with the command and the program.
@@ -92,8 +89,6 @@ def main() -> None:
     # Graphs are many small objects that stay: to look for garbage among them takes a tenth of
     # the time to start.
     gc.set_threshold(100_000, 50, 50)
-    # NumPy begins as many threads as the machine has processors, however few of them are ours.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(min(MOST_THREADS, os.cpu_count() or 1)))
     sys.exit(run())
 
 
