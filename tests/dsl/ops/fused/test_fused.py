@@ -47,6 +47,7 @@ from meganeura_dsl.ops.fused import (
     WinogradOutput,
     WinogradOutputGradient,
 )
+from meganeura_dsl.ops.fused.activation import ActivationKind
 from meganeura_dsl.ops.fused.attention import AttentionGradient, Normalizer, WeightedMean
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.solve import Unproved
@@ -295,6 +296,23 @@ def test_every_fused_op_has_a_case() -> None:
 @cases
 def test_the_value_is_that_of_the_expansion(case: Case) -> None:
     assert_same(run(case, fused(case)), run(case, case.op.expand), 1e-11, 1e-11)
+
+
+@pytest.mark.parametrize("kind", ["relu", "sigmoid", "silu", "gelu", "gelu_tanh"])
+def test_kinks_and_far_ends_are_those_of_the_expansion(kind: ActivationKind) -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, 40.0, -40.0])
+    build = Builder()
+    operands = [build.add(Input(f"x{i}", DType.F32, x.shape)) for i in range(2)]
+    pairs = {
+        "value": (Activation(kind), operands[:1]),
+        "slope": (ActivationGradient(kind), operands),
+    }
+    fused = {f"{n} fused": build.add(op, *taken) for n, (op, taken) in pairs.items()}
+    spelt = {name: op.expand(build, taken) for name, (op, taken) in pairs.items()}
+    feeds = {"x0": x, "x1": np.full(x.shape, 3.0)}
+    found = evaluate(build.graph({**fused, **spelt}), feeds, Precision.DOUBLE).outputs
+    for name in pairs:
+        assert_same(found[f"{name} fused"], found[name], 1e-12, 1e-12)
 
 
 @cases
