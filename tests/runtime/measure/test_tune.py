@@ -30,7 +30,6 @@ from meganeura_runtime.plan.choices import (
     Choices,
     Found,
     Knowledge,
-    Place,
     is_possible,
     step_name,
 )
@@ -38,7 +37,6 @@ from meganeura_runtime.plan.plan import Plan
 from meganeura_runtime.plan.schedule import plan_graph
 from tests.runtime.running import run_plan
 
-HERE = Place("Some GPU", "Vulkan, 1.2")
 FEW = Fusing(epilogue=0)
 
 
