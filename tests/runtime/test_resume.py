@@ -6,7 +6,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,21 @@ import pytest
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.checkpoint import read_checkpoint
-from meganeura_runtime.device import Device
+from meganeura_runtime.device import Device, explained
 from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import CpuSession, GpuSession, OpenSession, Session
+from meganeura_runtime.session import (
+    CpuSession,
+    GpuSession,
+    OpenSession,
+    Outputs,
+    Session,
+    Uploaded,
+)
 from meganeura_runtime.tensors.problems import CannotWrite
 from meganeura_runtime.tensors.safetensors_file import write_tensors
+from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.events import Stepped
+from meganeura_runtime.train.failures import explained_failures
 from meganeura_runtime.train.folder import RunFolder, named_folder
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.problems import CannotResume
@@ -212,6 +221,30 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(place: Place) -> None:
     assert isinstance(caught.value.problem, CannotWrite)
     assert folder.checkpoint.read_bytes() == before
     assert not list(folder.path.glob(".*.partial"))
+    assert_same_run(place.resume("run"), whole)
+
+
+class Vanishing(CpuSession):
+    """A device that is lost at its twelfth step."""
+
+    steps = 0
+
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        self.steps += 1
+        if self.steps == 12:
+            with explained("waiting for a step"):
+                raise RuntimeError("Parent device is lost")
+        return super().step(feeds)
+
+
+def test_a_run_whose_device_was_lost_is_told_so_and_goes_on(place: Place) -> None:
+    whole = place.start("whole")
+    with pytest.raises(ProblemError, match="E0551") as caught, explained_failures():
+        place.start("run", open_session=Vanishing)
+    headline = caught.value.problem.report().headline
+    assert headline.startswith("the device was lost while waiting for a step; ")
+    folder = RunFolder(place.folder / "run")
+    assert read_checkpoint(folder.checkpoint)[1].step == 10
     assert_same_run(place.resume("run"), whole)
 
 
