@@ -1,0 +1,45 @@
+"""The benchmark of the host, on the smallest step there is."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import host
+
+pytestmark = pytest.mark.adapter
+SMALL = ["--batch", "2", "--size", "32", "--width", "2"]
+
+
+def rows(text: str) -> list[str]:
+    """The first cells of a table's rows."""
+    return [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("|")]
+
+
+def test_it_times_compiling(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "THREADS", (2,))
+    monkeypatch.setattr("meganeura_runtime.device.MOST_COMPILERS", 16)
+    host.main([*SMALL, "--only", "compile"])
+    assert rows(capsys.readouterr().out) == ["threads", "---|---", "2"]
+
+
+def test_it_times_steps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "STEPS", 1)
+    host.main([*SMALL, "--only", "steps"])
+    found = rows(capsys.readouterr().out)
+    assert found[2:] == [
+        "uploaded once",
+        "fed",
+        "staged by a thread",
+        "uploaded, its loss read at once",
+    ]
+
+
+def test_it_times_a_cold_start(tmp_path: Path) -> None:
+    program = host.write_program(tmp_path, 2, 32, 2)
+    seconds = host.first_loss(program, "wgpu", {"MEGANEURA_CACHE": "off"}, tmp_path / "run")
+    assert seconds > 0
+    assert (tmp_path / "run" / "weights.safetensors").is_file()
