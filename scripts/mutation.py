@@ -136,6 +136,7 @@ class Mutation:
         with watched.collect():
             for index, item in enumerate(self.items):
                 watched.switch_context(str(index))
+                self.field.forget()  # what one test has cached, the next one runs as well
                 before = time.process_time()
                 if not self._passes(item, self.items[index + 1 : index + 2]):
                     baseline.failing.add(index)
@@ -246,7 +247,7 @@ class Field:
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename in paths:
                 self.functions[paths[each.__code__.co_filename]].append(each)
-            elif type(each) is _lru_cache_wrapper:
+            elif type(each) is _lru_cache_wrapper and each.__module__.startswith("meganeura"):
                 self.caches.append(cast("_lru_cache_wrapper[object]", each))
 
     def plant(self, mutant: Mutant) -> bool:
@@ -262,9 +263,13 @@ class Field:
             if place[0] == mutant.function and place in codes:
                 function.__code__ = codes[place]
                 planted = True
+        self.forget()
+        return planted
+
+    def forget(self) -> None:
+        """Empty the caches of the targets, and of what is computed with them."""
         for cache in self.caches:
             cache.cache_clear()
-        return planted
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -108,6 +108,11 @@ def test_operands_that_do_not_fit_are_refused(whole: Application) -> None:
 
 
 @pytest.mark.parametrize("whole", APPLICATIONS, ids=str)
+def test_whole_numbers_are_refused_or_give_whole_numbers(whole: Application) -> None:
+    assert_refused_or_right(whole.op, tuple(each.astype(np.int32) for each in whole.operands))
+
+
+@pytest.mark.parametrize("whole", APPLICATIONS, ids=str)
 def test_attributes_that_do_not_fit_are_refused(whole: Application) -> None:
     for op in revised(whole.op):
         assert_refused_or_right(op, whole.operands)

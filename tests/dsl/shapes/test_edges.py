@@ -1,5 +1,7 @@
 """Where a bound or a limit of the prover lies, to the number."""
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
 from meganeura_dsl.shapes.counterexample import _spread
@@ -50,28 +52,31 @@ def test_a_bound_that_is_one_too_sharp_is_refuted(
     assert given(fact).decide(goal) == Refuted(example)
 
 
-@pytest.mark.parametrize(
-    ("size", "form"),
-    [
-        (2 // (h + 3), 0),
-        (-3 // (h + 3), -1),
-        ((2 * h) // (2 * w - 2 * k), h // (w - k)),
-        ((2 * h + 1) // 2, h),
-        ((3 * h * w) // (3 * w), h),
-        ((2 * h + 1) // (2 * w), h // w),
-        ((4 * h + 2) // (2 * w), (2 * h + 1) // w),
-        ((h * w) // (k * w), h // k),
-    ],
-)
-def test_a_quotient_is_simplified_by_form(size: Size, form: Size) -> None:
+SIMPLER: Mapping[str, Callable[[], tuple[Size, Size]]] = {
+    "below": lambda: (2 // (h + 3), 0),
+    "above": lambda: (-3 // (h + 3), -1),
+    "factor": lambda: ((2 * h) // (2 * w - 2 * k), h // (w - k)),
+    "remainder": lambda: ((2 * h + 1) // 2, h),
+    "factor and size": lambda: ((3 * h * w) // (3 * w), h),
+    "factor and remainder": lambda: ((2 * h + 1) // (2 * w), h // w),
+    "factor of all": lambda: ((4 * h + 2) // (2 * w), (2 * h + 1) // w),
+    "size": lambda: ((h * w) // (k * w), h // k),
+    "floor": lambda: ((h // 2 + w) // 3, (h + 2 * w) // 6),
+}
+"""Sizes made while a test runs, and what they are by form."""
+
+
+@pytest.mark.parametrize("made", SIMPLER.values(), ids=SIMPLER)
+def test_a_quotient_is_simplified_by_form(made: Callable[[], tuple[Size, Size]]) -> None:
+    size, form = made()
     assert size == form
 
 
-@pytest.mark.parametrize("size", [3 // (h + 3), (2 * h + 1) // (2 * w - 2 * k)])
-def test_a_quotient_that_depends_stays(size: Size) -> None:
-    assert not isinstance(size, int)
-    assert size.floors()
-    assert size != h // (w - k)
+def test_a_quotient_that_depends_stays() -> None:
+    for size in (3 // (h + 3), (2 * h + 1) // (2 * w - 2 * k), (h * w) // (k + 1)):
+        assert not isinstance(size, int)
+        assert size.floors()
+        assert size != h // (w - k)
 
 
 def test_what_is_divided_by_zero_is_not_true() -> None:
