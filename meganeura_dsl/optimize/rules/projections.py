@@ -47,14 +47,15 @@ def _merged(*, biased: bool) -> Fact:
     return Fact(
         f"merged-{name}",
         "x w1 + b1, x w2 + b2, ... are parts of x [w1 w2 ...] + [b1 b2 ...]",
-        f"(asks a1 a2 a3) {of} (= (type w1) (T d sw)) (= (type y1) (T d s1))"
+        f"(asks a1 a2 a3) {of} (= (type w1) (T d sw)) (= (type y1) (T _ s1))"
         " (outputs r axis) (= last (- (vec-length s1) 1))",
         " ".join(f"(part y{i} {product} {starts[i - 1]})" for i in PLACES),
     )
 
 
 def _sum_of_products() -> Rewrite:
-    types = " ".join(f"(= (type g{i}) (T d s{i})) (= n{i} (vec-get s{i} last))" for i in PLACES)
+    # Products that add up have one element type. To say so here would join all types with all.
+    types = " ".join(f"(= (type g{i}) (T _ s{i})) (= n{i} (vec-get s{i} last))" for i in PLACES)
     factor = f"(Concat {_all('g')} last (T d (vec-set s1 last {WIDTH})))"
     weights = f"(Concat {_all('w')} axis (T d (vec-set sw axis {WIDTH})))"
     return Rewrite(
