@@ -5,6 +5,7 @@ Nothing here waits for the device but `Arriving.arrays`.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from meganeura_dsl.evaluate import storage_type
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device, Range
+from meganeura_runtime.native import Mapped
 from meganeura_runtime.plan.plan import Plan, Role, Tensor
 
 Copies = list[tuple[Range, Range]]
@@ -116,6 +118,8 @@ class Arriving:
             for number, mapped in self._mapped.items()
         ]
         self._submission = 0
+        # Also where nobody reads them.
+        self._free = finalize(self, _free, device, list(self._mapped.values()))
 
     def submitted(self, submission: int) -> None:
         """This submission makes the copies."""
@@ -133,9 +137,13 @@ class Arriving:
             )
             for tensor in tensors
         }
-        for mapped in self._mapped.values():
-            self._device.free(mapped.buffer)
+        self._free()
         return found
+
+
+def _free(device: Device, all_mapped: Sequence[Mapped]) -> None:
+    for mapped in all_mapped:
+        device.free(mapped.buffer)
 
 
 def to_bytes(array: Array, size: int) -> NDArray[np.uint8]:

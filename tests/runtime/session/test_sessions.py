@@ -268,6 +268,22 @@ def test_all_parameters_are_read_in_few_pieces(
 
 
 @pytest.mark.adapter
+def test_the_memory_of_outputs_that_nobody_reads_is_given_back(device: Device) -> None:
+    before = device.allocated
+    with GpuSession(plan_graph(descent(), device.limits), device) as session:
+        session.load({"layer.w": np.ones(3, np.float32), "scale": np.ones(3, np.float32)})
+        held = session.step(fed(0))
+        for number in range(10):
+            held = session.step(fed(number))
+            held.request()
+        for number in range(10):
+            held = session.step(fed(number))
+        assert held["loss"].shape == ()
+        del held
+    assert device.allocated == before
+
+
+@pytest.mark.adapter
 def test_inputs_take_turns_in_memory(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     outgoing = Device.outgoing
