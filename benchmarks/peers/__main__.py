@@ -124,7 +124,7 @@ class Process:
             self._process.stdin.write("go\n")
             self._process.stdin.close()
 
-    def end(self) -> str | None:
+    def end(self, late: str) -> str | None:
         """Stop it and what it started, if it still runs; why it is not done, if it is not."""
         assert self._process.stdin
         if self.done:
@@ -139,7 +139,7 @@ class Process:
         if self.done:
             return None
         if code is None:
-            return "no time was left"
+            return late
         last = self._said[-1].strip() if self._said else ""
         return f"its process ended with {code}: {last}"
 
@@ -161,14 +161,14 @@ class Comparison:
             until = min(self._end, monotonic() + self._options.setup_seconds)
             for process in processes:
                 self._prepare(process, until)
-            late = [process for process in processes if not process.ready]
-            for process in late:
-                self._give_up(process)
+            for process in processes:
+                if not process.ready:
+                    self._give_up(process, "it was not ready in time")
             for process in processes:
                 if process.ready:
                     process.go()
                     self._take(process)
-                    self._give_up(process)
+                    self._give_up(process, "no time was left")
             print(f"\n{self.table.markdown()}\n", flush=True)
 
     def _prepare(self, process: Process, until: float) -> None:
@@ -185,8 +185,8 @@ class Comparison:
                 return
             self._note(message)
 
-    def _give_up(self, process: Process) -> None:
-        reason = process.end()
+    def _give_up(self, process: Process, late: str) -> None:
+        reason = process.end(late)
         if reason is None:
             return
         for case in process.job.cases:
@@ -237,6 +237,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as folder:
         comparison = Comparison(options)
         try:
+            comparison.table.expect(case.name for case in chosen)
             comparison.run(list(jobs(chosen, options.contenders)), folder)
         finally:
             if options.json:

@@ -1,6 +1,6 @@
 """The numbers of a comparison as tables for people, and as JSON."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.peers.ours import FED, RESIDENT, ROUND_TRIP
@@ -54,6 +54,11 @@ class Table:
         default_factory=dict[str, dict[str, list[str]]]
     )
     """The cases without a number, by contender and reason."""
+
+    def expect(self, cases: Iterable[str]) -> None:
+        """The order of the rows."""
+        for case in cases:
+            self.cells.setdefault(case, {})
 
     def put(self, case: str, column: str, value: float) -> None:
         """A number."""

@@ -24,6 +24,7 @@ SETTLING = 3
 class WithTorch:
     """Inputs stay on the GPU, pictures lie channels last, and cuDNN searches for algorithms.
 
+    The search is made when a case has the GPU to itself; until then cuDNN takes other ones.
     `strict` is single precision throughout, TF32 takes tensor cores for products, and bf16 is
     automatic mixed precision.
     """
@@ -40,6 +41,8 @@ class WithTorch:
     def run(self, one: Material) -> Generator[Running]:
         """Build a case, compile it if that is asked for, and take its first steps."""
         allow_tf32(allowed=self.arithmetic != "strict")
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
         before = memory_allocated()
         step = self._step(one)
         with self._mode(trains=one.case.trains):
@@ -52,6 +55,8 @@ class WithTorch:
                 step()
 
         def settle() -> None:
+            # What was chosen in the first steps is remembered for these settings.
+            torch.backends.cudnn.deterministic = False
             torch.backends.cudnn.benchmark = True
             for _ in range(SETTLING):
                 timed()

@@ -81,12 +81,13 @@ def test_ratios_appear_where_both_sides_have_numbers() -> None:
 
 def test_what_is_missing_is_a_dash_with_its_reason_below() -> None:
     table = Table()
-    table.put("a", "ours", 2.0)
+    table.expect(["a", "b"])
     table.put("b", "ours", 1.0)
+    table.put("a", "ours", 2.0)
     table.put("a", "JAX", 2.5)
     table.miss("b", "JAX", "it is not there")
     shown = table.markdown()
-    assert "| b | 1 | - |" in shown
+    assert shown.index("| a | 2 | 2.5 | 0.8 |") < shown.index("| b | 1 | - | - |")
     assert "- JAX has no number for b: it is not there" in shown
 
 
