@@ -72,7 +72,7 @@ def exact(problem: Problem) -> float:
         milp(
             costs / scale,
             integrality=np.concatenate([np.ones(nodes), np.zeros(2 * classes)]),
-            bounds=Bounds(lower, upper),
+            bounds=Bounds(cast("Any", lower), cast("Any", upper)),
             constraints=rows.constraint(),
             options={"time_limit": SECONDS, "mip_rel_gap": 1e-9},
         ),
@@ -106,7 +106,7 @@ class _Rows:
         columns = [column for row in self._rows for column in row]
         values = [value for row in self._rows for value in row.values()]
         matrix = csr_array((values, (places, columns)), shape=(len(self._rows), self.width))
-        return LinearConstraint(cast("Any", matrix), -np.inf, self._most)
+        return LinearConstraint(cast("Any", matrix), -np.inf, cast("Any", self._most))
 
 
 def random_problem(seed: int, count: int = 120) -> Problem:

@@ -8,7 +8,7 @@ intermediate. A move stays only if it lowers the cost. References are counted, s
 what it touches. Exact extraction is NP-hard (Stepp, 2011).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -27,11 +27,11 @@ _Prices = dict[int, tuple[float, int]]
 
 def extract(problem: Problem) -> list[int]:
     """A node for each class that is computed, and -1 for some of the others."""
-    smaller = reduced(problem)
-    first, second = (
-        _Search(smaller, cheapest_trees(smaller, split=split)) for split in (False, True)
-    )
+    component = components(problem)
+    smaller = reduced(problem, component)
+    first = _Search(smaller, cheapest_trees(smaller), component)
     first.settle()
+    second = _Search(smaller, cheapest_trees(smaller, split=True), component)
     second.settle(unless=first.total)
     return min(first, second, key=lambda search: search.total).choice
 
@@ -49,12 +49,12 @@ class _Move:
 class _Search:
     """A choice, how often each class is needed under it, and its cost; for a reduced problem."""
 
-    def __init__(self, problem: Problem, choice: list[int]) -> None:
+    def __init__(self, problem: Problem, choice: list[int], component: Sequence[int]) -> None:
         self.problem = problem
         self.choice = choice
         self.references = [0] * len(problem.classes)
         self.total = sum(self._need(root) for root in problem.roots)
-        self.component = components(problem)
+        self.component = component
         self.banned: set[int] = set()
         self.pinned = set(problem.roots)
         for number in self.pinned:

@@ -8,15 +8,15 @@ Either leaves more for the other to do.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from meganeura_dsl.optimize.problem import Problem, always_needed, components
+from meganeura_dsl.optimize.problem import Problem, always_needed
 
 
-def reduced(problem: Problem) -> Problem:
+def reduced(problem: Problem, component: Sequence[int]) -> Problem:
     """The same classes and nodes, of which fewer are left, and fewer needs.
 
-    Its roots are the classes that every choice computes.
+    Its roots are the classes that every choice computes. `component` is what `components` finds.
     """
-    reduction = _Reduction(problem)
+    reduction = _Reduction(problem, component)
     reduction.pin(problem.roots)
     while True:
         smaller = reduction.problem()
@@ -29,9 +29,8 @@ def reduced(problem: Problem) -> Problem:
 class _Reduction:
     """Classes that are needed in any case, and the nodes that may be chosen beside them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, component: Sequence[int]) -> None:
         self._costs = problem.costs
-        component = components(problem)
         sizes = Counter(component)
         self._in_circle = {number for number, of in enumerate(component) if sizes[of] > 1}
         self._classes = [
