@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl.shapes.counterexample import _spread
 from meganeura_dsl.shapes.dim import Size, dim
-from meganeura_dsl.shapes.solve import Compare, Condition, Facts, Proved, Refuted
+from meganeura_dsl.shapes.solve import And, Compare, Condition, Facts, Proved, Refuted
 
 c, h, k, w = map(dim, "chkw")
 
@@ -20,6 +20,7 @@ def given(*conditions: Condition) -> Facts:
 
 HALF = Compare("==", h // 2, w)
 AT_LEAST_ONCE = Compare(">=", h, w)
+AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,9 @@ AT_LEAST_ONCE = Compare(">=", h, w)
         (AT_LEAST_ONCE, Compare(">=", c * (h // w), c)),
         (True, Compare(">=", h // (k - 1), 0)),
         (True, Compare(">=", h // (k - 1) + c, 1)),
+        (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 2)),
+        (Compare(">=", h, c * (k - 1)), Compare(">=", h // (k - 1), c)),
+        (Compare("<", h, (c + 1) * (k - 1)), Compare("<=", h // (k - 1), c)),
     ],
 )
 def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
@@ -43,6 +47,7 @@ def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
         (HALF, Compare(">", h, 2 * w), {"h": 2, "w": 1}),
         (HALF, Compare("<", h, 2 * w + 1), {"h": 3, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", h // w, 2), {"h": 1, "w": 1}),
+        (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 3), {"h": 1, "k": 1, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", c * (h // w), 2 * c), {"c": 1, "h": 1, "w": 1}),
     ],
 )
