@@ -8,7 +8,7 @@ import pytest
 
 from meganeura_dsl.graph.core import Array, Builder, Leaf, Op, TypeRuleError
 from meganeura_dsl.ops import Input
-from meganeura_dsl.ops.fused import Fused
+from meganeura_dsl.ops.fused import Attention, Fused
 from meganeura_dsl.shapes.solve import Facts, Unproved
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from tests.dsl.ops.fused.test_fused import CASES
@@ -105,6 +105,13 @@ def test_operands_that_do_not_fit_are_refused(whole: Application) -> None:
         for other in others(operand):
             changed = (*whole.operands[:place], other, *whole.operands[place + 1 :])
             assert_refused_or_right(whole.op, changed)
+
+
+def test_causal_attention_has_a_key_for_each_query() -> None:
+    q, k = TensorType(DType.F32, (2, 3, 4)), TensorType(DType.F32, (2, 5, 4))
+    Attention(1.0, causal=False).infer(Facts(), q, k, k)
+    with pytest.raises(Unproved, match="key for each query"):
+        Attention(1.0, causal=True).infer(Facts(), q, k, k)
 
 
 @pytest.mark.parametrize("whole", APPLICATIONS, ids=str)

@@ -20,6 +20,7 @@ def given(*conditions: Condition) -> Facts:
 
 HALF = Compare("==", h // 2, w)
 AT_LEAST_ONCE = Compare(">=", h, w)
+SHARE = Compare("==", h // k, w)
 AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
 
 
@@ -33,6 +34,8 @@ AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
         (True, Compare(">=", h // (k - 1), 0)),
         (True, Compare(">=", h // (k - 1) + c, 1)),
         (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 2)),
+        (SHARE, Compare(">=", h, w * k)),
+        (SHARE, Compare("<", h, w * k + k)),
         (Compare(">=", h, c * (k - 1)), Compare(">=", h // (k - 1), c)),
         (Compare("<", h, (c + 1) * (k - 1)), Compare("<=", h // (k - 1), c)),
     ],
@@ -47,6 +50,8 @@ def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
         (HALF, Compare(">", h, 2 * w), {"h": 2, "w": 1}),
         (HALF, Compare("<", h, 2 * w + 1), {"h": 3, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", h // w, 2), {"h": 1, "w": 1}),
+        (SHARE, Compare(">", h, w * k), {"h": 1, "k": 1, "w": 1}),
+        (SHARE, Compare("<", h, w * k + k - 1), {"h": 1, "k": 1, "w": 1}),
         (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 3), {"h": 1, "k": 1, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", c * (h // w), 2 * c), {"c": 1, "h": 1, "w": 1}),
     ],
