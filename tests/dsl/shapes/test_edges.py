@@ -6,6 +6,7 @@ import pytest
 
 from meganeura_dsl.shapes.counterexample import _spread
 from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.learn import entails
 from meganeura_dsl.shapes.solve import And, Compare, Condition, Facts, Proved, Refuted
 
 c, h, k, w = map(dim, "chkw")
@@ -59,7 +60,9 @@ def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
 def test_a_bound_that_is_one_too_sharp_is_refuted(
     fact: Condition, goal: Condition, example: dict[str, int]
 ) -> None:
-    assert given(fact).decide(goal) == Refuted(example)
+    facts = given(fact)
+    assert facts.decide(goal) == Refuted(example)
+    assert not entails(facts._known, goal), "only the example kept it from being proved"
 
 
 SIMPLER: Mapping[str, Callable[[], tuple[Size, Size]]] = {
