@@ -157,7 +157,7 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
 def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
     try:
         return _combine_bounded(operator, left, right)
-    except OverflowError as error:
+    except (OverflowError, ZeroDivisionError) as error:
         raise KindError("numbers whose result is finite", right) from error
 
 
@@ -216,6 +216,8 @@ def _combine_numbers(operator: str, left: float, right: float) -> float:
                 return float(left // right)
             case "%":
                 return left % right
+            case "**" if left < 0 and right % 1:
+                raise KindError("a whole exponent of a negative number", right)
             case "**":
                 return float(left**right)
             case _:
