@@ -3,8 +3,10 @@
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics import Severity
 from meganeura_dsl.source import Source
+
+UNUSED = "E0207"
+"""Of the sizes and values that an expression does not read."""
 
 REFUSED = {
     "2 + (n == 1)": ("E0203", "this needs a number", "this is a condition"),
@@ -140,7 +142,7 @@ def test_an_expression_of_another_kind_is_refused(expression: str) -> None:
     code, headline, label = REFUSED[expression]
     source = Source("kinds.mgn", f"block f()(x: [n, d]):\n  return {expression}\n")
     reports = pipeline.check(source, lambda _: None).reports
-    (report,) = (each for each in reports if each.severity is Severity.ERROR)
+    (report,) = (each for each in reports if each.code != UNUSED)
     assert (report.code, report.headline) == (code, headline)
     assert report.label is not None
     assert report.label.text.split("\n")[0] == label
