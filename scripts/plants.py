@@ -107,7 +107,7 @@ PLANTS = (
         "runtime/meganeura_runtime/kernels/writer.py",
         'return f"{self._factor(numerator)} / {divisor}u"',
         'return f"u32(f32({self._factor(numerator)}) * (1.0 / {divisor}.0))"',
-        ("tests/runtime/kernels/test_affine.py",),
+        ("tests/runtime/kernels/test_sizes.py", "tests/runtime/kernels/test_ops.py"),
     ),
     Plant(
         "rotary positions all begin at zero",

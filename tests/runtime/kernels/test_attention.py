@@ -97,7 +97,8 @@ def test_what_is_hidden(
     window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "TILE", tile)
-    q, k, v = numbers(2, shared, 41, 8), numbers(2, 1, 41, 8, seed=1), numbers(2, 1, 41, 8, seed=2)
+    q, k = numbers(2, 2 * shared, 41, 8), numbers(2, 2, 41, 8, seed=1)
+    v = numbers(2, 2, 41, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
     assert_right(*attention(op, q, k, v), device, 1)
 
@@ -142,9 +143,10 @@ def test_gradients_of_what_is_hidden(
     window: int, shared: int, tile: AttentionTile, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "TILE", tile)
-    q, k, v = numbers(2, shared, 41, 8), numbers(2, 1, 41, 8, seed=1), numbers(2, 1, 41, 8, seed=2)
+    q, k = numbers(2, 2 * shared, 41, 8), numbers(2, 2, 41, 8, seed=1)
+    v = numbers(2, 2, 41, 8, seed=2)
     op = Attention(8**-0.5, causal=True, window=window, shared=shared)
-    assert_right(*attention(op, q, k, v, numbers(2, shared, 41, 8, seed=3)), device, 3)
+    assert_right(*attention(op, q, k, v, numbers(2, 2 * shared, 41, 8, seed=3)), device, 3)
 
 
 def test_heads_of_a_projection_are_read_in_place(device: Device) -> None:
