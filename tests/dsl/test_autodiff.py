@@ -33,6 +33,7 @@ from meganeura_dsl.ops import (
     Where,
 )
 from meganeura_dsl.ops.broadcast import full
+from meganeura_dsl.ops.fused import SoftmaxGradient
 from meganeura_dsl.shapes.tensor import DType
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 
@@ -232,3 +233,16 @@ def test_deep_squares_stay_small() -> None:
     found = gradient(build, power, x, x=np.array(1.0))
     assert found == 2.0**40
     assert len(build.values) < 200
+
+
+def test_what_does_not_depend_on_what_is_moved_needs_no_gradient() -> None:
+    build = Builder()
+    x, s = (build.add(Input(name, DType.F32, (3,))) for name in "xs")
+    fixed = build.add(SoftmaxGradient(0), s, s)  # which has none
+    loss = build.add(Sum((0,)), build.add(Mul(), x, fixed))
+    (gradient,) = differentiate(build, loss, (x,))
+    feeds = {"x": np.ones(3, np.float32), "s": np.array([1, 2, 4], np.float32)}
+    found = evaluate(build.graph({"dx": gradient, "fixed": fixed}), feeds).outputs
+    np.testing.assert_array_equal(found["dx"], found["fixed"])
+    with pytest.raises(NotDifferentiableError):
+        differentiate(build, loss, (s,))
