@@ -250,8 +250,8 @@ PLANTS = (
     Plant(
         "a product with two readers is computed for each",
         "meganeura_dsl/optimize/choose.py",
-        "choice = extract(problem)",
-        "choice = cheapest_trees(problem)",
+        "choice = extract(question.problem)",
+        "choice = cheapest_trees(question.problem)",
         ("tests/dsl/optimize/test_conditions.py",),
     ),
     Plant(
