@@ -35,7 +35,12 @@ from meganeura_runtime.data.problems import (
     UnknownFormat,
 )
 from meganeura_runtime.deploy.problems import DeployedDiffers
-from meganeura_runtime.inference.problems import InputShape, OpenSize, WrongInputs
+from meganeura_runtime.inference.problems import (
+    InputShape,
+    OpenSize,
+    UnusedChoice,
+    WrongInputs,
+)
 from meganeura_runtime.measure.problems import NoClock
 from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
 from meganeura_runtime.tensors import problems as tensor_problems
@@ -116,6 +121,7 @@ EXAMPLES: Mapping[str, Problem] = {
             "image", "[2, 3, 32, 32]", "[n, 3, h, w]", (("h", 64, "`mask`"), ("n", 2, "`mask`"))
         ),
         OpenSize("n"),
+        UnusedChoice("--image-size", "picture"),
         UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "a picture becomes f32[n, 3, h, w]"),
         MissingExtra("PIL.Image", "images", "read pictures"),
         tensor_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
