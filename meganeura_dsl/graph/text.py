@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from math import isfinite
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 from meganeura_dsl.graph.core import Graph, Op, Origin, Value
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
@@ -95,6 +95,10 @@ def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = 
 def _hints(op: type[Op]) -> dict[str, object]:
     """The types of the attributes of an op."""
     return get_type_hints(op)
+
+
+def _may_be_listed(item: Attribute) -> bool:
+    return not isinstance(item, float)
 
 
 def _known(values: list[Value], number: int) -> Value:
@@ -186,6 +190,9 @@ class _Line:
             self._mark("=")
             is_dtype = hints.get(name) is DType
             attributes[name] = DType(self._take("name")) if is_dtype else self._attribute()
+            hint = hints.get(name)
+            if isinstance(attributes[name], float) and float not in (hint, *get_args(hint)):
+                raise ValueError(f"`{name}` is no real number")
         return operands, attributes
 
     def _attribute(self) -> Attribute:
@@ -209,7 +216,10 @@ class _Line:
             if not first:
                 self._mark(",")
             first = False
-            yield self._attribute()
+            item = self._attribute()
+            if not _may_be_listed(item):
+                raise ValueError(f"a list holds sizes, not {item}")
+            yield item
 
     def _sizes(self) -> tuple[Size, ...]:
         return tuple(size for size in self._list() if isinstance(size, int | Dim))
