@@ -15,7 +15,7 @@ from meganeura_dsl.cli.compiled import (
     plan_of,
     require_numbers,
 )
-from meganeura_dsl.cli.device_options import NotTuned
+from meganeura_dsl.cli.device_options import NotTuned, require_device
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, WeightFiles, rewriting
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 
@@ -65,6 +65,8 @@ def build(
     """Print what a stage makes of a program."""
     from meganeura_dsl import pipeline
 
+    if device is not None:
+        require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     stages = Stages(pipeline.load(target), mode, parsed_sizes(size or ()), rules)
     if output is not None:

@@ -12,6 +12,15 @@ NotTuned = Annotated[
 ]
 
 
+def require_device(selector: str) -> None:
+    """Refuse a device that there is not, for a command that opens none."""
+    from meganeura_runtime.session import require_device as require
+    from meganeura_runtime.train.failures import explained_failures
+
+    with explained_failures():
+        require(selector)
+
+
 def told_device(selector: str, *, no_tuned: bool) -> "Choice":
     """The device of that name; raises `DeviceError`."""
     from meganeura_runtime.session import choose_device

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from meganeura_dsl.cli.compiled import Compiled, Mode, compiled_model, compiled_step
+from meganeura_dsl.cli.device_options import require_device
 from meganeura_dsl.cli.model_options import (
     Changes,
     DisabledRules,
@@ -48,6 +49,7 @@ def explain_opt(
     if drawing is not None and drawing.suffix not in PICTURES:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--picture")
+    require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}
     match mode:

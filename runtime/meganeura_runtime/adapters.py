@@ -57,6 +57,12 @@ _found: list[DeviceInfo] = []
 """Those there are, once somebody has looked."""
 
 
+def require_any(infos: Sequence[object]) -> None:
+    """Raise `DeviceError` where there is no adapter at all."""
+    if not infos:
+        raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
+
+
 def list_devices() -> tuple[DeviceInfo, ...]:
     """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
     if not _found:

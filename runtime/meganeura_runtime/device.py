@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from meganeura_runtime import native
 from meganeura_runtime.adapters import (
-    INSTALL_DRIVER,
     LOOKING,
-    DeviceError,
     DeviceInfo,
     all_adapters,
     explained,
     list_devices,
     numbered,
     preference,
+    require_any,
     wgpu_module,
 )
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
@@ -88,8 +87,7 @@ def open_device(selector: str = "auto", *, checked: bool | None = None) -> Devic
 
 def _opened(selector: str, *, checked: bool | None) -> Device:
     adapters = all_adapters()
-    if not adapters:
-        raise DeviceError(f"no adapter was found; {INSTALL_DRIVER}")
+    require_any(adapters)
     infos = list_devices()
     if selector in ("auto", "wgpu"):
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))

@@ -77,3 +77,24 @@ def test_what_is_explained_depends_on_the_device(
         shown = meganeura("explain-opt", "wide.mgn", "--set", "n=32", "--device", device)
         assert (shown.code, shown.err) == (0, "")
         assert ("winograd" in shown.out) == matches
+
+
+@pytest.mark.parametrize("command", [("explain-opt",), ("build", "--emit", "optimized")])
+@pytest.mark.parametrize("device", ["abacus", "wgpu:7"])
+def test_a_device_that_there_is_not_is_refused(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], device: str
+) -> None:
+    card = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
+    monkeypatch.setattr(choice, "list_devices", lambda: (card,))
+    shown = meganeura(*command, "digits_mlp", "--device", device)
+    assert shown.code == 2
+    assert "error[E0551]" in shown.err
+
+
+def test_a_machine_without_adapters_is_told_apart(
+    meganeura: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "list_devices", tuple)
+    shown = meganeura("explain-opt", "digits_mlp", "--device", "wgpu")
+    assert shown.code == 2
+    assert "no adapter was found" in shown.err

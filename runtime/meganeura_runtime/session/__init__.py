@@ -1,7 +1,7 @@
 """Sessions: a step that runs again and again on tensors that stay where they are computed."""
 
 from meganeura_runtime.session.base import Outputs, Session, SessionError, Uploaded
-from meganeura_runtime.session.choice import Choice, choose_device, model_of
+from meganeura_runtime.session.choice import Choice, choose_device, model_of, require_device
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
 from meganeura_runtime.session.inference import InferenceSession, OpenSession, open_inference
@@ -19,4 +19,5 @@ __all__ = [
     "choose_device",
     "model_of",
     "open_inference",
+    "require_device",
 ]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
-from meganeura_runtime.adapters import DeviceError, list_devices
+from meganeura_runtime.adapters import DeviceError, list_devices, numbered, require_any
 from meganeura_runtime.cache import kept_plan
 from meganeura_runtime.device import Device
-from meganeura_runtime.opening import opened
+from meganeura_runtime.opening import CPU, opened
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.session.base import Session
 from meganeura_runtime.session.cpu import CpuSession
@@ -42,12 +42,22 @@ def choose_device(selector: str = "auto", *, tuned: bool = True) -> Choice:
     return _on(found.device, tuned=tuned)
 
 
+def require_device(selector: str) -> None:
+    """Raise `DeviceError` unless there is a device of that name; none is opened."""
+    if selector in ("auto", CPU):
+        return
+    infos = list_devices()
+    require_any(infos)
+    if selector != "wgpu":
+        numbered(selector, infos)
+
+
 def model_of(selector: str) -> DeviceModel:
     """What the optimizer takes a device for, before it is opened.
 
-    One that cannot be had is none of its concern: that is for `choose_device` to say.
+    One that cannot be had is none of its concern: `require_device` and `choose_device` say so.
     """
-    if selector == "cpu":
+    if selector == CPU:
         return DEFAULT_DEVICE
     try:
         infos = list_devices()
