@@ -227,13 +227,6 @@ class Mover:
         axes = tuple(axis for axis in range(len(keys)) if axis not in places)
         return self._merge(fold(value, axes), target)
 
-    def reduced_axes(self, value: Tensor) -> tuple[Tensor, tuple[int, ...]]:
-        """The split value and the axes only the source names, for folds that need both."""
-        source, target = self._sides(value)
-        kept = {atom.key for group in target for atom in group}
-        axes = tuple(axis for axis, atom in enumerate(source) if atom.key not in kept)
-        return self._split(value, source), axes
-
     def _sides(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
         binder = Binder(self.frame, self.evaluate)
         try:
