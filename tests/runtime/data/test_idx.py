@@ -92,7 +92,11 @@ def test_a_hostile_file_is_refused(tmp_path: Path, content: bytes, reason: str) 
         assert reason in problem.reason
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip at all", gzip.compress(idx(IMAGES))[:-9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not gzip at all", gzip.compress(idx(IMAGES))[:-9]],
+    ids=["empty", "not gzip", "cut short"],
+)
 def test_a_damaged_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.idx.gz").write_bytes(content)
     with pytest.raises(ProblemError, match="E0530"):
