@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
 
 from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes
 from meganeura_dsl.cli.model_options import example_sizes
@@ -10,6 +12,15 @@ from meganeura_dsl.cli.model_options import example_sizes
 if TYPE_CHECKING:
     from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.optimize.rewriting import Rewriting
+
+Target = Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")]
+MeasuredMode = Annotated[
+    Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=32."),
+]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import typer
 
 from meganeura_dsl.cli.compiled import Mode
 from meganeura_dsl.cli.device_options import NotTuned
-from meganeura_dsl.cli.measured import Subject, subject
+from meganeura_dsl.cli.measured import MeasuredMode, Sizes, Subject, Target, subject
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura_dsl.cli.profile_report import profile_data, profile_text
 
@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
 
 def profile(
-    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    target: Target,
     *,
-    mode: Annotated[
-        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
-    ] = Mode.INFER,
-    size: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=32."),
-    ] = None,
+    mode: MeasuredMode = Mode.INFER,
+    size: Sizes = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = "auto",

@@ -22,7 +22,8 @@ from meganeura_runtime.plan.errors import describe
 from meganeura_runtime.plan.plan import Dispatch, Role
 from meganeura_runtime.plan.titles import op_title
 from meganeura_runtime.session import CpuSession, GpuSession, OpenSession, Outputs, Session
-from meganeura_runtime.session.base import Uploaded, leaf_types
+from meganeura_runtime.session.around import SessionAround
+from meganeura_runtime.session.base import Uploaded
 from meganeura_runtime.spans import unobserved
 from meganeura_runtime.stamps import Stamps
 
@@ -115,32 +116,13 @@ class Trace:
         return self.timeline
 
 
-class TracedSession(Session):
+class TracedSession(SessionAround):
     """A session that tells a trace of some of its steps."""
 
     def __init__(self, graph: Graph, inner: Session, trace: Trace) -> None:
-        super().__init__(*leaf_types(graph))
-        self._inner = inner
+        super().__init__(graph, inner)
         self._trace = trace
         self._made = 0
-
-    @property
-    def ahead(self) -> int:
-        """As many as of the session itself."""
-        return self._inner.ahead
-
-    @property
-    def kernels(self) -> int:
-        """Those of the session itself."""
-        return self._inner.kernels
-
-    def ready(self) -> None:
-        """Wait until the session itself is ready."""
-        self._inner.ready()
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._inner.close()
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states."""
@@ -151,12 +133,6 @@ class TracedSession(Session):
 
     def _get(self, name: str) -> Array:
         return self._inner.read(name)
-
-    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
-        return self._inner.upload(feeds)
-
-    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
-        return self._inner.stage(feeds)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         number, self._made = self._made, self._made + 1

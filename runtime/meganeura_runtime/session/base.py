@@ -43,8 +43,8 @@ class Computed(Outputs):
         return len(self._arrays)
 
 
-class Uploaded(ABC):
-    """Inputs of a session that need not be copied again."""
+class Closing(ABC):
+    """What holds memory of a device, and gives it back at the end of a `with`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -62,7 +62,11 @@ class Uploaded(ABC):
         self.close()
 
 
-class Session(ABC):
+class Uploaded(Closing):
+    """Inputs of a session that need not be copied again."""
+
+
+class Session(Closing):
     """Parameters and states on a device, and the step that uses and updates them."""
 
     def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
@@ -139,21 +143,6 @@ class Session(ABC):
     @abstractmethod
     def ready(self) -> None:
         """Wait until they are compiled."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the memory back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @abstractmethod
     def _put(self, name: str, array: Array) -> None: ...

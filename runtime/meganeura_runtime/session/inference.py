@@ -10,6 +10,7 @@ from meganeura_dsl.evaluate import Interpreter, Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_runtime.cache import Rewritten, kept_inference
+from meganeura_runtime.session.around import SessionAround
 from meganeura_runtime.session.base import Outputs, Session, Uploaded, leaf_types
 
 OpenSession = Callable[[Graph], Session]
@@ -26,34 +27,18 @@ def open_inference(graph: Graph, open_session: OpenSession, rewriting: Rewriting
     return InferenceSession(graph, kept_inference(graph, rewriting), open_session)
 
 
-class InferenceSession(Session):
+class InferenceSession(SessionAround):
     """A graph optimized for inference, and what its parameters are derived from."""
 
     def __init__(self, graph: Graph, optimized: Rewritten, open_session: OpenSession) -> None:
-        kept, inputs = leaf_types(graph)
-        super().__init__(kept, inputs)
-        self._inner = open_session(optimized.graph)
+        super().__init__(graph, open_session(optimized.graph))
         self._derive = Derivation(optimized.load)
         self._values: dict[str, Array] = {}
         self._stale = True
 
-    @property
-    def ahead(self) -> int:
-        """As many as of the optimized graph."""
-        return self._inner.ahead
-
-    @property
-    def kernels(self) -> int:
-        """Those of the optimized graph."""
-        return self._inner.kernels
-
-    def ready(self) -> None:
-        """Wait until the optimized graph is compiled."""
-        self._inner.ready()
-
     def close(self) -> None:
         """Give the memory back."""
-        self._inner.close()
+        super().close()
         self._values.clear()
 
     def _put(self, name: str, array: Array) -> None:
@@ -65,12 +50,6 @@ class InferenceSession(Session):
 
     def _get(self, name: str) -> Array:
         return self._inner.read(name) if name in self._inner.names else self._values[name].copy()
-
-    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
-        return self._inner.upload(feeds)
-
-    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
-        return self._inner.stage(feeds)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         if self._stale:
