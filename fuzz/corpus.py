@@ -21,8 +21,8 @@ from meganeura_dsl.ops import Input, Sum, Tanh
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.checkpoint import KEY, Progress
+from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.schedule import plan_graph
 

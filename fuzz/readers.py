@@ -21,10 +21,10 @@ from meganeura_dsl.syntax.files import decode
 from meganeura_dsl.syntax.format import find_comments, format_module
 from meganeura_dsl.syntax.parser import parse
 from meganeura_runtime.cache.compiled import rewritten
-from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.entries import Entries
 from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.tensors.safetensors_file import open_tensors
 from meganeura_runtime.tensors.shards import open_weights

@@ -10,7 +10,7 @@ def cache(
 ) -> None:
     """Say where compiled programs are kept, and how many; they are made anew where missing."""
     from meganeura_dsl.cli.output import count
-    from meganeura_runtime.cache import user_entries
+    from meganeura_runtime.entries import user_entries
     from meganeura_runtime.folders import VARIABLE
 
     kept = user_entries()

@@ -8,9 +8,12 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from threading import Lock
 from types import ModuleType
 
+from meganeura_runtime.declarations import as_tables
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.webgpu import Adapter
 
@@ -98,13 +101,22 @@ def all_adapters() -> Sequence[Adapter]:
 
 def wgpu_module() -> ModuleType:
     """The module, which loads a native library: late, so that a machine without it can say so."""
-    # Some drivers complain where it is missing, though nothing is drawn.
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     try:
         import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+        _load_library()
     except (ImportError, OSError, RuntimeError) as error:
         raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
     return wgpu
+
+
+@cache
+def _load_library() -> None:
+    """Load what wgpu itself loads when it is first asked for adapters."""
+    # Some drivers complain where it is missing, though nothing is drawn.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    with as_tables():
+        import_module("wgpu.backends.auto")
 
 
 def described(number: int, adapter: Adapter) -> DeviceInfo:

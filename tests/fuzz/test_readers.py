@@ -24,9 +24,9 @@ from meganeura_dsl.graph.verify import GraphError, verify
 from meganeura_dsl.ops import OPS, Add, Input
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.syntax.files import read_source
-from meganeura_runtime.cache.entries import Entries
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.choices import ChoicesError, Place, read_choices
 from meganeura_runtime.plan.plan import Plan, PlanError

@@ -11,9 +11,9 @@ from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.fused import FUSED_OPS
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.training import TrainingSettings, optimized_training_step
-from meganeura_runtime.cache.entries import user_entries
 from meganeura_runtime.cache.keys import inference_of, plan_of, step_of
 from meganeura_runtime.device import Device
+from meganeura_runtime.entries import user_entries
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.plan.schedule import plan_graph

@@ -16,9 +16,10 @@ from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.training import Adam, Sgd, TrainingSettings, optimized_training_step
 from meganeura_runtime.adapters import DeviceInfo
-from meganeura_runtime.cache import Entries, compiled, kept_inference, kept_plan, kept_step, keys
+from meganeura_runtime.cache import compiled, kept_inference, kept_plan, kept_step, keys
 from meganeura_runtime.cache.keys import OptimizedOf, PlanOf, inference_of, plan_of, step_of
 from meganeura_runtime.device import Device
+from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.kernels.way import Way
 from meganeura_runtime.plan.choices import UNTUNED, Choices

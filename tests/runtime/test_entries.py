@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime.cache import Entries, user_entries
-from meganeura_runtime.cache.entries import SUFFIX
+from meganeura_runtime.entries import SUFFIX, Entries, user_entries
 
 KEY = "0123abcd"
 OTHER = "4567cdef"
@@ -16,7 +15,7 @@ OTHER = "4567cdef"
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are given once in a process, which here is once in a test."""
-    monkeypatch.setattr("meganeura_runtime.cache.entries._told", set[str]())
+    monkeypatch.setattr("meganeura_runtime.entries._told", set[str]())
 
 
 @pytest.fixture

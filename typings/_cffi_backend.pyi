@@ -1,0 +1,3 @@
+# What we use of cffi's native part, which has no types of its own.
+class FFI:
+    def __init__(self, name: str, **tables: object) -> None: ...
