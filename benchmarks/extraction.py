@@ -2,14 +2,16 @@
 
     python benchmarks/extraction.py
 
-Compares it with an exact solver, an integer program for HiGHS, on a hundred random e-graphs and on
-those of the standard models, which hold every block of them: the cost of both, each class paid
+Compares it with an exact solver, an integer program for HiGHS, on a hundred random e-graphs, on
+those of the standard models, and on those of every block of the standard library and of the
+models, at sizes that are drawn from what the block asks of them: the cost of both, each class paid
 once, and the seconds both take. Needs scipy.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from statistics import mean
 from time import perf_counter
 from typing import Any, cast
@@ -19,7 +21,14 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.autodiff import differentiate
+from meganeura_dsl.check.frame import UndecidableError
+from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.gradcheck.cases import Case, choose_case
+from meganeura_dsl.gradcheck.sizes import DeadEndError
+from meganeura_dsl.gradcheck.subjects import Subject, subjects
+from meganeura_dsl.graph.core import Graph, Leaf, NotDifferentiableError, Value, continued
+from meganeura_dsl.ops import Add, Input, Mul, Parameter, Sum
 from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.choose import ask
 from meganeura_dsl.optimize.explore import explore
@@ -27,6 +36,7 @@ from meganeura_dsl.optimize.extract import extract
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
 from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.training import Sgd, TrainingSettings, training_step
 
 SECONDS = 60.0
@@ -41,6 +51,14 @@ MODELS: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("gpt2", "text"): {"batch": 16},
     ("lm", "text"): {"batch": 16},
 }
+
+DRAWS = 3
+"""Cases of a block: configurations and sizes."""
+LARGEST = 24
+"""The largest size that is drawn where the block allows smaller ones."""
+TRIES = 40
+SAME = 1e-9
+"""What rounding may make of a gap."""
 
 
 def exact(problem: Problem) -> float:
@@ -143,8 +161,13 @@ class Comparison:
 
     @property
     def gap(self) -> float:
-        """By how much ours costs more than the best."""
-        return max(0.0, self.ours / self.best - 1)
+        """By how much ours costs more than the best; nothing costs nothing."""
+        return max(0.0, self.ours / self.best - 1) if self.best else 0.0
+
+    @property
+    def tree_gap(self) -> float:
+        """By how much the cheapest tree costs more than the best graph."""
+        return max(0.0, self.tree / self.best - 1) if self.best else 0.0
 
 
 def compare(problem: Problem) -> Comparison:
@@ -177,8 +200,65 @@ def model_problem(graph: Graph, mode: Mode) -> Problem:
     return ask(found, roots, DEFAULT_DEVICE, apart=mode == "forward").problem
 
 
+def block_cases(subject: Subject) -> Iterator[Case]:
+    """Some cases of a block that it accepts; the same in every run."""
+    draw = random.Random(subject.name)  # noqa: S311 - no secret
+    found = 0
+    for _ in range(TRIES):
+        if found == DRAWS:
+            return
+        try:
+            case = choose_case(draw.choice, subject, LARGEST)
+            case.elaborate()
+        except (DeadEndError, UndecidableError, ProblemError):
+            continue
+        found += 1
+        yield case
+
+
+def block_problems(case: Case) -> Iterator[Problem]:
+    """The e-graphs of a block for inference and, where it has a gradient, before and after."""
+    yield model_problem(replace(case, training=False).elaborate().graph, "infer")
+    forward = replace(case, training=True).elaborate().graph
+    yield model_problem(forward, "forward")
+    step = with_gradients(optimize(forward, mode="forward").graph)
+    if step is not None:
+        yield model_problem(step, "train")
+
+
+def with_gradients(graph: Graph) -> Graph | None:
+    """A graph, and the gradients of what it reads, as if a loss read its outputs, if it has any."""
+    build, kept = continued(graph)
+    wrt = {leaf.name: value for value in kept.values if (leaf := _moved(value)) is not None}
+    outputs = [value for value in dict.fromkeys(kept.outputs.values()) if value.type.dtype.is_float]
+    seeds = [
+        build.add(Input(f"cotangent.{number}", value.type.dtype, value.type.shape))
+        for number, value in enumerate(outputs)
+    ]
+    terms = [build.add(Mul(), value, seed) for value, seed in zip(outputs, seeds, strict=True)]
+    if not wrt or not terms:
+        return None
+    sums = (build.add(Sum(tuple(range(term.type.rank))), term) for term in terms)
+    loss = reduce(lambda total, each: build.add(Add(), total, each), sums)
+    try:
+        found = differentiate(build, loss, tuple(wrt.values()))
+    except NotDifferentiableError:
+        return None
+    named = {f"gradient.{name}": each for name, each in zip(wrt, found, strict=True)}
+    return build.graph({**kept.outputs, **named}, kept.updates)
+
+
+def _moved(value: Value) -> Leaf | None:
+    """The input or the trained parameter that a value is, if it has a gradient."""
+    match value.op:
+        case Input() | Parameter(kind="param") if value.type.dtype.is_float:
+            return value.op
+        case _:
+            return None
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     print("| e-graphs | classes | nodes | tree | mean gap | worst gap | ms | exact, ms |")
     print("|---|---|---|---|---|---|---|---|")
     for kind, seeds in (("acyclic", range(0, 100, 2)), ("cyclic", range(1, 100, 2))):
@@ -186,13 +266,37 @@ def main() -> None:
         _print_row(f"{len(problems)} random, {kind}", problems)
     for name, problem in model_problems():
         _print_row(name, [problem])
+    print("\n| blocks of | blocks | e-graphs | tree | mean gap | worst gap | with a gap |")
+    print("|---|---|---|---|---|---|---|")
+    for name in standard_model_names():
+        _print_blocks(name, subjects(pipeline.load(name).module))
+
+
+def _print_blocks(name: str, blocks: Iterable[Subject]) -> None:
+    found: list[tuple[str, Comparison]] = []
+    left_out: list[str] = []
+    for block in blocks:
+        problems = [problem for case in block_cases(block) for problem in block_problems(case)]
+        found += [(block.name, compare(problem)) for problem in problems]
+        if not problems:
+            left_out.append(block.name)
+    if not found:
+        return
+    each = [comparison for _, comparison in found]
+    gaps = [comparison.gap for comparison in each]
+    behind = dict.fromkeys(block for block, comparison in found if comparison.gap > SAME)
+    cells = [f"{len({block for block, _ in found})}", f"{len(found)}"]
+    cells += [f"{mean(comparison.tree_gap for comparison in each):.1%}"]
+    cells += [f"{mean(gaps):.2%}", f"{max(gaps):.2%}", ", ".join(behind) or "-"]
+    without = f" (no case found: {', '.join(left_out)})" if left_out else ""
+    print(f"| {name}{without} | {' | '.join(cells)} |", flush=True)
 
 
 def _print_row(name: str, problems: Sequence[Problem]) -> None:
     found = [compare(problem) for problem in problems]
     classes = mean(len(problem.classes) for problem in problems)
     nodes = mean(len(problem.needs) for problem in problems)
-    tree = mean(max(0.0, each.tree / each.best - 1) for each in found)
+    tree = mean(each.tree_gap for each in found)
     gaps = [each.gap for each in found]
     times = (mean(each.seconds for each in found), mean(each.exact_seconds for each in found))
     cells = [f"{tree:.1%}", f"{mean(gaps):.2%}", f"{max(gaps):.2%}"]

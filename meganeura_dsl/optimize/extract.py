@@ -56,6 +56,7 @@ class _Search:
         self.total = sum(self._need(root) for root in problem.roots)
         self.component = component
         self.banned: set[int] = set()
+        self.contested: dict[int, None] = {}
         self.pinned = set(problem.roots)
         for number in self.pinned:
             # One reference more than there are: no move may look below what stays anyway.
@@ -66,10 +67,10 @@ class _Search:
         self._single_moves()
         if abs(self.total - unless) < LEAST_GAIN:
             return
-        contested = self._contested()
+        self.contested = self._contested()
         for _ in range(ROUNDS):
             before = self.total
-            for number in contested:
+            for number in self.contested:
                 if self.references[number]:
                     self._drive_out(number)
                 else:
@@ -78,7 +79,7 @@ class _Search:
             if self.total > before - LEAST_GAIN:
                 return
 
-    def _contested(self) -> list[int]:
+    def _contested(self) -> dict[int, None]:
         """Classes that a class with a choice could share with another."""
         classes, users, owner = self.problem.classes, self.problem.users, self.problem.owner
         candidates = dict.fromkeys(
@@ -88,13 +89,13 @@ class _Search:
             for node in nodes
             for need in self.problem.needs[node]
         )
-        return [
+        return dict.fromkeys(
             number
             for number in candidates
             if len(users[number]) > 1
             and self.choice[number] >= 0
             and len({owner[user] for user in users[number]}) > 1
-        ]
+        )
 
     # --- references ------------------------------------------------------------------------------
 
@@ -213,8 +214,8 @@ class _Search:
         for need in problem.needs[before]:
             released += self._release(need)
         limit = -released - LEAST_GAIN if among is None else inf
-        found = self._best_node(number, limit, among)
-        if found is not None:
+        refused = {before}
+        while (found := self._best_node(number, limit, among, refused)) is not None:
             after, known = found
             move = _Move(number, before, after, self._adopt(problem.needs[after], known))
             self.choice[number] = after
@@ -224,16 +225,17 @@ class _Search:
                 return move
             self.choice[number] = before
             self._restore(move.below)
+            refused.add(after)
         for need in problem.needs[before]:
             self._need(need)
         return None
 
     def _best_node(
-        self, number: int, limit: float, among: set[int] | None
+        self, number: int, limit: float, among: set[int] | None, refused: set[int]
     ) -> tuple[int, _Prices] | None:
         best: tuple[int, _Prices] | None = None
         for node in self.problem.classes[number]:
-            if node == self.choice[number] or (among is not None and node not in among):
+            if node in refused or (among is not None and node not in among):
                 continue
             known: _Prices = {}
             price = self._price_of_node(node, known, {number}, limit)
@@ -251,14 +253,18 @@ class _Search:
             self.total += sum(self._need(need) for need in problem.needs[move.before])
 
     def _bring_in(self, number: int) -> None:
-        """Compute a class, and let all above it choose anew, now that it is there to be shared."""
-        above = self._above(number)
+        """Compute a class and what it needs, and let all above them choose anew.
+
+        What it needs may be worth it only if others share that too.
+        """
         known: _Prices = {}
-        if len(above) < 2 or self._price(number, known, set(), inf) == inf:
+        if self._price(number, known, set(), inf) == inf:
             return
         start = self.total
         before = self._adopt([number], known)
         self.total += self._need(number)
+        shared = [each for each in known if each in self.contested and self.references[each]]
+        above = self._above(shared)
         moves = [
             move
             for each in (*reversed(above), *above)
@@ -302,14 +308,14 @@ class _Search:
             moves.append(move)
         return move is not None
 
-    def _above(self, number: int) -> list[int]:
-        """Classes with a choice, a few levels of users above a class, the nearest first."""
+    def _above(self, numbers: list[int]) -> list[int]:
+        """Classes with a choice, a few levels of users above some, the nearest first."""
         found: dict[int, None] = {}
-        level = [number]
+        level = numbers
         for _ in range(REACH):
             users = (user for each in level for user in self.problem.users[each])
             owners = dict.fromkeys(self.problem.owner[user] for user in users)
-            level = [owner for owner in owners if owner not in found and owner != number]
+            level = [owner for owner in owners if owner not in found]
             found.update(dict.fromkeys(level))
             if len(found) > CROWD:
                 break

@@ -127,3 +127,31 @@ def test_a_long_chain_of_alternatives_needs_no_deep_recursion() -> None:
     chain = [[(1.0, ())], *([(1.0, (number,))] for number in range(3000))]
     long = problem(*chain, [(5.0, ()), (1.0, (3000,))], roots=(3001,))
     assert long.cost(extract(long)) == 5.0
+
+
+def test_two_intermediates_that_pay_only_together_share_what_they_need() -> None:
+    # Products of joined weights, forward and backward: the weights are joined once for both.
+    shared = problem(
+        [(0.0, ())],
+        [(3.0, (0,))],
+        [(6.5, (1,))],
+        *([(3.0, (0,)), (0.0, (2,))] for _ in range(3)),
+        [(9.0, (0,)), (6.5, (1,))],
+        [(0.0, (3, 4, 5, 6))],
+        roots=(7,),
+    )
+    assert shared.cost(cheapest_trees(shared)) == 18
+    assert shared.cost(extract(shared)) == 16
+
+
+def test_a_node_that_would_close_a_circle_does_not_hide_the_next_best() -> None:
+    circle = problem(
+        [(46.0, ())],
+        [(1.0, (0,)), (60.0, ())],
+        [(82.0, ()), (26.0, (3,)), (60.0, (0,))],
+        [(1.0, (2,)), (100.0, ())],
+        [(0.0, (1, 2, 3))],
+        roots=(4,),
+    )
+    assert circle.cost(cheapest_trees(circle)) == 130
+    assert circle.cost(extract(circle)) == 108
