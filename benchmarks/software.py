@@ -30,7 +30,7 @@ from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
 from meganeura_runtime.device import open_device
 from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import CpuSession, GpuSession
+from meganeura_runtime.session import CpuSession, GpuSession, model_of
 from meganeura_runtime.weights import initial_values
 
 SIZE = 512
@@ -101,7 +101,8 @@ def our_training(training: str, device: str) -> Side:
     """A step that feeds a batch and reads the loss."""
     one = TRAININGS[training]
     found = elaborated(one)
-    graph = optimized_training_step(found.graph, TrainingSettings(one.settings), Rewriting()).graph
+    rules = Rewriting(device=model_of(device))
+    graph = optimized_training_step(found.graph, TrainingSettings(one.settings), rules).graph
     if device == "cpu":
         session = CpuSession(graph)
     else:

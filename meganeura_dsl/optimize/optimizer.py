@@ -27,6 +27,10 @@ from meganeura_dsl.optimize.totals import graph_cost
 DEFAULT_DEVICE = DeviceModel()
 GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
 """A device that runs our kernels on many cores."""
+SOFTWARE = DeviceModel(
+    launch=4e-5, bandwidth=3e9, throughput=4.4e10, winograd=tuple(POINTS), narrowest=32
+)
+"""A CPU that poses as a GPU: what Mesa's llvmpipe reaches on two cores."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from meganeura_runtime.kernels.writer import Writer
 
 MOST_ROWS = 16
 """Rows of a workgroup, unless the contraction is large."""
-LARGE = 5e7
+LARGE = 2e7
 """Products of a contraction for which twice the rows, of twice the columns a lane, are worth it.
 
 They compute half as fast again, and compile for four times as long.

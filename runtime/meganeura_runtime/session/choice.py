@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.optimize.cost import DeviceModel
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU, SOFTWARE
 from meganeura_runtime.adapters import DeviceError, list_devices, numbered, require_any
 from meganeura_runtime.cache import kept_plan
 from meganeura_runtime.device import Device
@@ -65,7 +65,9 @@ def model_of(selector: str) -> DeviceModel:
         return DEFAULT_DEVICE
     meant = [info for info in infos if selector in ("auto", "wgpu", info.selector)]
     largest = [info.largest for info in meant if not info.is_software]
-    return replace(GPU, largest=min(largest)) if largest else DEFAULT_DEVICE
+    if largest:
+        return replace(GPU, largest=min(largest))
+    return SOFTWARE if meant and selector != "auto" else DEFAULT_DEVICE
 
 
 def _on(device: Device, *, tuned: bool) -> Choice:

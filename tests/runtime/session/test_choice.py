@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from meganeura_dsl.optimize import optimizer
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
 from meganeura_runtime.adapters import DeviceError, DeviceInfo
@@ -23,12 +24,13 @@ SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
         ("wgpu", [REAL, SOFTWARE], GPU),
         ("auto", [SOFTWARE], DEFAULT_DEVICE),
         ("wgpu:0", [REAL, SOFTWARE], GPU),
-        ("wgpu:1", [REAL, SOFTWARE], DEFAULT_DEVICE),
+        ("wgpu:1", [REAL, SOFTWARE], optimizer.SOFTWARE),
+        ("wgpu", [SOFTWARE], optimizer.SOFTWARE),
         ("wgpu:7", [REAL, SOFTWARE], DEFAULT_DEVICE),
         ("auto", [], DEFAULT_DEVICE),
     ],
 )
-def test_a_gpu_has_kernels_that_software_would_not_gain_from(
+def test_a_real_gpu_is_preferred_and_software_has_to_be_asked_for(
     selector: str,
     infos: Sequence[DeviceInfo],
     model: DeviceModel,
