@@ -3,7 +3,7 @@
 Each invocation reads a square, keeps it in registers, and computes what is stored of the result.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from meganeura_dsl.graph.core import Array, Value
@@ -29,33 +29,43 @@ from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.writer import Writer
 
 WORKGROUP = 64
+NAMES = "xyz"
+"""What the elements of each result are called, of as many as may share a kernel."""
 
 
 def transform_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """One invocation for each square, neighbours of which lie next to each other in the result.
 
-    Several transforms of one square each put their results at the same places of their own.
+    Several transforms put their results at the same places, each of its own. What one tensor is
+    transformed to is stored before the next tensor is read, so that few registers are in use.
     """
-    transforms = [transform_of(anchor) for anchor in work.anchors]
-    first = transforms[0]
+    transforms = {anchor.id: transform_of(anchor) for anchor in work.anchors}
+    names = dict(zip(transforms, NAMES, strict=False))
+    first = transforms[work.anchors[0].id]
     launch = Launch(prod(first.units), WORKGROUP, target)
     writer, make = Writer(), Expressions()
     axis, exists = launch.declare(writer, "i")
     unit = unravel(variable(axis), first.units)
     before = memory.before(work)
     reader = Reader(make, before)
-    squares = [_square(each, reader, unit) for each in transforms]
-    results = [
-        result_of(make, work.stores, before, elements)
+    squares = {number: _square(each, reader, unit) for number, each in transforms.items()}
+    places = [
+        elements
         for row in range(len(first.matrix))
-        for elements in _together(work.anchors, first, unit, row, all_of(exists))
+        for elements in _together(work.anchors[0], names, first, unit, row, all_of(exists))
     ]
-    reads = [one for square in squares for row in square for one in row]
-    writer.quads = quads_of(reads, memory, results)
-    for name, transform, square in zip(_names(work.anchors), transforms, squares, strict=True):
-        _multiply(writer, name, transform.matrix, square)
-    for result in results:
-        write_result(writer, memory, result)
+    passes = [
+        (anchors, [result_of(make, stores, before, elements) for elements in places])
+        for anchors, stores in _passes(work)
+    ]
+    reads = [one for square in squares.values() for row in square for one in row]
+    writer.quads = quads_of(reads, memory, [result for _, results in passes for result in results])
+    for anchors, results in passes:
+        for anchor in anchors:
+            matrix = transforms[anchor.id].matrix
+            _multiply(writer, names[anchor.id], matrix, squares[anchor.id])
+        for result in results:
+            write_result(writer, memory, result)
     return launch.kernel(writer, memory)
 
 
@@ -64,9 +74,17 @@ def _square(transform: Transform, reader: Reader, unit: Index) -> list[list[Expr
     return [[transform.read(reader, unit, row, column) for column in size] for row in size]
 
 
-def _names(anchors: Sequence[Value]) -> Sequence[str]:
-    """What the elements of each result are called."""
-    return "yz"[: len(anchors)]
+def _passes(work: Work) -> list[tuple[list[Value], list[Value]]]:
+    """The transforms of each tensor, and what is stored after them; what joined them comes last."""
+    passes = [
+        (list(anchors), [anchor for anchor in anchors if anchor in work.stores])
+        for anchors in (
+            [anchor for anchor in work.anchors if anchor.operands == operands]
+            for operands in dict.fromkeys(anchor.operands for anchor in work.anchors)
+        )
+    ]
+    passes[-1][1].extend(value for value in work.stores if value not in work.anchors)
+    return passes
 
 
 def _multiply(
@@ -95,15 +113,19 @@ def _product(factors: Array, texts: Sequence[str]) -> str:
 
 
 def _together(
-    anchors: Sequence[Value], transform: Transform, unit: Index, row: int, exists: Sequence[str]
+    anchor: Value,
+    names: Mapping[int, str],
+    transform: Transform,
+    unit: Index,
+    row: int,
+    exists: Sequence[str],
 ) -> Iterator[list[Element]]:
     """The elements of a row of a result: all at once if they are four neighbours in memory."""
     elements: list[Element] = []
-    shape = concrete_shape(anchors[0].type.shape)
+    shape = concrete_shape(anchor.type.shape)
     for column in range(len(transform.matrix)):
         place = transform.place(unit, row, column)
-        named = zip(anchors, _names(anchors), strict=True)
-        registers = {anchor.id: f"{name}{row}_{column}" for anchor, name in named}
+        registers = {number: f"{name}{row}_{column}" for number, name in names.items()}
         guards = tuple(guard for guard in place.guards if not guard.always_holds)
         elements.append(Element(ravel(place.index, shape), registers, exists, guards))
     same = all(element.guards == elements[0].guards for element in elements)

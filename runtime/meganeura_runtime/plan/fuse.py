@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 
 from meganeura_dsl.graph.core import Graph, Leaf, Value
 from meganeura_dsl.ops import ConvInputGradient
+from meganeura_dsl.ops.fused import WinogradKernel
+from meganeura_dsl.optimize.cost import size_in_bytes
 from meganeura_runtime.kernels.kernel import Work
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops.winograd import may_share
 from meganeura_runtime.kernels.reduce import reduction_of
 from meganeura_runtime.kernels.rows import Rows, rows_of
-from meganeura_runtime.plan.reads import Reads, reads_in_rows, reads_of
+from meganeura_runtime.kernels.transform import NAMES
+from meganeura_runtime.plan.reads import Reads, readers_of, reads_in_rows, reads_of
 from meganeura_runtime.plan.store import (
     elements,
     is_anchor,
@@ -35,6 +38,8 @@ BUSY_ROWS = 32
 """Rows that keep a GPU busy enough to let it go over their terms again."""
 SHORT = 1 << 16
 """Terms of all rows that are gone over again however few the rows are."""
+AHEAD = 16 << 20
+"""Bytes that are not held for a later pass only to save a launch."""
 DEEPEST = 96
 """Ops in one kernel that are each computed inside the next."""
 
@@ -83,6 +88,7 @@ class Fusion:
         self._groups: list[Group] = []
         self._maker: dict[int, Group] = {}
         self._depths = self._inline_depths()
+        self._readers = readers_of(graph)
 
     def groups(self) -> tuple[Group, ...]:
         """All groups, each with everything that could join it."""
@@ -126,8 +132,7 @@ class Fusion:
         if is_contraction(value) or is_attention(value):
             return
         if is_transform(value):
-            alone = (group for group in reversed(self._groups) if len(group.anchors) == 1)
-            yield from (group for group in alone if may_share(group.anchors[0], value))
+            yield from (group for group in reversed(self._groups) if self._may_share(group, value))
             return
         made_by = {
             self._maker[read].bit: self._maker[read] for read in reads.all & self._maker.keys()
@@ -153,6 +158,18 @@ class Fusion:
             if not group.anchors
             and group.bit not in made_by
             and (group.aligned & reads.aligned or group.count <= TINY)
+        )
+
+    def _may_share(self, group: Group, value: Value) -> bool:
+        """Whether a transform is of the same tensor as one of a group, or for the same reader."""
+        return len(group.anchors) < len(NAMES) and any(
+            may_share(anchor, value)
+            and (
+                self._readers[anchor.id] & self._readers[value.id]
+                if anchor.operands != value.operands
+                else not _is_for_later(value)
+            )
+            for anchor in group.anchors
         )
 
     def _fits(self, group: Group, value: Value, reads: Reads) -> bool:
@@ -220,6 +237,11 @@ def _is_scattered(value: Value) -> bool:
     """Whether a contraction gives elements that lie apart, so that reading beside them is slow."""
     op = value.op
     return isinstance(op, ConvInputGradient) and any(step != 1 for step in op.stride)
+
+
+def _is_for_later(value: Value) -> bool:
+    """Whether a transform is for another pass than what it is made of, and too large to wait."""
+    return isinstance(value.op, WinogradKernel) and size_in_bytes(value.type) >= AHEAD
 
 
 def _signature(value: Value) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from math import prod
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Value, rebuild
 from meganeura_dsl.ops import (
     Concat,
+    MaxPool,
     MaxPoolGradient,
     MaxPoolSelect,
     ScatterAdd,
@@ -81,6 +82,11 @@ class _Lowering:
         """The lowered value of an op on lowered operands."""
         add = self._build.add
         match value.op:
+            case MaxPool() as op:
+                (x,) = operands
+                # A gradient asks for the choice later; the kernel of the maximum makes it too.
+                add(WindowArgMax(op.window, op.stride, op.padding), x)
+                return add(op, x)
             case MaxPoolGradient() as op:
                 x, dy = operands
                 chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)

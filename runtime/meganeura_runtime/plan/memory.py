@@ -5,8 +5,9 @@ writes through another binding of read-only access, so `schedule` binds every ra
 a dispatch writes as `read_write`; the ranges themselves never overlap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from meganeura_runtime.plan.plan import Slot
 
@@ -69,14 +70,21 @@ def _lowest(lifetime: Lifetime, arena: Sequence[tuple[Lifetime, Slot]], alignmen
     return offset
 
 
-def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
+def least_bytes(lifetimes: Iterable[Lifetime]) -> int:
     """The most bytes alive at one time, which no placement can go below."""
+    return max((alive for _, alive in _alive(lifetimes)), default=0)
+
+
+def fullest(lifetimes: Iterable[Lifetime]) -> int:
+    """The first time at which most bytes are alive; raises `ValueError` if nothing ever is."""
+    return max(_alive(lifetimes), key=lambda one: one[1])[0]
+
+
+def _alive(lifetimes: Iterable[Lifetime]) -> Iterator[tuple[int, int]]:
+    """The bytes alive from each time on at which they change."""
     changes: dict[int, int] = {}
     for lifetime in lifetimes:
         changes[lifetime.first] = changes.get(lifetime.first, 0) + lifetime.bytes
         changes[lifetime.last + 1] = changes.get(lifetime.last + 1, 0) - lifetime.bytes
-    most = alive = 0
-    for time in sorted(changes):
-        alive += changes[time]
-        most = max(most, alive)
-    return most
+    times = sorted(changes)
+    return zip(times, accumulate(changes[time] for time in times), strict=True)

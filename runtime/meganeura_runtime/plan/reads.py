@@ -1,9 +1,9 @@
 """Which stored values a stored value is computed from, and whether element by element."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from meganeura_dsl.graph.core import Value
+from meganeura_dsl.graph.core import Graph, Value
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_runtime.kernels.affine import (
     Affine,
@@ -44,6 +44,15 @@ class Reads:
     def all(self) -> frozenset[int]:
         """Everything that is read."""
         return self.aligned | self.elsewhere
+
+
+def readers_of(graph: Graph) -> Mapping[int, frozenset[Value]]:
+    """By value, those that have it as an operand."""
+    readers: dict[int, set[Value]] = {value.id: set() for value in graph.values}
+    for value in graph.values:
+        for operand in value.operands:
+            readers[operand.id].add(value)
+    return {number: frozenset(each) for number, each in readers.items()}
 
 
 def reads_of(value: Value, stored: Collection[int]) -> Reads:

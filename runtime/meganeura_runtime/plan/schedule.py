@@ -16,6 +16,7 @@ from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.kernels.transform import transform_kernel
+from meganeura_runtime.plan.again import make_again
 from meganeura_runtime.plan.alike import AlikeKernels
 from meganeura_runtime.plan.attend import attend
 from meganeura_runtime.plan.choices import UNTUNED, Choices
@@ -55,7 +56,8 @@ def plan_graph(
 
 def lowered_graph(graph: Graph, target: Target) -> Graph:
     """A graph in the steps that kernels take."""
-    return lower(read_signs_off(expand_fused(attend(graph, target), FUSED)), target)
+    spelled_out = read_signs_off(expand_fused(attend(graph, target), FUSED))
+    return make_again(lower(spelled_out, target), target)
 
 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:

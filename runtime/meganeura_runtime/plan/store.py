@@ -78,8 +78,7 @@ def stored_values(graph: Graph, target: Target) -> frozenset[int]:
 
 def _worthwhile(graph: Graph, target: Target) -> set[int]:
     """From the results back, as how often a value is read depends on who stores what."""
-    prices = COSTS[target.style]
-    prices = replace(prices, launch=prices.launch * target.fusing.launch)
+    prices = _prices(target)
     costs = _costs(graph, prices)
     stored = {value.id for value in graph.roots}
     reads: defaultdict[int, float] = defaultdict(float)
@@ -87,6 +86,8 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
         count = elements(value)
         if isinstance(value.op, Leaf) or is_anchor(value):
             stored.add(value.id)
+        elif isinstance(value.op, StopGradient):
+            pass  # whoever stores it stores its operand as well
         elif reads[value.id] == inf and type(value.op) in FACTORS:
             pass
         elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
@@ -94,6 +95,16 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
         for operand in value.operands:
             reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
     return stored
+
+
+def costs_of(graph: Graph, target: Target) -> Mapping[int, float]:
+    """What it costs to compute one element of each value in place, in loads."""
+    return _costs(graph, _prices(target))
+
+
+def _prices(target: Target) -> Costs:
+    prices = COSTS[target.style]
+    return replace(prices, launch=prices.launch * target.fusing.launch)
 
 
 def _reads(value: Value, count: float) -> float:
@@ -107,7 +118,6 @@ def _reads(value: Value, count: float) -> float:
 
 
 def _costs(graph: Graph, prices: Costs) -> Mapping[int, float]:
-    """What it costs to compute one element of each value in place."""
     uses = Counter(operand.id for value in graph.values for operand in value.operands)
     costs: dict[int, float] = {}
     for value in graph.values:

@@ -152,13 +152,16 @@ def test_a_step_transforms_everything_once(device: Device) -> None:
     assert_as_reference(graph, net.feeds, device, Style.GPU)
 
 
-@pytest.mark.parametrize(("padding", "count"), [((1, 1), 7), ((0, 1), 8)])
+@pytest.mark.parametrize(
+    ("padding", "channels", "count"), [((1, 1), 5, 7), ((0, 1), 5, 8), ((1, 1), 3, 6)]
+)
 def test_what_both_gradients_read_is_read_once(
-    padding: tuple[int, int], count: int, device: Device
+    padding: tuple[int, int], channels: int, count: int, device: Device
 ) -> None:
+    """With as many channels on both sides, one kernel makes the tiles of both pictures."""
     net = Net()
     geometry = ((1, 1), padding, (1, 1), 1)
-    x, w = net.input(2, 5, 9, 8), net.input(3, 5, 3, 3)
+    x, w = net.input(2, channels, 9, 8), net.input(3, channels, 3, 3)
     dy = net.input(2, 3, 7 + 2 * padding[0], 6 + 2 * padding[1])
     dx = in_tiles(net.build, ConvInputGradient(*geometry, (9, 8)), (w, dy), 4)
     dw = in_tiles(net.build, ConvWeightGradient(*geometry, (3, 3)), (x, dy), 4)

@@ -37,10 +37,16 @@ def transform_of(value: Value) -> Transform:
 
 
 def may_share(a: Value, b: Value) -> bool:
-    """Whether one kernel can read the same squares for both, and write both to the same places."""
+    """Whether one kernel can write the results of both to the same places of their own.
+
+    It reads the same squares for both, or those of one number of two pictures.
+    """
     kinds = {type(a.op), type(b.op)}
-    same = (a.type, a.operands) == (b.type, b.operands)
-    return same and kinds in ({WinogradInput, WinogradOutputGradient}, {WinogradKernel})
+    if a.type != b.type:
+        return False
+    if kinds == {WinogradInput, WinogradOutputGradient}:
+        return transform_of(a).units == transform_of(b).units
+    return kinds == {WinogradKernel} and a.operands == b.operands
 
 
 def _input(value: Value) -> Transform:
