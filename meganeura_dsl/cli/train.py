@@ -63,12 +63,6 @@ def train(
     profile: TraceFile = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
-    from meganeura_runtime.opening import begin_to_open
-
-    rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
-    overrides = [*_overrides(changes, device, seed), *rules]
-    begin_to_open(_device_of(overrides))
-
     from meganeura_dsl import pipeline
     from meganeura_dsl.cli.progress import display
     from meganeura_dsl.diagnostics import ProblemError
@@ -79,6 +73,8 @@ def train(
     from meganeura_runtime.train.problems import CannotResume
     from meganeura_runtime.train.resume import Manner, resume_job
 
+    rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
+    overrides = [*_overrides(changes, device, seed), *rules]
     program = pipeline.load(target)
     name = program.train()
     start = _start(weights, allow_missing, allow_unexpected)
@@ -117,12 +113,6 @@ def _overrides(changes: list[str] | None, device: str | None, seed: int | None) 
     given += [] if device is None else [f"device={device}"]
     given += [] if seed is None else [f"seed={seed}"]
     return given
-
-
-def _device_of(overrides: list[str]) -> str:
-    """The device that the command line asks for, as far as it says."""
-    asked = [text.partition("=")[2] for text in overrides if text.startswith("device=")]
-    return asked[-1] if asked else "auto"
 
 
 def _start(

@@ -14,7 +14,6 @@ from threading import Lock
 from types import ModuleType
 
 from meganeura_runtime.declarations import as_tables
-from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.webgpu import Adapter
 
 INSTALL_DRIVER = (
@@ -42,8 +41,8 @@ class DeviceInfo:
     kind: str
     backend: str
     driver: str
-    largest: int = DeviceLimits().binding_bytes
-    """Bytes of a tensor at most."""
+    largest: int = 128 << 20
+    """Bytes of a tensor at most; without being told, what WebGPU grants."""
 
     @property
     def is_software(self) -> bool:
@@ -58,6 +57,8 @@ LOOKING = Lock()
 """Held by who makes, opens or drops adapters: wgpu does not protect them from a second thread."""
 _found: list[DeviceInfo] = []
 """Those there are, once somebody has looked."""
+_unopened: list[Adapter] = []
+"""What was found when they were listed, until one of them is opened."""
 
 
 def require_any(infos: Sequence[object]) -> None:
@@ -70,8 +71,16 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     """Every adapter there is, as `wgpu:0`, `wgpu:1` ..."""
     if not _found:
         with LOOKING:
-            all_adapters()
+            if not _found:
+                _unopened[:] = all_adapters()
     return tuple(_found)
+
+
+def adapters_to_open() -> Sequence[Adapter]:
+    """Every adapter there is, in the order of `list_devices`. Only for who holds `LOOKING`."""
+    listed = tuple(_unopened)
+    _unopened.clear()
+    return listed or all_adapters()
 
 
 def preference(info: DeviceInfo) -> tuple[int, int]:
@@ -92,7 +101,7 @@ def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
 
 
 def all_adapters() -> Sequence[Adapter]:
-    """Every adapter there is, in the order of `list_devices`. Only for who holds `LOOKING`."""
+    """Look for adapters. Only for who holds `LOOKING`."""
     with explained("looking for adapters"):
         adapters = wgpu_module().gpu.enumerate_adapters_sync()
     _found[:] = [described(number, adapter) for number, adapter in enumerate(adapters)]

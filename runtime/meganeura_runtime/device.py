@@ -15,7 +15,7 @@ from meganeura_runtime import native
 from meganeura_runtime.adapters import (
     LOOKING,
     DeviceInfo,
-    all_adapters,
+    adapters_to_open,
     explained,
     list_devices,
     numbered,
@@ -86,7 +86,7 @@ def open_device(selector: str = "auto", *, checked: bool | None = None) -> Devic
 
 
 def _opened(selector: str, *, checked: bool | None) -> Device:
-    adapters = all_adapters()
+    adapters = adapters_to_open()
     require_any(adapters)
     infos = list_devices()
     if selector in ("auto", "wgpu"):

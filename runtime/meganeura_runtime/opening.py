@@ -1,15 +1,20 @@
 """Which device a program runs on, opened while the program is still being read.
 
 Loading wgpu, looking for adapters and opening one take about half a second, much of it outside of
-Python: a thread does so meanwhile, if it is told early which device will be asked for.
+Python: a thread does so meanwhile, if it is told early which device will be asked for. It also
+imports what it needs for that, so that importing this module is nothing to wait for.
 """
+
+from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from meganeura_runtime.adapters import DeviceError, list_devices
 from meganeura_runtime.background import begin
-from meganeura_runtime.device import Device, open_device
+
+if TYPE_CHECKING:
+    from meganeura_runtime.device import Device
 
 CPU = "cpu"
 
@@ -43,12 +48,18 @@ def opened(selector: str) -> Opened:
 def _open(selector: str) -> Opened:
     if selector == CPU:
         return Opened(None, "as asked")
-    return _automatic() if selector == "auto" else Opened(open_device(selector))
 
+    from meganeura_runtime.adapters import DeviceError, list_devices
 
-def _automatic() -> Opened:
     try:
-        real = any(not info.is_software for info in list_devices())
+        infos = list_devices()
     except DeviceError as error:
+        if selector != "auto":
+            raise
         return Opened(None, str(error))
-    return Opened(open_device("wgpu")) if real else Opened(None, "no GPU was found")
+    if selector == "auto" and all(info.is_software for info in infos):
+        return Opened(None, "no GPU was found")
+
+    from meganeura_runtime.device import open_device
+
+    return Opened(open_device("wgpu" if selector == "auto" else selector))

@@ -1,10 +1,13 @@
 """The part of the WebGPU API that is used, as types: wgpu-py has none of its own."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Buffer(Protocol):

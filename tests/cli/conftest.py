@@ -2,7 +2,7 @@
 
 import pytest
 
-from meganeura_dsl.cli.main import run
+from meganeura_dsl.cli.command import run
 from tests.cli.command import Command, Outcome
 
 

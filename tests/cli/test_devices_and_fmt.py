@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime import adapters, opening
+from meganeura_runtime import adapters
 from tests.cli.command import Command
 
 UNTIDY = "def f( a,b = 2 ) = a*b\n"
@@ -16,7 +16,6 @@ def test_the_cpu_is_always_there(meganeura: Command, monkeypatch: pytest.MonkeyP
         raise adapters.DeviceError("no driver of any kind")
 
     monkeypatch.setattr(adapters, "list_devices", fail)
-    monkeypatch.setattr(opening, "list_devices", fail)
     shown = meganeura("devices")
     assert shown.code == 0
     assert shown.out.startswith("cpu ")

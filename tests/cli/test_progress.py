@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from meganeura_dsl.cli.progress import Lines, Live, clock, display
+from meganeura_dsl.cli.live import Live
+from meganeura_dsl.cli.progress import Lines, clock, display
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,

@@ -1,5 +1,6 @@
 """`meganeura train`, on the CPU: what it prints, what it leaves behind, and how it is stopped."""
 
+import gc
 import json
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from meganeura_dsl.cli import main
 from meganeura_runtime.checkpoint import read_checkpoint
 from tests.cli.command import Command
 
@@ -232,19 +234,42 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int
     assert progress.epoch * 44 + progress.position == progress.step
 
 
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The devices that a process begins to open; the one of the test stays as it is."""
+    opened: list[str] = []
+    monkeypatch.setattr(main, "begin_to_open", opened.append)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    return opened
+
+
 @pytest.mark.parametrize(
     ("options", "device"),
     [
         ((), "auto"),
         (("--device", "wgpu:7"), "wgpu:7"),
+        (("--device=wgpu:7",), "wgpu:7"),
         (("--set", "device=wgpu:8"), "wgpu:8"),
+        (("--set=device=wgpu:8", "--set", "seed=3"), "wgpu:8"),
         (("--set", "device=wgpu:8", "--device", "wgpu:9"), "wgpu:9"),
+        (("--device", "wgpu:9", "--set", "device=wgpu:8"), "wgpu:9"),
     ],
 )
 def test_the_device_is_opened_while_the_program_is_read(
-    options: tuple[str, ...], device: str, meganeura: Command, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...], device: str, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[str] = []
-    monkeypatch.setattr("meganeura_runtime.opening.begin_to_open", begun.append)
-    assert meganeura("train", "nothing.mgn", *options).code == 2
+    monkeypatch.setattr(sys, "argv", ["meganeura", "train", "nothing.mgn", *options])
+    with pytest.raises(SystemExit, match="2"):
+        main.main()
     assert begun == [device]
+
+
+@pytest.mark.parametrize("arguments", [("train", "--help"), ("check", "digits_cnn"), ()])
+def test_no_device_is_opened_for_what_needs_none(
+    arguments: tuple[str, ...], begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["meganeura", *arguments])
+    with pytest.raises(SystemExit):
+        main.main()
+    assert begun == []

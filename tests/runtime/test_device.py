@@ -38,7 +38,7 @@ def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
 
 
 def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "all_adapters", list[object])
+    monkeypatch.setattr(devices, "adapters_to_open", tuple[object, ...])
     with pytest.raises(DeviceError, match="mesa-vulkan-drivers"):
         open_device()
 

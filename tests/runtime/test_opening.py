@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from meganeura_runtime import opening
+from meganeura_runtime import adapters, device
 from meganeura_runtime.adapters import DeviceError, list_devices
 from meganeura_runtime.device import Device, open_device
 from meganeura_runtime.opening import Opened, begin_to_open, opened
@@ -20,7 +20,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         made.append((selector, threading.current_thread().name))
         raise DeviceError(f"`{selector}` is no device")
 
-    monkeypatch.setattr(opening, "open_device", fail)
+    monkeypatch.setattr(device, "open_device", fail)
+    monkeypatch.setattr(adapters, "list_devices", tuple[object, ...])
     return made
 
 
@@ -51,11 +52,11 @@ def test_the_cpu_needs_no_thread() -> None:
 @pytest.mark.adapter
 def test_what_a_thread_opened_works_in_this_one() -> None:
     begin_to_open("wgpu")
-    device = opened("wgpu").device
-    assert device is not None
-    buffer = device.allocate(16)
-    device.free(buffer)
-    device.close()
+    found = opened("wgpu").device
+    assert found is not None
+    buffer = found.allocate(16)
+    found.free(buffer)
+    found.close()
 
 
 @pytest.mark.adapter
@@ -64,5 +65,5 @@ def test_threads_that_look_for_adapters_take_turns() -> None:
         found = [threads.submit(list_devices) for _ in range(4)]
         devices = [threads.submit(open_device, "wgpu") for _ in range(4)]
         assert len({one.result() for one in found}) == 1
-    for device in devices:
-        device.result().close()
+    for one in devices:
+        one.result().close()

@@ -318,7 +318,7 @@ def test_the_cpu_is_chosen_by_name_and_where_there_is_no_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert choose_device("cpu").description == "cpu (as asked)"
-    monkeypatch.setattr("meganeura_runtime.opening.list_devices", tuple[object, ...])
+    monkeypatch.setattr("meganeura_runtime.adapters.list_devices", tuple[object, ...])
     chosen = choose_device("auto")
     assert chosen.description == "cpu (no GPU was found)"
     assert isinstance(chosen.open(descent()), CpuSession)

@@ -1,0 +1,119 @@
+"""The command `meganeura`: its verbs, and the one place where errors become exit codes.
+
+0: fine. 1: the program or the data is wrong. 2: the command line is wrong. 130: interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from meganeura_dsl import __version__
+from meganeura_dsl.cli.abi import abi
+from meganeura_dsl.cli.build import build
+from meganeura_dsl.cli.cache import cache
+from meganeura_dsl.cli.check import check
+from meganeura_dsl.cli.deploy import deploy
+from meganeura_dsl.cli.devices import devices
+from meganeura_dsl.cli.explain import explain
+from meganeura_dsl.cli.explain_opt import explain_opt
+from meganeura_dsl.cli.format import fmt
+from meganeura_dsl.cli.gradcheck import gradcheck
+from meganeura_dsl.cli.output import exit_code, show
+from meganeura_dsl.cli.profile import profile
+from meganeura_dsl.cli.run import run as run_model
+from meganeura_dsl.cli.shapes import shapes
+from meganeura_dsl.cli.train import train
+from meganeura_dsl.cli.tune import tune
+from meganeura_dsl.cli.weights import weights
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
+
+TRACEBACK = "MEGANEURA_TRACEBACK"
+"""Set this variable to see where an internal error came from."""
+
+INTERNAL_ERROR = f"""\
+internal error: {{kind}}: {{text}}
+This is a mistake of Meganeura, not yours. Please report it with the command and the program.
+Set {TRACEBACK}=1 to see where it happened."""
+
+app = typer.Typer(
+    help="Check, train and inspect neural networks written in .mgn.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for verb in (
+    check,
+    train,
+    shapes,
+    abi,
+    build,
+    gradcheck,
+    explain,
+    explain_opt,
+    profile,
+    tune,
+    deploy,
+    fmt,
+    devices,
+    cache,
+):
+    app.command()(verb)
+app.command("run")(run_model)
+app.add_typer(weights, name="weights")
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls
+    if wanted:
+        typer.echo(f"meganeura {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; what a user did wrong is told without a traceback."""
+    try:
+        app(arguments, prog_name="meganeura")
+    except SystemExit as done:
+        return _after_output(done.code if isinstance(done.code, int) else 0)
+    except ProblemError as error:
+        return _refuse((error.problem.report(),))
+    except ProblemsError as error:
+        return _refuse(tuple(problem.report() for problem in error.problems))
+    except MemoryError:
+        typer.echo("out of memory: a smaller batch needs less", err=True)
+        return 1
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        typer.echo(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
+        return 1
+    return 0
+
+
+def _refuse(reports: tuple[Report, ...]) -> int:
+    """Say what is wrong, on standard error."""
+    show(reports, sys.stderr)
+    return exit_code(reports)
+
+
+def _after_output(code: int) -> int:
+    """Flush what was written; whoever read it may be gone, as in `meganeura shapes x | head`."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
