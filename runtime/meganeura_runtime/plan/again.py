@@ -33,6 +33,8 @@ def make_again(graph: Graph, target: Target) -> Graph:
     if not large:
         return graph
     use = _use_of_memory(graph, target)
+    if not use.lifetimes:
+        return graph
     peak = fullest(use.lifetimes.values())
     held = [value for value in large if use.is_held(value, peak) and use.gain(value) >= HELD]
     again = {value.id for value in held if is_transform(value)}

@@ -7,9 +7,12 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.evaluate import storage_type
-from meganeura_dsl.graph.core import Array, Graph, Leaf
+from meganeura_dsl.graph.core import Array, Builder, Graph, Leaf
+from meganeura_dsl.ops import Input
+from meganeura_dsl.ops.fused import WinogradInput
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
@@ -113,6 +116,13 @@ def test_a_large_mirrored_kernel_is_not_made_ahead(
     ahead = plan_graph(graph, ROOMY)
     monkeypatch.setattr(fuse, "AHEAD", 1)
     assert len(plan_graph(graph, ROOMY).dispatches) == len(ahead.dispatches) + 3
+
+
+def test_one_large_op_holds_nothing() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (1, 8, 1024, 1024)))
+    graph = build.graph({"y": build.add(WinogradInput(4, (1, 1)), x)})
+    assert len(plan_graph(graph, ROOMY).dispatches) == 1
 
 
 @pytest.mark.adapter
