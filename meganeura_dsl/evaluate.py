@@ -47,6 +47,8 @@ class Step:
 
     compute: Callable[..., Array]
     operands: tuple[int, ...]
+    halves: tuple[int, ...]
+    """Which of the operands are kept in half precision, in which nothing is computed."""
     result: int
     dtype: np.dtype[np.generic]
     dead: tuple[int, ...]
@@ -101,9 +103,14 @@ class Interpreter:
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
             dtype = storage_type(value.type.dtype, self._precision)
+            halves = self._halves(value)
             result = self._slots[value.id]
-            steps.append(Step(value.op.evaluate, operands, result, dtype, dead, value))
+            steps.append(Step(value.op.evaluate, operands, halves, result, dtype, dead, value))
         return tuple(reversed(steps))
+
+    def _halves(self, value: Value) -> tuple[int, ...]:
+        dtypes = [storage_type(each.type.dtype, self._precision) for each in value.operands]
+        return tuple(index for index, dtype in enumerate(dtypes) if dtype == np.float16)
 
     def run(self, feeds: Mapping[str, Array]) -> Results:
         """One evaluation. The feeds are inputs and parameters by name, and nothing else."""
@@ -166,27 +173,23 @@ class Interpreter:
     def _fitting(self, name: str, array: Array) -> Array:
         wanted = self.leaves[name].type
         dtype = storage_type(wanted.dtype, self._precision)
-        found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         widened = self._precision is Precision.DOUBLE and np.issubdtype(array.dtype, np.floating)
         fits = array.dtype == dtype or (widened and wanted.dtype.is_float)
         if array.shape != wanted.shape or not fits:
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise FeedError(f"`{name}` is {wanted}, but {found} was fed")
         return array.astype(dtype, copy=False)
 
 
 def _compute(step: Step, values: list[Array | None]) -> Array:
-    operands = [_widened(values[slot]) for slot in step.operands]
+    operands = [values[slot] for slot in step.operands]
+    for index in step.halves:
+        operands[index] = np.asarray(operands[index], np.float32)
     try:
         return np.asarray(step.compute(*operands), step.dtype)
     except (IndexError, MemoryError) as error:
         error.add_note(f"in {_place(step.value)}")
         raise
-
-
-def _widened(array: Array | None) -> Array:
-    if array is None:
-        raise ValueError("a value was read before it was computed")
-    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _named(slots: Mapping[str, int], values: list[Array | None]) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.syntax import ast
 
 PERCENT = (100, 50, 75)
-"""How much of its default a real number is."""
+"""How much of its default, or of the largest that is drawn, a real number is."""
 SEEDS = range(2**16)
 
 
@@ -62,6 +62,7 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **subject.given,
         **{name: bool(choose((0, 1))) for name in sorted(subject.truths)},
         **{name: _list(choose, largest) for name, largest in subject.lists.items()},
+        **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
     domain = block_domain(subject.module, block, ranks, given, defaults=subject.is_model)
     found = choose_sizes(choose, domain.facts, domain.sizes, domain.flags, most)

@@ -1,7 +1,7 @@
 """The search for a case whose gradient is wrong, and for the smallest such case."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import hypothesis
 import numpy as np
@@ -59,6 +59,13 @@ class Effort:
 
 def check_gradients(subject: Subject, effort: Effort) -> Verdict:
     """Check cases of a subject until one is wrong, and then look for the smallest that is."""
+    verdict = _verdict(subject, effort)
+    if isinstance(verdict, Skipped) and subject.reals:  # those drawn may be too small
+        return _verdict(replace(subject, largest_real=1.0), effort)
+    return verdict
+
+
+def _verdict(subject: Subject, effort: Effort) -> Verdict:
     search = _Search(subject, effort)
     try:
         search.run()
@@ -85,7 +92,8 @@ class _Search:
         self.slopes = 0
         self.worst = 0.0
         self.refusal = ""
-        self.is_proved = prove_block(subject.module, subject.block) is None
+        # A proof is about whole numbers.
+        self.is_proved = not subject.reals and prove_block(subject.module, subject.block) is None
 
     def run(self) -> None:
         """Draw and examine. Raises `_FoundError` with the smallest case in `found`."""

@@ -1,7 +1,7 @@
 """What is checked: a block with any configuration, or a model with its own."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import cast
 
@@ -31,6 +31,10 @@ class Subject:
     """Configuration that is true or false although no default says so."""
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Configuration that is a list, and the largest numbers in it that a model uses."""
+    reals: frozenset[str] = frozenset()
+    """Configuration without a default for which a model uses a real number."""
+    largest_real: float = 1 / 8
+    """The largest such number that is drawn: small, as widths are multiples of them."""
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -43,7 +47,15 @@ class Subject:
 def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
     """A block with all the configurations it can have."""
     truths = frozenset(_truths(module, block, frozenset()))
-    return Subject(block.name.text, module, block, truths=truths, lists=_lists(module, block))
+    lists: dict[str, tuple[int, ...]] = {}
+    reals: set[str] = set()
+    for given in _given(module, block):
+        lists |= _integer_lists(given)
+        reals |= {name for name, value in given.items() if isinstance(value, float)}
+    names = {each.name for each in block.parameters if each.default is None}
+    return Subject(
+        block.name.text, module, block, truths=truths, lists=lists, reals=frozenset(reals & names)
+    )
 
 
 def model_subject(module: LinkedModule, model: ast.Model) -> Subject:
@@ -58,7 +70,7 @@ def model_subject(module: LinkedModule, model: ast.Model) -> Subject:
         return Subject(model.name.text, home, block, is_model=True, given=given)
     narrow = block_subject(home, block)
     lists = {**narrow.lists, **_integer_lists(given)}
-    return Subject(f"{model.name.text}, narrowed", home, block, truths=narrow.truths, lists=lists)
+    return replace(narrow, name=f"{model.name.text}, narrowed", lists=lists)
 
 
 def subjects(module: LinkedModule, chosen: str | None = None) -> list[Subject]:
@@ -78,14 +90,12 @@ def subjects(module: LinkedModule, chosen: str | None = None) -> list[Subject]:
     ]
 
 
-def _lists(module: LinkedModule, block: ast.Block) -> dict[str, tuple[int, ...]]:
-    """The lists of numbers that models of the same file give a block."""
-    found: dict[str, tuple[int, ...]] = {}
+def _given(module: LinkedModule, block: ast.Block) -> Iterator[Mapping[str, Static]]:
+    """What models of the same file give a block."""
     for model in module.models.values():
         _, used, given = model_configuration(module, model)
         if used is block:
-            found.update(_integer_lists(given))
-    return found
+            yield given
 
 
 def _integer_lists(given: Mapping[str, Static]) -> dict[str, tuple[int, ...]]:

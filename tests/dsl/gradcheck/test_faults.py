@@ -7,8 +7,13 @@ import pytest
 
 from meganeura_dsl import autodiff
 from meganeura_dsl.check.names import Linker
-from meganeura_dsl.diagnostics import Sink
+from meganeura_dsl.check.values import Static
+from meganeura_dsl.diagnostics import ProblemError, Sink
 from meganeura_dsl.evaluate import evaluate
+from meganeura_dsl.gradcheck.cases import Case, choose_case
+from meganeura_dsl.gradcheck.differences import slopes
+from meganeura_dsl.gradcheck.numbers import Numbers
+from meganeura_dsl.gradcheck.probe import probe
 from meganeura_dsl.gradcheck.search import Effort, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
 from meganeura_dsl.gradcheck.verdicts import (
@@ -24,8 +29,8 @@ from meganeura_dsl.gradcheck.words import tell
 from meganeura_dsl.graph.core import Array, Builder, Graph, Value
 from meganeura_dsl.ops import Erf, Maximum, Mul, Sqrt, Sum
 from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.ops.rules import TensorType
 from meganeura_dsl.shapes.solve import Facts
+from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.source import Source
 from meganeura_dsl.testing import block
 
@@ -108,6 +113,17 @@ def test_the_reference_is_a_device_that_is_right() -> None:
     assert isinstance(check_gradients(block("nn", "softmax"), effort), Passed)
 
 
+def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
+    """Each of eight norms multiplies the rounding of a gradient by 300."""
+    config: dict[str, Static] = {"depths": [1, 1, 1, 1], "width": 1, "classes": 1, "colors": 1}
+    image = TensorType(DType.F32, (2, 1, 1, 1))
+    case = Case(block("resnet", "ResNet"), config, {}, (("x", image),), training=True, seed=24132)
+    probed = probe(case.elaborate().graph)
+    found = list(slopes(probed, Numbers(case.seed).feeds(probed.graph), case.seed))
+    assert found
+    assert all(slope.agrees for slope in found)
+
+
 def test_a_block_without_floats_is_skipped() -> None:
     verdict = check_gradients(subject("block f()(x: i32[n]) -> i32[n] = x + x\n"), Effort(5))
     assert isinstance(verdict, Skipped)
@@ -126,6 +142,26 @@ def test_the_lists_of_a_model_are_used_for_its_block() -> None:
         "model f = F(widths=[3, 4])\n"
     )
     assert isinstance(check_gradients(subject(text), Effort(5)), Passed)
+
+
+def test_where_a_model_gives_a_real_number_a_small_one_is_drawn() -> None:
+    found = subject(WIDENED.format(width=16))
+    assert choose_case(max, found).config == {"a": 1 / 8}
+    assert choose_case(min, found).config == {"a": 1 / 16}
+    assert isinstance(check_gradients(found, Effort(5)), Passed)
+
+
+def test_a_larger_one_is_drawn_where_small_ones_are_refused() -> None:
+    found = subject(WIDENED.format(width=2))
+    with pytest.raises(ProblemError):
+        choose_case(max, found).elaborate()
+    assert isinstance(check_gradients(found, Effort(5)), Passed)
+
+
+WIDENED = """
+block F(a)(x: [n]) -> [n, int({width} * a)] = insert_axis(x, -1, int({width} * a))
+model f = F(a=1.5)
+"""
 
 
 def test_what_is_refused_after_a_proof_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,6 @@ BLOCKS = {
     for module in (pipeline.load(name).module,)
     for block in module.blocks.values()
 }
-WHOLE = {"repvgg: RepVGG": 4, "resnet: ResNet": 25, "unet: UNet": 20}
-"""Examples of whole networks: of these, one moves millions of weights, a dozen times and more."""
 
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
@@ -44,8 +42,7 @@ def test_layers_on_kinks(subject: Subject) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    examples = WHOLE.get(name, 200)
-    verdict = check_gradients(BLOCKS[name], Effort(examples=effort(examples, 50 * examples)))
+    verdict = check_gradients(BLOCKS[name], Effort(examples=effort(200, 10_000)))
     assert isinstance(verdict, Passed), tell(verdict)
     assert verdict.slopes > 0
 
