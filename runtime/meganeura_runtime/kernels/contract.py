@@ -32,7 +32,7 @@ from meganeura_runtime.kernels.kernel import (
 )
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.ops import conv, matmul
-from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.ops.internal import ChannelsLast, Partial
 from meganeura_runtime.kernels.reader import Reader
 from meganeura_runtime.kernels.shuffled import shuffle_of, shuffled_kernel
 from meganeura_runtime.kernels.tile import tile_of
@@ -42,6 +42,7 @@ from meganeura_runtime.kernels.writer import Writer
 CONTRACTIONS: Mapping[type[Op], Callable[[Op, Value, Value], Contraction]] = {
     **dict.fromkeys(matmul.CONTRACTS, matmul.contraction),
     **dict.fromkeys(conv.CONTRACTS, conv.contraction),
+    ChannelsLast: conv.turned,
 }
 """Ops whose elements are sums of products."""
 

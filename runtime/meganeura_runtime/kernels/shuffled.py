@@ -5,7 +5,7 @@ have no fast memory for a workgroup. So each lane fetches a few rows and its own
 the other lanes' rows by shuffles, which cost it next to nothing. A workgroup is one subgroup.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -29,7 +29,7 @@ from meganeura_runtime.kernels.affine import (
     variable,
 )
 from meganeura_runtime.kernels.contraction import Contraction
-from meganeura_runtime.kernels.expression import Choice, Expressions, Literal
+from meganeura_runtime.kernels.expression import Choice, Expressions, Literal, Load, walk
 from meganeura_runtime.kernels.kernel import (
     Element,
     Kernel,
@@ -43,14 +43,16 @@ from meganeura_runtime.kernels.kernel import (
 )
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.reader import Reader
+from meganeura_runtime.kernels.strides import stride_along
 from meganeura_runtime.kernels.writer import Writer
 
 MOST_ROWS = 16
 """Rows of a workgroup, unless the contraction is large."""
-LARGE = 2e7
-"""Products of a contraction for which twice the rows, of twice the columns a lane, are worth it.
+LARGE = 1e7
+"""Products of a contraction for which four times as many sums are worth it.
 
-They compute half as fast again, and compile for four times as long.
+They are twice the rows of twice the columns a lane, if there are columns for all lanes. Kernels
+compute half as fast again, and compile for four times as long.
 """
 QUAD = 4
 """Neighbouring columns that a lane computes as one vector."""
@@ -82,12 +84,14 @@ def shuffle_of(contraction: Contraction, target: Target) -> Shuffle | None:
     way = target.ways.get(contraction.name)
     if way is not None:
         return None if way.rows is None else Shuffle(way.rows, lanes, terms, 1)
-    total = prod(contraction.rows)
-    results = prod(contraction.batch) * total * prod(contraction.columns)
-    large = results * contraction.count >= LARGE
-    blocks = -(-total // (2 * MOST_ROWS if large else MOST_ROWS))
-    wide = large and prod(contraction.columns) % (2 * QUAD) == 0
-    return Shuffle(-(-total // blocks), lanes, terms, 2 if wide else 1)
+    total, columns = prod(contraction.rows), prod(contraction.columns)
+    products = prod(contraction.batch) * total * columns * contraction.count
+    most, quads = MOST_ROWS, 1
+    if products >= LARGE:
+        wide = columns % (2 * QUAD) == 0 and -(-columns // (QUAD * lanes)) % 2 == 0
+        most, quads = (2 * MOST_ROWS, 2) if wide else (4 * MOST_ROWS, 1)
+    blocks = -(-total // most)
+    return Shuffle(-(-total // blocks), lanes, terms, quads)
 
 
 def shuffled_kernel(
@@ -102,12 +106,12 @@ def shuffled_kernel(
     writer.axis(lane, "lane")
     which, column, row = unravel(variable(group), grid)
     batch = unravel(which, contraction.batch)
-    rows = _Rows(contraction.rows, shuffle, row)
+    before = memory.before(work)
+    rows = _Rows(contraction.rows, shuffle, row, _in_fours(contraction, shuffle, before))
     quad = (column * shuffle.lanes + variable(lane)) * shuffle.quads
     columns = [
         one for place in range(shuffle.quads) for one in _columns(contraction.columns, quad + place)
     ]
-    before = memory.before(work)
     reader = Reader(make, before)
     loops, terms = _loops(contraction, shuffle.terms)
     left = [
@@ -123,7 +127,7 @@ def shuffled_kernel(
     results = [result_of(make, work.stores, before, group) for group in elements]
     reads = [one for side in (*left, *right) for one in side]
     writer.quads = quads_of(reads, memory, results)
-    _sum_products(writer, loops, shuffle, left, right, lane)
+    _sum_products(writer, loops, rows, left, right, lane)
     for quad in range(shuffle.quads):
         sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
         writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
@@ -138,11 +142,15 @@ def shuffled_kernel(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a workgroup: all lanes compute all of them, and each fetches every n-th."""
+    """The rows of a workgroup: all lanes compute all of them, and each fetches every n-th.
+
+    Where rows lie next to each other in memory, each lane fetches every n-th four of them.
+    """
 
     sizes: tuple[int, ...]
     shuffle: Shuffle
     block: Affine
+    in_fours: bool
 
     @property
     def total(self) -> int:
@@ -151,19 +159,48 @@ class _Rows:
 
     def fetched(self, lane: Affine) -> list[Index]:
         """The rows that a lane fetches; the first of all in place of one that does not exist."""
-        turns = -(-self.shuffle.rows // self.shuffle.lanes)
-        return [self._index(self._guard(lane + turn * self.shuffle.lanes)) for turn in range(turns)]
+        each = QUAD if self.in_fours else 1
+        turns = -(-self.shuffle.rows // (self.shuffle.lanes * each))
+        first = self.block * (self.shuffle.rows // each) + lane
+        guards = [
+            Guard(first + turn * self.shuffle.lanes, 1, self.total // each) for turn in range(turns)
+        ]
+        places = [guard.index * each + place for guard in guards for place in range(each)]
+        return [unravel(place, self.sizes) for place in places]
+
+    def source(self, row: int) -> tuple[int, int]:
+        """Which of those that a lane fetched is a row of the workgroup, and which lane has it."""
+        if not self.in_fours:
+            return divmod(row, self.shuffle.lanes)
+        turn, within = divmod(row, QUAD * self.shuffle.lanes)
+        lane, place = divmod(within, QUAD)
+        return QUAD * turn + place, lane
 
     def computed(self, row: Affine) -> tuple[Index, Guard]:
         """One of the rows of the workgroup."""
-        guard = self._guard(row)
-        return self._index(guard), guard
+        guard = Guard(self.block * self.shuffle.rows + row, 1, self.total)
+        return unravel(guard.index, self.sizes), guard
 
-    def _guard(self, row: Affine) -> Guard:
-        return Guard(self.block * self.shuffle.rows + row, 1, self.total)
 
-    def _index(self, guard: Guard) -> Index:
-        return unravel(guard.index, self.sizes)
+def _in_fours(contraction: Contraction, shuffle: Shuffle, before: Mapping[int, int]) -> bool:
+    """Whether rows lie next to each other in memory, rather than terms, and so for all lanes."""
+    total = prod(contraction.rows)
+    if shuffle.rows % QUAD or total % QUAD:
+        return False
+    row, axes = Axis("row", total), _axes("k", contraction.terms)
+    element = contraction.left(
+        Reader(Expressions(), before),
+        tuple(map(variable, _axes("b", contraction.batch))),
+        unravel(variable(row), contraction.rows),
+        tuple(map(variable, axes)),
+    )
+    loads = (one for one in walk([element]) if isinstance(one, Load))
+    strides = [(stride_along(one.index, row), stride_along(one.index, axes[-1])) for one in loads]
+    return any(down == 1 != along for down, along in strides)
+
+
+def _axes(name: str, sizes: tuple[int, ...]) -> list[Axis]:
+    return [Axis(f"{name}{place}", size) for place, size in enumerate(sizes)]
 
 
 def _columns(sizes: tuple[int, ...], quad: Affine) -> list[tuple[Index, Guard]]:
@@ -215,54 +252,56 @@ def _existing(quad: list[Element]) -> list[list[Element]]:
 def _sum_products(
     writer: Writer,
     loops: Sequence[Axis],
-    shuffle: Shuffle,
+    rows: _Rows,
     left: Sequence[Sequence[Expression]],
     right: Sequence[Sequence[Expression]],
     lane: Axis,
 ) -> None:
+    shuffle = rows.shuffle
     for row in range(shuffle.rows):
         for quad in range(shuffle.quads):
             writer.line(f"var c{row}_{quad} = vec4<f32>();")
     with ExitStack() as stack:
-        for loop in loops:
+        ends = [*_common_guards(left), *_common_guards(right)]
+        for depth, loop in enumerate(loops):
             stack.enter_context(writer.loop(loop))
-        for guard in _ends(loops[-1], lane, left) if loops else ():
-            writer.line(f"if (!{writer.guard(guard)}) {{ break; }}")
+            for guard in ends:
+                if _fails_for_good(guard, loop, {lane, *loops[depth:]}):
+                    writer.line(f"if (!{writer.guard(guard)}) {{ break; }}")
         # All loads stand before all arithmetic, or the compiler spills every product.
-        rows = [[writer.value(one) for one in terms] for terms in left]
+        fetched = [[writer.value(one) for one in terms] for terms in left]
         columns = [[writer.value(one) for one in terms] for terms in right]
         for term in range(shuffle.terms):
             for quad in range(shuffle.quads):
                 four = ", ".join(column[term] for column in columns[QUAD * quad :][:QUAD])
                 writer.line(f"let y{term}_{quad} = vec4<f32>({four});")
         for row in range(shuffle.rows):
-            turn, source = divmod(row, shuffle.lanes)
+            place, source = rows.source(row)
             for term in range(shuffle.terms):
-                name = rows[turn][term]
+                name = fetched[place][term]
                 writer.line(f"let x{row}_{term} = subgroupShuffle({name}, {source}u);")
             for quad in range(shuffle.quads):
                 products = (f"x{row}_{term} * y{term}_{quad}" for term in range(shuffle.terms))
                 writer.line(f"c{row}_{quad} += {' + '.join(products)};")
 
 
-def _ends(inner: Axis, lane: Axis, left: Sequence[Sequence[Expression]]) -> list[Guard]:
-    """Where a loop may end: from there on all rows are zero, and in all lanes alike.
+def _common_guards(factor: Sequence[Sequence[Expression]]) -> list[Guard]:
+    """What has to hold, or all that lanes fetch of a factor is zero, and the rest is in vain.
 
     So the phases of a strided convolution's gradient take only the taps they have.
     """
-    first, *others = [set(_guards(one)) for terms in left for one in terms]
-    common = sorted(first.intersection(*others), key=repr)
-    return [guard for guard in common if _fails_for_good(guard, inner, lane)]
+    first, *others = [set(_guards(one)) for terms in factor for one in terms]
+    return sorted(first.intersection(*others), key=repr)
 
 
-def _fails_for_good(guard: Guard, inner: Axis, lane: Axis) -> bool:
-    """Whether a guard that fails for a value of an axis fails for all after it, for any lane."""
-    step = dict(guard.position.terms).get(inner, 0)
+def _fails_for_good(guard: Guard, loop: Axis, inside: Collection[Axis]) -> bool:
+    """Whether a guard that fails for a value of a loop fails for all after it, for any lane."""
+    step = dict(guard.position.terms).get(loop, 0)
     grows = guard.step == 1 and step > 0 and bounds(guard.position)[0] >= 0
-    return grows and _is_free_of(guard.position - variable(inner) * step, {inner, lane})
+    return grows and _is_free_of(guard.position - variable(loop) * step, inside)
 
 
-def _is_free_of(index: Affine, axes: set[Axis]) -> bool:
+def _is_free_of(index: Affine, axes: Collection[Axis]) -> bool:
     """Whether an index surely depends on none of these axes."""
     for atom in atoms(index):
         match atom:

@@ -6,7 +6,7 @@ from meganeura_dsl.graph.core import Leaf, Value
 from meganeura_dsl.ops import Gather, Slice
 from meganeura_dsl.optimize.cost import flops, size_in_bytes
 from meganeura_runtime.kernels.ops.attention import Attending
-from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.ops.internal import plain
 from meganeura_runtime.plan.cost import is_free
 from meganeura_runtime.plan.fuse import Fused
 from meganeura_runtime.plan.store import is_contraction, is_reduction
@@ -33,13 +33,11 @@ def arithmetic(computed: Sequence[Value]) -> int:
 
 
 def _flops(value: Value) -> int:
-    op, result = value.op, value.type
-    if not (is_contraction(value) or is_reduction(value) or not is_free(op)):
+    if not (is_contraction(value) or is_reduction(value) or not is_free(value.op)):
         return 0
+    op, result = plain(value)
     if isinstance(op, Attending):
         op = op.counted
-    if isinstance(op, Partial):
-        op, result = op.whole, result.with_shape(result.shape[1:])
     return flops(op, [operand.type for operand in value.operands], result)
 
 

@@ -23,6 +23,7 @@ from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.effort import arithmetic, computed_values, traffic
 from meganeura_runtime.plan.errors import LimitError, describe
 from meganeura_runtime.plan.fuse import Fused, fuse
+from meganeura_runtime.plan.layout import with_channels_last
 from meganeura_runtime.plan.lower import FUSED, lower
 from meganeura_runtime.plan.memory import Lifetime, least_bytes, place, rounded
 from meganeura_runtime.plan.order import Order, order
@@ -57,7 +58,7 @@ def plan_graph(
 def lowered_graph(graph: Graph, target: Target) -> Graph:
     """A graph in the steps that kernels take."""
     spelled_out = read_signs_off(expand_fused(attend(graph, target), FUSED))
-    return make_again(lower(spelled_out, target), target)
+    return make_again(lower(with_channels_last(spelled_out, target), target), target)
 
 
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:

@@ -23,9 +23,10 @@ from meganeura_dsl.ops.broadcast import Broadcast
 from meganeura_dsl.ops.contract import Convolution
 from meganeura_dsl.ops.pool import Pooling
 from meganeura_dsl.ops.rules import concrete, concrete_shape
+from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.kernel import Work
-from meganeura_runtime.kernels.ops.internal import Partial
+from meganeura_runtime.kernels.ops.internal import Partial, plain
 from meganeura_runtime.plan.cost import is_free
 from meganeura_runtime.plan.store import is_contraction, is_reduction
 
@@ -60,7 +61,7 @@ def title_of(work: Work, computed: Sequence[Value], updates: Collection[int]) ->
     """
     words = tuple(dict.fromkeys(_words(work, computed, updates)))
     if work.anchors:
-        kinds = dict.fromkeys(_kind(anchor.op) for anchor in work.anchors)
+        kinds = dict.fromkeys(_kind(plain(anchor)[0]) for anchor in work.anchors)
         return Title("+".join(kinds), _sizes(work.anchors[0]), words)
     sizes = _times(concrete_shape(work.stores[0].type.shape))
     if words == (UPDATE,):
@@ -70,13 +71,11 @@ def title_of(work: Work, computed: Sequence[Value], updates: Collection[int]) ->
 
 def op_title(value: Value) -> Title:
     """What one op does, where each is run for itself."""
-    return Title(_kind(value.op), _sizes(value), ())
+    return Title(_kind(plain(value)[0]), _sizes(value), ())
 
 
 def _kind(op: Op) -> str:
     match op:
-        case Partial(whole=whole):
-            return _kind(whole)
         case ConvInputGradient():
             return "conv to input"
         case ConvWeightGradient():
@@ -92,9 +91,9 @@ def _spaced(name: str) -> str:
 
 def _sizes(anchor: Value) -> str:
     if isinstance(anchor.op, Partial):
-        return f"{_contracted(anchor.op.whole, anchor)} in {anchor.op.parts} parts"
+        return f"{_contracted(anchor)} in {anchor.op.parts} parts"
     if is_contraction(anchor):
-        return _contracted(anchor.op, anchor)
+        return _contracted(anchor)
     if isinstance(anchor.op, Pooling):
         window = _times(concrete_shape(anchor.op.window))
         return f"{window}{_stride(anchor.op.stride)} @{_shape(anchor)}"
@@ -105,7 +104,8 @@ def _sizes(anchor: Value) -> str:
     return _shape(anchor)
 
 
-def _contracted(op: Op, value: Value) -> str:
+def _contracted(value: Value) -> str:
+    op, of = plain(value)
     match op:
         case MatMul():
             found = contraction_of(value)
@@ -113,7 +113,7 @@ def _contracted(op: Op, value: Value) -> str:
             sizes = (prod(found.rows), prod(found.columns), _terms(op, value))
             return _times((prod(batch), *sizes) if prod(batch) > 1 else sizes)
         case Conv() | ConvInputGradient() | ConvWeightGradient():
-            return _convolved(op, value)
+            return _convolved(op, value, of)
         case _:
             return _shape(value)
 
@@ -124,14 +124,14 @@ def _terms(op: MatMul, value: Value) -> int:
     return shape[-1] if op.transpose_right else shape[-2]
 
 
-def _convolved(op: Convolution, value: Value) -> str:
+def _convolved(op: Convolution, value: Value, of: TensorType) -> str:
     """`3x3/2 64->128 @28x28`: kernel, stride, channels, and the pixels of the output."""
     a, b = (concrete_shape(operand.type.shape) for operand in value.operands)
     groups = concrete(op.groups)
     match op:
         case Conv():
             outputs, depth, *kernel = b
-            pixels = concrete_shape(value.type.shape)[-len(kernel) :]
+            pixels = concrete_shape(of.shape)[2:]
         case ConvInputGradient():
             outputs, depth, *kernel = a
             pixels = b[2:]

@@ -1,7 +1,8 @@
 """Convolution and its two adjoints as contractions, without the copies of an explicit im2col."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from meganeura_dsl.graph.core import Op, Value
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient
@@ -10,6 +11,9 @@ from meganeura_dsl.ops.rules import concrete, concrete_shape
 from meganeura_runtime.kernels.affine import Affine, Expression, Guard, Index
 from meganeura_runtime.kernels.contraction import Contraction, Place
 from meganeura_runtime.kernels.expression import Reading, guarded
+from meganeura_runtime.kernels.ops.internal import ChannelsLast
+
+Each = TypeVar("Each")
 
 CONTRACTS: tuple[type[Op], ...] = (Conv, ConvInputGradient, ConvWeightGradient)
 
@@ -25,6 +29,54 @@ def contraction(op: Op, a: Value, b: Value) -> Contraction:
             return _weight_gradient(_Geometry.of(op), concrete_shape(kernel), a, b)
         case _:
             raise TypeError(f"{op} is no convolution")
+
+
+def turned(op: Op, a: Value, b: Value) -> Contraction:
+    """Columns are channels, and so are the innermost terms, for where they lie next to each other.
+
+    That is where channels are the last axis of pictures and kernels.
+    """
+    if not isinstance(op, ChannelsLast):
+        raise TypeError(f"{op} is no convolution with channels last")
+    whole = contraction(op.whole, a, b)
+    if isinstance(op.whole, ConvWeightGradient):
+        return _turned_weight_gradient(whole)
+
+    def left(reading: Reading, at: Index, row: Index, term: Index) -> Expression:
+        return whole.right(reading, at, row, _first(term))
+
+    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+        return whole.left(reading, at, column, _first(term))
+
+    def place(at: Index, row: Index, column: Index) -> Place:
+        found = whole.place(at, column, row)
+        return Place(_last(found.index, 1), found.guards)
+
+    terms = _last(whole.terms, 0)
+    return Contraction(whole.batch, whole.columns, whole.rows, terms, left, right, place)
+
+
+def _turned_weight_gradient(whole: Contraction) -> Contraction:
+    """Columns are channels already; here they become the innermost of them."""
+
+    def right(reading: Reading, at: Index, column: Index, term: Index) -> Expression:
+        return whole.right(reading, at, _first(column), term)
+
+    def place(at: Index, row: Index, column: Index) -> Place:
+        found = whole.place(at, row, _first(column))
+        return Place(_last(found.index, 1), found.guards)
+
+    return replace(whole, columns=_last(whole.columns, 0), right=right, place=place)
+
+
+def _last(of: tuple[Each, ...], axis: int) -> tuple[Each, ...]:
+    """With one axis moved to the end."""
+    return (*of[:axis], *of[axis + 1 :], of[axis])
+
+
+def _first(of: tuple[Each, ...]) -> tuple[Each, ...]:
+    """With the last axis moved to the beginning."""
+    return (of[-1], *of[:-1])
 
 
 @dataclass(frozen=True, slots=True)

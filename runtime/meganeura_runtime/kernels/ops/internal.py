@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Op
+from meganeura_dsl.graph.core import Array, Op, Value
 from meganeura_dsl.ops.pool import Pooling
 from meganeura_dsl.ops.rules import concrete_shape, require_same_type
 from meganeura_dsl.shapes.solve import Facts
@@ -84,6 +84,38 @@ class Partial(Op):
         """Which terms a part sums is the kernel's business; here the first sums all."""
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
+
+
+@dataclass(frozen=True)
+class ChannelsLast(Op):
+    """What `whole`, a convolution or a gradient of one, gives, with its second axis moved last."""
+
+    whole: Op
+
+    def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
+        """The type of the whole, its axes in another order."""
+        whole = self.whole.infer(facts, a, b)
+        return whole.with_shape(tuple(whole.shape[axis] for axis in channels_last(whole.rank)))
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        """The whole, then its axes in another order."""
+        whole = np.asarray(self.whole.evaluate(a, b))
+        return np.transpose(whole, channels_last(whole.ndim))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The permutation that moves the second axis to the end."""
+    return (0, *range(2, rank), 1)
+
+
+def plain(value: Value) -> tuple[Op, TensorType]:
+    """The op that a value is the result of, and the type of that op's whole result as it is."""
+    op, of = value.op, value.type
+    if isinstance(op, Partial):
+        op, of = op.whole, of.with_shape(of.shape[1:])
+    if isinstance(op, ChannelsLast):
+        op, of = op.whole, of.with_shape((of.shape[0], of.shape[-1], *of.shape[1:-1]))
+    return op, of
 
 
 @dataclass(frozen=True)
