@@ -29,11 +29,11 @@ from meganeura_dsl.gradcheck.sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
 from meganeura_dsl.graph.core import Graph, Leaf, NotDifferentiableError, Value, continued
 from meganeura_dsl.ops import Add, Input, Mul, Parameter, Sum
-from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.choose import ask
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE
 from meganeura_dsl.optimize.explore import explore
 from meganeura_dsl.optimize.extract import extract
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.resources import standard_model_names

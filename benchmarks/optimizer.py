@@ -23,7 +23,7 @@ from time import process_time
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize import Optimized, optimize
+from meganeura_dsl.optimize.optimizer import Optimized, optimize
 from meganeura_dsl.training import Sgd, TrainingSettings, training_step
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.plan import Plan, Role

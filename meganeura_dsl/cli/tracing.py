@@ -33,13 +33,15 @@ class Tracing:
 @contextmanager
 def tracing(file: Path | None, chosen: "Choice", steps: int | None = None) -> Generator[Tracing]:
     """Trace a run of so many steps, if there is a file to write a trace to."""
-    from meganeura_runtime.measure.trace import ENOUGH, Trace
     from meganeura_runtime.spans import unobserved
-    from meganeura_runtime.tensors.atomic import write_text
 
     if file is None:
         yield Tracing(chosen.open, unobserved)
         return
+
+    from meganeura_runtime.measure.trace import ENOUGH, Trace
+    from meganeura_runtime.tensors.atomic import write_text
+
     if not file.absolute().parent.is_dir():
         text = f"there is no folder `{file.absolute().parent}`"
         raise typer.BadParameter(text, param_hint="--profile")

@@ -6,13 +6,14 @@ Which op is a kernel and which is done in the kernel of another is said in `kern
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
 from meganeura_dsl.graph.core import Op
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
 from meganeura_dsl.ops.fused.core import Fused
+from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.ops.rules import concrete, concrete_shape
 from meganeura_dsl.shapes.tensor import TensorType
 
@@ -35,6 +36,15 @@ class DeviceModel:
     """Bytes of the largest tensor that it takes; every WebGPU takes as much."""
     narrowest: int = 16
     """Columns of a matrix below which a product wastes most of what its kernel could compute."""
+
+
+DEFAULT_DEVICE = DeviceModel()
+GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
+"""A device that runs our kernels on many cores."""
+SOFTWARE = DeviceModel(
+    launch=4e-5, bandwidth=3e9, throughput=4.4e10, winograd=tuple(POINTS), narrowest=32
+)
+"""A CPU that poses as a GPU: what Mesa's llvmpipe reaches on two cores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ whatever depends on them alone is moved into a second graph that is run once, wh
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph, Origin
 from meganeura_dsl.ops import Parameter
-from meganeura_dsl.ops.fused.winograd_matrices import POINTS
 from meganeura_dsl.optimize.choose import Plan, choose
-from meganeura_dsl.optimize.cost import DeviceModel
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.decode import Decoder, Roots, first_origins, inputs_of, leaves_of
 from meganeura_dsl.optimize.explore import Explored, explore
 from meganeura_dsl.optimize.forms import promising_forms, tile_facts
@@ -23,14 +22,6 @@ from meganeura_dsl.optimize.report import Findings, Report
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.optimize.snapshot import Snapshot
 from meganeura_dsl.optimize.totals import graph_cost
-
-DEFAULT_DEVICE = DeviceModel()
-GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
-"""A device that runs our kernels on many cores."""
-SOFTWARE = DeviceModel(
-    launch=4e-5, bandwidth=3e9, throughput=4.4e10, winograd=tuple(POINTS), narrowest=32
-)
-"""A CPU that poses as a GPU: what Mesa's llvmpipe reaches on two cores."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,21 @@
-"""What a user says about the optimizer: whether it is on, and which rules it goes without."""
+"""What a user says about the optimizer: whether it is on, and which rules it goes without.
+
+The optimizer itself is loaded when it is used: most graphs are found in a cache.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize.cost import DeviceModel
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, Optimized, optimize
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
-from meganeura_dsl.optimize.rules.all import Mode, told
-from meganeura_dsl.optimize.saturate import OptimizerError
+
+if TYPE_CHECKING:
+    from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.optimizer import Optimized
+    from meganeura_dsl.optimize.rules.all import Mode
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,10 @@ class Rewriting:
 
     def optimize(self, graph: Graph, mode: Mode) -> Optimized:
         """The graph optimized; raises `ProblemError` for an unknown rule, and for giving up."""
+        from meganeura_dsl.optimize.optimizer import optimize
+        from meganeura_dsl.optimize.rules.all import told
+        from meganeura_dsl.optimize.saturate import OptimizerError
+
         known = told()
         for name in self.disabled:
             if name not in known:

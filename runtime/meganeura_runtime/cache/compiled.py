@@ -1,4 +1,7 @@
-"""Optimized graphs and plans, taken from the cache where they were made before."""
+"""Optimized graphs and plans, taken from the cache where they were made before.
+
+What makes them is loaded where they were not.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +19,6 @@ from meganeura_runtime.device import Device
 from meganeura_runtime.entries import user_entries
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.plan import Plan, PlanError
-from meganeura_runtime.plan.schedule import plan_graph
 
 EMPTY = Graph((), {})
 
@@ -84,6 +86,9 @@ def kept_plan(graph: Graph, device: Device, choices: Choices = UNTUNED) -> Plan:
     found = None if content is None else _plan(content)
     if found is not None:
         return found
+
+    from meganeura_runtime.plan.schedule import plan_graph
+
     plan = plan_graph(graph, device.limits, device.style, choices)
     if kept is not None:
         kept.keep(key, plan.as_json())

@@ -1,11 +1,14 @@
 """How one contraction is computed, as data: what a planner chooses, or a tuner found to be best."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from meganeura_runtime.kernels.contraction import Contraction
+if TYPE_CHECKING:
+    from meganeura_runtime.kernels.contraction import Contraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ found for contractions by their names, whatever model they were found in.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -17,10 +18,8 @@ from meganeura_dsl import __version__
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
 from meganeura_runtime.bounded import TooLongError, read_bytes
-from meganeura_runtime.kernels.contract import contraction_of
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
-from meganeura_runtime.plan.store import is_contraction
 
 VERSION = 1
 LONGEST = 16
@@ -43,16 +42,6 @@ class Choices:
     def fusing_of(self, graph: Graph) -> Fusing:
         """How the values of a graph share kernels."""
         return self.fusings.get(step_name(graph), PLANNED) if self.fusings else PLANNED
-
-    def concern(self, graph: Graph, lowered: Graph) -> bool:
-        """Whether they speak of a graph, or of a contraction that it has once it is lowered."""
-        if self.fusing_of(graph) != PLANNED:
-            return True
-        return bool(self.ways) and any(
-            contraction_of(value).name in self.ways
-            for value in lowered.values
-            if is_contraction(value)
-        )
 
 
 UNTUNED = Choices()
@@ -107,13 +96,16 @@ class ChoicesFile:
     version: Literal[1] = VERSION
 
 
-_ADAPTER: TypeAdapter[ChoicesFile] = TypeAdapter(ChoicesFile)
+@cache
+def _adapter() -> TypeAdapter[ChoicesFile]:
+    return TypeAdapter(ChoicesFile)
 
 
 def read_found(path: Path, place: Place) -> Knowledge:
     """What was found for a place; raises `ChoicesError`, and `FileNotFoundError`."""
     try:
-        content = _ADAPTER.validate_json(read_bytes(path, LONGEST))
+        written = read_bytes(path, LONGEST)
+        content = _adapter().validate_json(written)
     except FileNotFoundError:
         raise
     except (OSError, TooLongError) as error:
@@ -159,4 +151,4 @@ MOST_ROWS = 256
 def content_of(place: Place, known: Knowledge) -> str:
     """The text of a file."""
     ways, fusings = dict(sorted(known.ways.items())), dict(sorted(known.fusings.items()))
-    return _ADAPTER.dump_json(ChoicesFile(place, ways, fusings), indent=1).decode()
+    return _adapter().dump_json(ChoicesFile(place, ways, fusings), indent=1).decode()

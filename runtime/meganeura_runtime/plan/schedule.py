@@ -9,13 +9,14 @@ from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.attention.choice import attention_kernel
-from meganeura_runtime.kernels.contract import contract_kernel
+from meganeura_runtime.kernels.contract import contract_kernel, contraction_of
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style, Target
 from meganeura_runtime.kernels.map import map_kernel
 from meganeura_runtime.kernels.reduce import reduce_kernel
 from meganeura_runtime.kernels.rows import row_kernel, rows_of
 from meganeura_runtime.kernels.transform import transform_kernel
+from meganeura_runtime.kernels.way import PLANNED
 from meganeura_runtime.plan.again import make_again
 from meganeura_runtime.plan.alike import AlikeKernels
 from meganeura_runtime.plan.attend import attend
@@ -52,7 +53,18 @@ def plan_graph(
     for excess in _excesses(lowered, stored, limits):
         raise excess
     plan = _Assembly(lowered, order(lowered, fuse(lowered, stored, target)), target).plan()
-    return replace(plan, choices=choices.name if choices.concern(graph, lowered) else "")
+    return replace(plan, choices=choices.name if _concern(choices, graph, lowered) else "")
+
+
+def _concern(choices: Choices, graph: Graph, lowered: Graph) -> bool:
+    """Whether choices speak of a graph, or of a contraction that it has once it is lowered."""
+    if choices.fusing_of(graph) != PLANNED:
+        return True
+    return bool(choices.ways) and any(
+        contraction_of(value).name in choices.ways
+        for value in lowered.values
+        if is_contraction(value)
+    )
 
 
 def lowered_graph(graph: Graph, target: Target) -> Graph:

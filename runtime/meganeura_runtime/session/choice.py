@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize.cost import DeviceModel
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU, SOFTWARE
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, GPU, SOFTWARE, DeviceModel
 from meganeura_runtime.adapters import DeviceError, list_devices, numbered, require_any
 from meganeura_runtime.cache import kept_plan
 from meganeura_runtime.device import Device

@@ -18,8 +18,7 @@ from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.initialize import sample
-from meganeura_dsl.optimize.cost import DeviceModel
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings import resolve

@@ -5,10 +5,10 @@ import numpy as np
 from meganeura_dsl.evaluate import Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph, Leaf
 from meganeura_dsl.graph.verify import verify
-from meganeura_dsl.optimize.cost import DeviceModel
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.explore import Explored, explore
 from meganeura_dsl.optimize.forms import tile_facts
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, Optimized, select
+from meganeura_dsl.optimize.optimizer import Optimized, select
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.optimize.snapshot import Node, Snapshot

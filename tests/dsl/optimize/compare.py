@@ -10,7 +10,7 @@ from meganeura_dsl.graph.core import Array, Builder, Graph, Leaf, Value
 from meganeura_dsl.graph.verify import verify
 from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.optimize import Optimized, optimize
+from meganeura_dsl.optimize.optimizer import Optimized, optimize
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.shapes.tensor import DType
 

@@ -16,7 +16,7 @@ from meganeura_dsl.ops import (
     Sub,
     Where,
 )
-from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.optimize.saturate import OptimizerError
 from meganeura_dsl.shapes.tensor import DType

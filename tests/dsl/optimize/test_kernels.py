@@ -3,8 +3,8 @@
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.ops import Add, MatMul, Mul, Neg, Sum, Transpose
-from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.cost import Cost
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.totals import graph_cost
 from tests.dsl.optimize.compare import data
 from tests.dsl.optimize.test_models import model

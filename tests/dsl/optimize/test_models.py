@@ -13,8 +13,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.verify import verify
-from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.explore import explore
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.totals import graph_cost
 from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
 from tests.dsl.optimize.classes import examine
@@ -206,7 +206,7 @@ def test_so_is_every_one_of_a_real_model(name: str, sizes: Counts, wanted: Count
 SHOW = """
 from meganeura_dsl import pipeline
 from meganeura_dsl.graph.text import format_graph
-from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.optimizer import optimize
 program = pipeline.load("digits_cnn")
 graph = pipeline.elaborate_model(program, sizes={"n": 2, "h": 8, "w": 8}).graph
 optimized = optimize(graph, mode="infer")

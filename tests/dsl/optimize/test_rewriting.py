@@ -4,7 +4,7 @@ import pytest
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize import rewriting
+from meganeura_dsl.optimize import optimizer
 from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.optimize.saturate import OptimizerError
@@ -36,7 +36,7 @@ def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> N
     def give_up(graph: Graph, **_: object) -> None:
         raise OptimizerError(f"{len(graph.values)} values are too many for `conv-bias`")
 
-    monkeypatch.setattr(rewriting, "optimize", give_up)
+    monkeypatch.setattr(optimizer, "optimize", give_up)
     with pytest.raises(ProblemError) as caught:
         Rewriting().optimize(model(), "infer")
     problem = caught.value.problem

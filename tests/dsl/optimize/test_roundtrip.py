@@ -7,10 +7,10 @@ import pytest
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Value
 from meganeura_dsl.graph.text import parse_graph
 from meganeura_dsl.ops import OPS, Add, Broadcast, Constant, Input, Mul, Parameter, RandomBits
-from meganeura_dsl.optimize import optimize
 from meganeura_dsl.optimize.decode import Decoder, Roots
 from meganeura_dsl.optimize.encode import Encoding, encode, loading, shape_of
 from meganeura_dsl.optimize.engine import Engine, EngineError
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.saturate import OptimizerError, saturate
 from meganeura_dsl.optimize.schema import NotConcreteError, constructors, declarations
 from meganeura_dsl.optimize.snapshot import Snapshot, snapshot

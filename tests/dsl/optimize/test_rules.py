@@ -20,7 +20,7 @@ from meganeura_dsl.ops import (
     Neg,
     Sub,
 )
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE
 from meganeura_dsl.optimize.rules.all import Mode, rewrites
 from tests.dsl.optimize.algebra_cases import (
     Draw,

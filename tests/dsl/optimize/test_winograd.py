@@ -8,10 +8,10 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.ops import Add, Parameter
 from meganeura_dsl.ops.fused import WinogradOutput
-from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, GPU
 from meganeura_dsl.optimize.explore import explore
 from meganeura_dsl.optimize.forms import promising_forms
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.optimize.rules.all import Mode
 from meganeura_dsl.training import (

@@ -22,6 +22,7 @@ from meganeura_runtime.device import Device
 from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.kernels.way import Way
+from meganeura_runtime.plan import schedule
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.schedule import plan_graph
 
@@ -203,7 +204,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Rewriting, "optimize", made)
     monkeypatch.setattr(compiled, "optimized_training_step", made)
-    monkeypatch.setattr(compiled, "plan_graph", made)
+    monkeypatch.setattr(schedule, "plan_graph", made)
 
 
 def test_a_step_is_found_as_it_was_made(

@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.training import Sgd, TrainingSettings, training_step
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.plan import Plan

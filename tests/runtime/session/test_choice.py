@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from meganeura_dsl.optimize import optimizer
-from meganeura_dsl.optimize.cost import DeviceModel
-from meganeura_dsl.optimize.optimizer import DEFAULT_DEVICE, GPU
+from meganeura_dsl.optimize import cost
+from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, GPU, DeviceModel
 from meganeura_runtime.adapters import DeviceError, DeviceInfo
 from meganeura_runtime.session import choice
 from meganeura_runtime.session.choice import model_of
@@ -24,8 +23,8 @@ SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
         ("wgpu", [REAL, SOFTWARE], GPU),
         ("auto", [SOFTWARE], DEFAULT_DEVICE),
         ("wgpu:0", [REAL, SOFTWARE], GPU),
-        ("wgpu:1", [REAL, SOFTWARE], optimizer.SOFTWARE),
-        ("wgpu", [SOFTWARE], optimizer.SOFTWARE),
+        ("wgpu:1", [REAL, SOFTWARE], cost.SOFTWARE),
+        ("wgpu", [SOFTWARE], cost.SOFTWARE),
         ("wgpu:7", [REAL, SOFTWARE], DEFAULT_DEVICE),
         ("auto", [], DEFAULT_DEVICE),
     ],

@@ -9,7 +9,7 @@ from meganeura_dsl.ops import Input
 from meganeura_dsl.ops.fused import Activation, FusedConv, Norm, Standardize, StandardizeGradient
 from meganeura_dsl.ops.fused.core import Fused
 from meganeura_dsl.ops.fused.expand import expand_fused
-from meganeura_dsl.optimize import optimize
+from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.training import Sgd, TrainingSettings, training_step
 from tests.dsl.optimize.compare import assert_equal_results, feeds, names, run, run_optimized
