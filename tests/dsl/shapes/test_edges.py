@@ -6,10 +6,11 @@ import pytest
 
 from meganeura_dsl.shapes.counterexample import _spread
 from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.inequalities import is_nonnegative
 from meganeura_dsl.shapes.learn import entails
 from meganeura_dsl.shapes.solve import And, Compare, Condition, Facts, Proved, Refuted
 
-c, h, k, w = map(dim, "chkw")
+c, h, k, n, w = map(dim, "chknw")
 
 
 def given(*conditions: Condition) -> Facts:
@@ -22,6 +23,7 @@ def given(*conditions: Condition) -> Facts:
 HALF = Compare("==", h // 2, w)
 AT_LEAST_ONCE = Compare(">=", h, w)
 SHARE = Compare("==", h // k, w)
+PRODUCT = Compare("==", c * h // k, n * w)
 AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
 
 
@@ -36,9 +38,12 @@ AT_LEAST_BOTH = And((AT_LEAST_ONCE, Compare(">=", h, k)))
         (True, Compare(">=", h // (k - 1) + c, 1)),
         (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 2)),
         (SHARE, Compare(">=", h, w * k)),
+        (PRODUCT, Compare(">=", c * h, k * n * w)),
         (SHARE, Compare("<", h, w * k + k)),
         (Compare(">=", h, c * (k - 1)), Compare(">=", h // (k - 1), c)),
         (Compare("<", h, (c + 1) * (k - 1)), Compare("<=", h // (k - 1), c)),
+        (Compare(">=", h // (k - 1), c // w), Compare(">=", h, (c // w) * (k - 1))),
+        (Compare("<=", h // (k - 1), 7), Compare("<", h, 8 * (k - 1))),
     ],
 )
 def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
@@ -52,6 +57,8 @@ def test_a_bound_is_proved(fact: Condition, goal: Condition) -> None:
         (HALF, Compare("<", h, 2 * w + 1), {"h": 3, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", h // w, 2), {"h": 1, "w": 1}),
         (SHARE, Compare(">", h, w * k), {"h": 1, "k": 1, "w": 1}),
+        (PRODUCT, Compare(">", c * h, k * n * w), dict.fromkeys("chknw", 1)),
+        (Compare("==", 2 * h, 3 * w), Compare("==", (h + w) % 2, 0), {"h": 3, "w": 2}),
         (SHARE, Compare("<", h, w * k + k - 1), {"h": 1, "k": 1, "w": 1}),
         (AT_LEAST_BOTH, Compare(">=", h // w + h // k, 3), {"h": 1, "k": 1, "w": 1}),
         (AT_LEAST_ONCE, Compare(">=", c * (h // w), 2 * c), {"c": 1, "h": 1, "w": 1}),
@@ -119,3 +126,10 @@ def test_facts_that_exclude_each_other_leave_nothing_to_choose() -> None:
 
 def test_a_size_that_has_to_be_one_is_suggested_to_be() -> None:
     assert Facts().suggest(Compare("==", h * h * w, h * w)) == Compare("==", h, 1)
+    assert Facts().suggest(Compare("==", c * (h // k), h // k)) == Compare("==", c, 1)
+
+
+def test_a_floor_is_no_more_than_its_parts_say() -> None:
+    above = [h - k - 1, k - 1]
+    assert is_nonnegative(h // k - 1, above)
+    assert not is_nonnegative(h // k - 2, above)

@@ -7,10 +7,11 @@ from meganeura_dsl.evaluate import Precision, evaluate
 from meganeura_dsl.graph.core import Array, Builder, Value
 from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input
 from meganeura_dsl.ops.contract import Convolution
-from meganeura_dsl.ops.fused.winograd import in_tiles
+from meganeura_dsl.ops.fused.winograd import WinogradOutput, in_tiles
 from meganeura_dsl.ops.fused.winograd_matrices import POINTS, TAPS, matrices
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.shapes.solve import Facts, Unproved
+from meganeura_dsl.shapes.tensor import DType, TensorType
 
 
 @pytest.mark.parametrize("outputs", POINTS)
@@ -50,3 +51,10 @@ def test_pictures_in_tiles(
     found = evaluate(build.graph({**direct, **tiled}), feeds, Precision.DOUBLE).outputs
     for name in ways:
         np.testing.assert_allclose(found[f"{name} tiled"], found[name], 1e-11, 1e-11)
+
+
+@pytest.mark.parametrize("spatial", [(0, 4), (4, 0)])
+def test_a_picture_has_pixels(spatial: tuple[int, int]) -> None:
+    nothing = TensorType(DType.F32, (16, 3, 0))
+    with pytest.raises(Unproved, match="spatial"):
+        WinogradOutput(2, 1, spatial).infer(Facts(), nothing)
