@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from meganeura_dsl.graph.core import Builder, Graph, Leaf, Op, Origin, Value
+from meganeura_dsl.graph.core import Builder, Graph, Leaf, Origin, Value
 from meganeura_dsl.ops import Input, Parameter
 from meganeura_dsl.optimize.saturate import OptimizerError
-from meganeura_dsl.optimize.snapshot import Snapshot
-from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.optimize.snapshot import Node, Snapshot
+
+NOWHERE = Origin()
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,13 @@ class Decoder:
     stored: Mapping[int, Parameter] = field(default_factory=dict[int, Parameter])
     build: Builder = field(default_factory=Builder)
     made: dict[int, Value] = field(default_factory=dict[int, Value])
-    types: dict[tuple[int, ...], TensorType] = field(
-        default_factory=dict[tuple[int, ...], TensorType]
-    )
+    checked: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
 
     def declare(self, leaves: Sequence[Value]) -> None:
         """Make leaves first and in this order, whether or not they are used."""
         for leaf in leaves:
-            with self.build.at(leaf.origin):
-                self.build.add(leaf.op)
+            self.build.origin = leaf.origin
+            self.build.add_typed(leaf.op, leaf.type)
 
     def graph(self, roots: Roots, order: Sequence[int] = ()) -> Graph:
         """The graph of these roots, its classes made in this order where they can be.
@@ -54,14 +53,15 @@ class Decoder:
         keeps its operands. The order of the program is that of differentiation, which is good.
         """
         for number in (*order, *roots.all):
-            self._make(number)
+            if number not in self.made:
+                self._make(number)
         return self.build.graph(
             {name: self.made[number] for name, number in roots.outputs.items()},
             {name: self.made[number] for name, number in roots.updates.items()},
         )
 
     def _make(self, root: int) -> None:
-        stack = [(root, Origin(), False)]
+        stack = [(root, NOWHERE, False)]
         while stack:
             number, inherited, ready = stack.pop()
             if number in self.made:
@@ -74,30 +74,30 @@ class Decoder:
             node = self.found.nodes[self.choice[number]]
             stack += [(operand, origin, False) for operand in reversed(node.operands)]
 
-    def _type(self, op: Op, operands: Sequence[Value]) -> TensorType:
-        """What the type rule gives; ops and types that are one object are looked at once."""
-        key = (id(op), *[id(operand.type) for operand in operands])
-        of = self.types.get(key)
-        if of is None:
-            types = [operand.type for operand in operands]
-            of = self.types[key] = op.infer(self.build.facts, *types)
-        return of
-
     def _value(self, number: int, origin: Origin) -> Value:
+        self.build.origin = origin
         stored = self.stored.get(number)
-        with self.build.at(origin):
-            if stored is not None:
-                return self.build.add(stored)
-            node = self.found.nodes[self.choice[number]]
-            operands = [self.made[operand] for operand in node.operands]
-            value = self.build.add_typed(node.op, self._type(node.op, operands), *operands)
-        if value.type != self.found.types[number]:
+        if stored is not None:
+            return self.build.add(stored)
+        node = self.found.nodes[self.choice[number]]
+        self._check(number, node)
+        operands = [self.made[operand] for operand in node.operands]
+        return self.build.add_typed(node.op, self.found.types[number], *operands)
+
+    def _check(self, number: int, node: Node) -> None:
+        """Hold the type of a class against the type rule; ops and types of one kind once."""
+        types = self.found.types
+        key = (id(node.op), id(types[number]), *[id(types[each]) for each in node.operands])
+        if key in self.checked:
+            return
+        self.checked.add(key)
+        inferred = node.op.infer(self.build.facts, *[types[each] for each in node.operands])
+        if inferred != types[number]:
             rules = ", ".join(f"`{name}`" for name in self.found.why.get(number, ()))
             raise OptimizerError(
-                f"a {self.found.types[number]} was rewritten to `{type(node.op).__name__}`,"
-                f" which gives a {value.type}; rules that rewrote it: {rules}"
+                f"a {types[number]} was rewritten to `{type(node.op).__name__}`,"
+                f" which gives a {inferred}; rules that rewrote it: {rules}"
             )
-        return value
 
 
 def leaves_of(graph: Graph) -> list[Value]:

@@ -9,6 +9,7 @@ types, is given by commands, and the values themselves by what they refer to:
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from meganeura_dsl.graph.core import Leaf, Op, Value
 from meganeura_dsl.ops import Parameter
@@ -33,13 +34,31 @@ Shape = tuple[str, int]
 """An op's name, and how many operands it has."""
 
 
+class Use(NamedTuple):
+    """An op that is no leaf, the type of its result, and how many operands it has."""
+
+    op: Op
+    of: TensorType
+    arity: int
+
+
 @dataclass(frozen=True)
 class Encoding:
-    """What loads a graph: commands, then rows of tables; `opaque` ops are known by their place."""
+    """What loads a graph: commands, then rows of tables; `opaque` ops are known by their place.
+
+    `types` and `uses` say what the graph is made of, each once.
+    """
 
     commands: tuple[str, ...]
     tables: dict[str, list[Row]]
     opaque: tuple[Op, ...]
+    types: tuple[TensorType, ...]
+    uses: tuple[Use, ...]
+
+    @property
+    def shapes(self) -> frozenset[Shape]:
+        """What the loading rules depend on."""
+        return frozenset((type(use.op).__name__, use.arity) for use in self.uses)
 
     def load(self, engine: Engine) -> None:
         """Bring the graph into an e-graph that was told of its shapes by `loading`."""
@@ -49,15 +68,9 @@ class Encoding:
         engine.run(LOAD)
 
 
-def shape_of(value: Value) -> Shape:
-    """What a value's loading rule depends on."""
-    name = type(value.op).__name__ if value.operands or not isinstance(value.op, Leaf) else OPAQUE
-    return name, len(value.operands)
-
-
 def loading(shapes: Iterable[Shape]) -> Iterator[str]:
     """The tables of graphs whose values have these shapes, and the rules that read them."""
-    known = sorted({shape for shape in shapes if shape[0] != OPAQUE})
+    known = sorted(set(shapes))
     yield "(ruleset loading)"
     yield "(function types (i64) Type :no-merge)"
     yield f"(relation {LEAVES} (i64 i64 i64))"
@@ -101,6 +114,7 @@ class _Encoder:
     opaque: list[Op] = field(default_factory=list[Op])
     forms: dict[Op, int] = field(default_factory=dict[Op, int])
     types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
+    uses: dict[tuple[int, int, int], Use] = field(default_factory=dict[tuple[int, int, int], Use])
 
     def encode(self, values: Iterable[Value]) -> Encoding:
         for number, value in enumerate(values):
@@ -109,7 +123,13 @@ class _Encoder:
             except NotConcreteError as error:
                 error.add_note(f"in %{value.id} = {type(value.op).__name__}")
                 raise
-        return Encoding(tuple(self.commands), self.tables, tuple(self.opaque))
+        return Encoding(
+            tuple(self.commands),
+            self.tables,
+            tuple(self.opaque),
+            tuple(self.types),
+            tuple(self.uses.values()),
+        )
 
     def _add(self, number: int, value: Value) -> None:
         op, kind = value.op, self._type(value.type)
@@ -126,6 +146,9 @@ class _Encoder:
             form = self.forms[op] = len(self.forms)
             self.commands.append(f"(form-{type(op).__name__} {form} {' '.join(_attributes(op))})")
         operands = tuple([self.numbers[operand.id] for operand in value.operands])
+        use = (form, kind, len(operands))
+        if use not in self.uses:
+            self.uses[use] = Use(op, value.type, len(operands))
         table = self.tables.setdefault(f"values-{len(operands)}", [])
         table.append((number, form, kind, *operands))
 

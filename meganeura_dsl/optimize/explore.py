@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
 
-from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.ops import Parameter
-from meganeura_dsl.optimize.encode import Shape, encode, loading, shape_of
+from meganeura_dsl.graph.core import Graph, Leaf
+from meganeura_dsl.ops import Parameter, RandomBits
+from meganeura_dsl.optimize.encode import Shape, encode, loading
 from meganeura_dsl.optimize.engine import prepared
-from meganeura_dsl.optimize.rules.all import Mode, reachable_rules, rule_sets, told
+from meganeura_dsl.optimize.rules.all import Mode, rule_sets, told
 from meganeura_dsl.optimize.rules.analysis import KNOWN
 from meganeura_dsl.optimize.rules.geometry import constants, geometry
+from meganeura_dsl.optimize.rules.reach import reachable_rules, words_of
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
 from meganeura_dsl.optimize.schema import declarations
 from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
@@ -43,17 +44,18 @@ def explore(
     if unknown:
         raise OptimizerError(f"there is no rule `{unknown[0]}` to disable")
     times = [perf_counter()]
-    shapes = frozenset(map(shape_of, graph.values))
-    with prepared(_program(shapes, mode, frozenset(disabled), tiled=bool(tiles))) as engine:
-        encoding = encode(graph.values)
+    encoding = encode(graph.values)
+    words = words_of(encoding).union(["tile"] if tiles else [])
+    constant = constant_values(graph) if mode == "infer" else []
+    with prepared(_program(encoding.shapes, words, mode, frozenset(disabled))) as engine:
         encoding.load(engine)
         engine.execute((*geometry(graph.values), *tiles))
         if mode == "infer":
-            engine.load(KNOWN, _constants(graph))
+            engine.load(KNOWN, [(number,) for number in constant])
         times.append(perf_counter())
         saturation = saturate(engine, len(graph.values))
         times.append(perf_counter())
-        found = snapshot(engine, encoding.opaque)
+        found = snapshot(engine, encoding.opaque, constant)
         times.append(perf_counter())
     phases = zip(("encode", "saturate", "read"), times, times[1:], strict=False)
     return Explored(
@@ -66,24 +68,35 @@ def explore(
 
 @lru_cache(maxsize=64)
 def _program(
-    shapes: frozenset[Shape], mode: Mode, disabled: frozenset[str], *, tiled: bool
+    shapes: frozenset[Shape], words: frozenset[str], mode: Mode, disabled: frozenset[str]
 ) -> tuple[str, ...]:
-    """What an e-graph is told before it is given a graph of these shapes of values."""
+    """What an e-graph is told before it is given a graph of these shapes of values and words."""
     sets = rule_sets(mode)
     rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
-    present = {*(["tile"] if tiled else []), *(name for name, _ in shapes)}
     return (
         *declarations(),
         *loading(shapes),
-        *rule_program(sets, reachable_rules(rules, present)),
+        *rule_program(sets, reachable_rules(rules, words)),
         *constants(),
     )
 
 
-def _constants(graph: Graph) -> list[tuple[int]]:
-    """What is known before the first run: the parameters, but for those that a run updates."""
-    return [
-        (number,)
-        for number, value in enumerate(graph.values)
-        if isinstance(value.op, Parameter) and value.op.name not in graph.updates
-    ]
+def constant_values(graph: Graph) -> list[int]:
+    """What is known before the first run: the parameters, but for those that a run updates.
+
+    And what depends on nothing else.
+    """
+    known: set[int] = set()
+    numbers: list[int] = []
+    for number, value in enumerate(graph.values):
+        match value.op:
+            case Parameter(name=name):
+                is_known = name not in graph.updates
+            case Leaf() | RandomBits():
+                is_known = False
+            case _:
+                is_known = all(operand.id in known for operand in value.operands)
+        if is_known:
+            known.add(value.id)
+            numbers.append(number)
+    return numbers

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
-from meganeura_dsl.optimize.reduce import reduced
+from meganeura_dsl.optimize.reduce import condensed, reduced
 
 LEAST_GAIN = 1e-15
 ROUNDS = 4
@@ -27,13 +27,13 @@ _Prices = dict[int, tuple[float, int]]
 
 def extract(problem: Problem) -> list[int]:
     """A node for each class that is computed, and -1 for some of the others."""
-    component = components(problem)
-    smaller = reduced(problem, component)
-    first = _Search(smaller, cheapest_trees(smaller), component)
+    small = condensed(problem, components(problem))
+    smaller = reduced(small.problem, small.component)
+    first = _Search(smaller, cheapest_trees(smaller), small.component)
     first.settle()
-    second = _Search(smaller, cheapest_trees(smaller, split=True), component)
+    second = _Search(smaller, cheapest_trees(smaller, split=True), small.component)
     second.settle(unless=first.total)
-    return min(first, second, key=lambda search: search.total).choice
+    return small.choice(min(first, second, key=lambda search: search.total).choice, problem)
 
 
 @dataclass

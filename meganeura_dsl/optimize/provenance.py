@@ -14,7 +14,8 @@ from functools import cached_property
 from meganeura_dsl.graph.core import Graph, Op, Origin
 from meganeura_dsl.optimize.choose import Plan
 from meganeura_dsl.optimize.report import Chosen
-from meganeura_dsl.optimize.rules.all import answers, rewrites
+from meganeura_dsl.optimize.rules.all import rewrites
+from meganeura_dsl.optimize.rules.reach import answers
 from meganeura_dsl.optimize.snapshot import Snapshot
 
 

@@ -1,14 +1,85 @@
 """What need not be searched: an extraction problem made smaller, with the same best choices.
 
-A class that every choice computes is paid anyway. So it is a root, and who needs it does not pay
-for it. A node that needs no less than another of its class, and costs no less, is never chosen.
-Either leaves more for the other to do.
+Most classes have one node, and are needed whatever is chosen elsewhere: what is left without them
+is condensed into a problem of its own. Of that, a class that every choice computes is paid anyway.
+So it is a root, and who needs it does not pay for it. A node that needs no less than another of its
+class, and costs no less, is never chosen. Either leaves more for the other to do.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.optimize.problem import Problem, always_needed
+
+
+@dataclass(frozen=True)
+class Condensed:
+    """Where there is something to choose: a problem, and which class and node each of its own is.
+
+    `given` are the nodes of the classes that are computed in any case, and in one way.
+    """
+
+    problem: Problem
+    component: Sequence[int]
+    classes: Sequence[int]
+    nodes: Sequence[int]
+    given: Sequence[int]
+
+    def choice(self, found: Sequence[int], of: Problem) -> list[int]:
+        """What a choice for the condensed problem means for the whole; -1 where it says nothing."""
+        choice = [-1] * len(of.classes)
+        for node in self.given:
+            choice[of.owner[node]] = node
+        for number, node in zip(self.classes, found, strict=True):
+            if node >= 0:
+                choice[number] = self.nodes[node]
+        return choice
+
+
+def condensed(problem: Problem, component: Sequence[int]) -> Condensed:
+    """The classes with several nodes, and what only some choices need."""
+    sizes = Counter(component)
+    forced = _reached(problem, problem.roots, alone=True)
+    given = {
+        number
+        for number in forced
+        if len(problem.classes[number]) == 1 and sizes[component[number]] == 1
+    }
+    live = _reached(problem, forced - given, alone=False)
+    classes = sorted(live - given)
+    place = {number: here for here, number in enumerate(classes)}
+    nodes = [node for number in classes for node in problem.classes[number]]
+    needs = [
+        tuple([place[need] for need in problem.needs[node] if need in place]) for node in nodes
+    ]
+    starts = iter(range(len(nodes)))
+    smaller = Problem(
+        [[next(starts) for _ in problem.classes[number]] for number in classes],
+        needs,
+        [problem.costs[node] for node in nodes],
+        tuple([place[number] for number in classes if number in forced]),
+    )
+    within = [component[number] for number in classes]
+    return Condensed(
+        smaller, within, classes, nodes, [problem.classes[number][0] for number in given]
+    )
+
+
+def _reached(problem: Problem, start: Iterable[int], *, alone: bool) -> set[int]:
+    """What some classes need, and they; `alone`, only through classes that have one node."""
+    seen = set(start)
+    stack = list(seen)
+    while stack:
+        nodes = problem.classes[stack.pop()]
+        if alone and len(nodes) > 1:
+            continue
+        for node in nodes:
+            for need in problem.needs[node]:
+                if need not in seen:
+                    seen.add(need)
+                    stack.append(need)
+    return seen
 
 
 def reduced(problem: Problem, component: Sequence[int]) -> Problem:

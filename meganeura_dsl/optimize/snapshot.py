@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.graph.core import Op
+from meganeura_dsl.ops import Constant, Iota
 from meganeura_dsl.optimize.engine import Engine, Row, Tables
 from meganeura_dsl.optimize.schema import (
     OPAQUE,
@@ -34,8 +35,8 @@ class Node:
 class Snapshot:
     """All classes of a saturated e-graph. Classes and nodes are known by number.
 
-    `values` gives the class of each encoded value, `constant` the classes that are known before
-    the first run, and `why` the rules that rewrote a class.
+    `values` gives the class of each encoded value, `constant` the classes that can be computed
+    before the first run, and `why` the rules that rewrote a class.
     """
 
     nodes: tuple[Node, ...]
@@ -46,9 +47,26 @@ class Snapshot:
     why: dict[int, tuple[str, ...]]
 
 
-def snapshot(engine: Engine, opaque: Sequence[Op]) -> Snapshot:
-    """What the e-graph holds now."""
-    return _Reader(engine, opaque).read()
+def snapshot(engine: Engine, opaque: Sequence[Op], constant: Iterable[int] = ()) -> Snapshot:
+    """What the e-graph holds now, if some of its values are constant."""
+    return _Reader(engine, opaque).read(constant)
+
+
+def _known(nodes: Sequence[Node], start: Iterable[int]) -> frozenset[int]:
+    """Some classes, and those that a node computes from them alone."""
+    users: dict[int, list[Node]] = {}
+    for node in nodes:
+        for operand in node.operands:
+            users.setdefault(operand, []).append(node)
+    known = set(start)
+    fresh = [node.owner for node in nodes if isinstance(node.op, Constant | Iota)] + list(known)
+    known.update(fresh)
+    while fresh:
+        for user in users.get(fresh.pop(), ()):
+            if user.owner not in known and known.issuperset(user.operands):
+                known.add(user.owner)
+                fresh.append(user.owner)
+    return frozenset(known)
 
 
 @dataclass
@@ -60,10 +78,11 @@ class _Reader:
         default_factory=dict[tuple[Sort, "Cell"], Attribute]
     )
 
-    def read(self) -> Snapshot:
+    def read(self, constant: Iterable[int]) -> Snapshot:
         tables = self.engine.tables()
         named = {self.engine.integer(row.inputs[0]): row.output for row in tables.rows("Value")}
         values = tuple([self._class(named[number]) for number in range(len(named))])
+        start = [values[number] for number in constant]
         nodes = [self._opaque(row) for row in tables.rows(OPAQUE)]
         for name, constructor in constructors().items():
             nodes += self._nodes(constructor, tables.rows(name))
@@ -72,7 +91,7 @@ class _Reader:
             self._classes(nodes),
             self._types(tables),
             values,
-            frozenset(self._class(row.inputs[0]) for row in tables.rows("constant")),
+            _known(nodes, start) if start else frozenset(),
             self._why(tables.rows("why")),
         )
 

@@ -1,6 +1,6 @@
 """Attention and rotary positions, as the standard library writes them, as one op each."""
 
-from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet
+from meganeura_dsl.optimize.rules.rule import STACKED, Fact, Rewrite, RuleSet, rank_word
 
 ROTATIONS = RuleSet(
     "rotations",
@@ -78,6 +78,7 @@ def _shared_heads(name: str, op: str, mask: str, rank: int) -> Rewrite:
         f"(= e ({op} q (Reshape k5 sk _) (Reshape v5 sv _){mask} scale causal window 1 t))"
         f" (= k5 (Broadcast k pk {kept} _)) (= v5 (Broadcast v pv {kept} _)) {count} {same}",
         f"({op} q k v{mask} scale causal window count t)",
+        given=(rank_word(rank), rank_word(rank + 1)),
     )
 
 
@@ -91,6 +92,7 @@ ATTENTION = RuleSet(
             " (= (type q) (T _ sq)) (= (type k) (T _ sk)) (= (vec-length sq) (vec-length sk))"
             " (> (vec-length sq) 2)",
             "(scores e q k scale false 0)",
+            given=(STACKED,),
         ),
         Fact(
             "masked-scores",

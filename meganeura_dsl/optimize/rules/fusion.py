@@ -4,7 +4,7 @@ Each rule names a fused op for a pattern of primitives. The primitives stay: whe
 is wanted elsewhere too, the cost decides.
 """
 
-from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet
+from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet, rank_word
 
 _HALF, _ONE = "(number h 0.5)", "(number one 1.0)"
 
@@ -85,6 +85,7 @@ def _grouped(rank: int) -> tuple[Rewrite, Rewrite]:
             f" {_in_groups(rank)}",
             "(Reshape (ScaledNorm x (Reshape w channels (T d channels)) a eps (vec-of 1 2) centre"
             " tg) s t)",
+            given=(rank_word(rank), rank_word(rank + 1)),
         ),
         Rewrite(
             f"group-norm-{rank}",
@@ -92,6 +93,7 @@ def _grouped(rank: int) -> tuple[Rewrite, Rewrite]:
             "(sum e (Reshape (ScaledNorm x w a eps (vec-of 1 2) true tg) s t)"
             f" (Broadcast b s (vec-of 1) t)) {_in_groups(rank)}",
             "(Reshape (Norm x w (Reshape b channels (T d channels)) a eps (vec-of 1 2) tg) s t)",
+            given=(rank_word(rank), rank_word(rank + 1)),
         ),
     )
 

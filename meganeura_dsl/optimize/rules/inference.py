@@ -13,7 +13,7 @@ derived, in whatever order its branches are added.
 """
 
 from meganeura_dsl.optimize.rules.algebra import full
-from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet
+from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet, rank_word
 
 _ALONG = "(vec-of 1)"
 
@@ -128,6 +128,7 @@ def _identity(spatial: int) -> tuple[Fact, Fact]:
             f"(beside x x {ones} p d g tw tv) {channels} {_BIAS_TYPE}",
             _say("x", unit, _vector_of("0.0"), geometry, kernel),
             about="x",
+            given=(rank_word(spatial + 2),),
         ),
         Fact(
             f"affine-as-convolution-{spatial}",
@@ -135,6 +136,7 @@ def _identity(spatial: int) -> tuple[Fact, Fact]:
             f"(beside i x {ones} p d g tw tv) (= (affine i x) (Pair s shift)) {channels}",
             _say("i", scaled, "shift", geometry, kernel),
             about="i",
+            given=(rank_word(spatial + 2),),
         ),
     )
 
@@ -158,6 +160,7 @@ def _grow(spatial: int) -> Fact:
         f" (= (vec-length s1) {spatial + 2}) {sizes}",
         _say("i", f"(Pad w2 {around} {around} {within} t1)", "b2", "st p1 d g", "t1"),
         about="i",
+        given=(rank_word(spatial + 2),),
     )
 
 

@@ -7,7 +7,7 @@ from itertools import product, starmap
 
 from meganeura_dsl.ops.elementwise import Binary, StopGradient, Unary
 from meganeura_dsl.optimize.rules.algebra import full
-from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet
+from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet, rank_word
 
 RANKS = range(1, 6)
 
@@ -23,7 +23,11 @@ def _same(name: str, pattern: str) -> Rewrite:
 def _transpose_nothing(rank: int) -> Rewrite:
     axes = _vector([str(axis) for axis in range(rank)])
     return Rewrite(
-        f"transpose-nothing-{rank}", "x^(0 1 ...) = x", f"(= e (Transpose x {axes} _))", "x"
+        f"transpose-nothing-{rank}",
+        "x^(0 1 ...) = x",
+        f"(= e (Transpose x {axes} _))",
+        "x",
+        given=(rank_word(rank),),
     )
 
 
@@ -34,6 +38,7 @@ def _transpose_twice(rank: int) -> Rewrite:
         "(x^p)^q = x^(p q)",
         f"(= e (Transpose (Transpose x p _) q t)) (= (vec-length p) {rank})",
         f"(Transpose x {_vector(axes)} t)",
+        given=(rank_word(rank),),
     )
 
 
@@ -44,6 +49,7 @@ def _spread_twice(rank: int) -> Rewrite:
         "a copy of copies is a copy",
         f"(= e (Broadcast (Broadcast x _ p _) s q t)) (= (vec-length p) {rank})",
         f"(Broadcast x s {_vector(axes)} t)",
+        given=(rank_word(rank),),
     )
 
 

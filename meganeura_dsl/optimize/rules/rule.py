@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 from meganeura_dsl.optimize.rules.terms import typed
 
+STACKED = "products of stacked matrices"
+"""The word of graphs that have these."""
+
+
+def rank_word(rank: int) -> str:
+    """The word of graphs that have a tensor of this rank."""
+    return f"rank {rank}"
+
 
 @dataclass(frozen=True)
 class Rewrite:
     """Where `when` holds, `e` is also `becomes`.
 
-    A rule that is `late` runs only when no other has anything new to say.
+    A rule that is `late` runs only when no other has anything new to say. It is left out
+    of graphs that lack one of the words `given`, or one in its pattern (`reach.py`).
     """
 
     name: str
@@ -20,6 +29,7 @@ class Rewrite:
     when: str
     becomes: str
     late: bool = False
+    given: tuple[str, ...] = ()
 
     @property
     def made(self) -> str | None:
@@ -37,7 +47,8 @@ class Rewrite:
 class Fact:
     """Where `when` holds, so does `then`: a view of the graph that rewrites read.
 
-    What it says of the class `about`, a report tells; without one it is bookkeeping.
+    What it says of the class `about`, a report tells; without one it is bookkeeping. It is left
+    out as a rewrite is.
     """
 
     name: str
@@ -45,6 +56,7 @@ class Fact:
     when: str
     then: str
     about: str = ""
+    given: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The rule in egglog's language."""

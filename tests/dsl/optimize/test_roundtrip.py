@@ -8,7 +8,7 @@ from meganeura_dsl.graph.core import Builder, Graph, Leaf, Value
 from meganeura_dsl.graph.text import parse_graph
 from meganeura_dsl.ops import OPS, Add, Broadcast, Constant, Input, Mul, Parameter, RandomBits
 from meganeura_dsl.optimize.decode import Decoder, Roots
-from meganeura_dsl.optimize.encode import Encoding, encode, loading, shape_of
+from meganeura_dsl.optimize.encode import Encoding, encode, loading
 from meganeura_dsl.optimize.engine import Engine, EngineError
 from meganeura_dsl.optimize.optimizer import optimize
 from meganeura_dsl.optimize.saturate import OptimizerError, saturate
@@ -26,8 +26,8 @@ def through_the_engine(graph: Graph) -> Snapshot:
 
 
 def loaded(engine: Engine, values: Sequence[Value]) -> Encoding:
-    engine.execute(loading(map(shape_of, values)))
     encoding = encode(values)
+    engine.execute(loading(encoding.shapes))
     encoding.load(engine)
     return encoding
 
