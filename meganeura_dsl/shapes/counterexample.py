@@ -120,13 +120,16 @@ class Search:
     def _rows(self) -> Iterator[tuple[int, ...]]:
         """Values of the free variables: small ones by their sum, then large ones by theirs."""
         origin = [self._known.least_of(name) for name in self._free]
+        if not origin:
+            yield ()
+            return
         small = (
             tuple(map(add, origin, offsets))
             for total in range(_FARTHEST)
             for offsets in _compositions(total, len(origin))
         )
         yield from islice(small, _MOST_SMALL)
-        share = int(_MOST_LARGE ** (1 / max(1, len(origin))))
+        share = int(_MOST_LARGE ** (1 / len(origin)))
         yield from sorted(product(*(_spread((least, *_LARGE), share) for least in origin)), key=sum)
 
     def _sizes(self, row: tuple[int, ...]) -> dict[str, int] | None:
@@ -151,10 +154,7 @@ class Search:
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write `total` as an ordered sum of numbers >= 0."""
-    if parts == 0:
-        if total == 0:
-            yield ()
-    elif parts == 1:
+    if parts == 1:
         yield (total,)
     else:
         for first in range(total + 1):
