@@ -50,7 +50,9 @@ coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly
 	@scripts/ensure_adapter.sh
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) --cov --cov-report=
 	$(VENV)/bin/coverage report --include='meganeura_dsl/*' --fail-under=95
+	$(VENV)/bin/coverage json -o - --include='meganeura_dsl/*' | $(PYTHON) scripts/branches.py 95
 	$(VENV)/bin/coverage report --include='runtime/*' --omit='$(NEAR_DEVICES)' --fail-under=90
+	$(VENV)/bin/coverage json -o - --include='runtime/*' --omit='$(NEAR_DEVICES)' | $(PYTHON) scripts/branches.py 90
 
 mutation: $(LINTERS) $(PARITY) ## Make small mistakes in gradients and prover: hours
 	$(TEST_ENVIRONMENT) $(PYTHON) scripts/mutation.py
