@@ -52,7 +52,7 @@ LARGE = 1e7
 """Products of a contraction for which four times as many sums are worth it.
 
 They are twice the rows of twice the columns a lane, if there are columns for all lanes. Kernels
-compute half as fast again, and compile for four times as long.
+compute half as fast again, and compile for longer.
 """
 QUAD = 4
 """Neighbouring columns that a lane computes as one vector."""
@@ -121,22 +121,16 @@ def shuffled_kernel(
     right = [
         [contraction.right(reader, batch, index, term) for term in terms] for index, _ in columns
     ]
-    counter = Axis("row", shuffle.rows)
-    places = batch, rows.computed(variable(counter)), columns
-    elements = _elements(work, contraction, places, all_of(exists))
-    results = [result_of(make, work.stores, before, group) for group in elements]
+    results = [
+        result_of(make, work.stores, before, group)
+        for number in range(shuffle.rows)
+        for group in _elements(work, contraction, (batch, rows, columns), number, exists)
+    ]
     reads = [one for side in (*left, *right) for one in side]
     writer.quads = quads_of(reads, memory, results)
     _sum_products(writer, loops, rows, left, right, lane)
-    for quad in range(shuffle.quads):
-        sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
-        writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
-    # What follows is written once for all rows: it compiles for longer than it runs.
-    with writer.loop(counter):
-        for quad in range(shuffle.quads):
-            writer.register(f"sum{quad}", f"sums{quad}[row]")
-        for result in results:
-            write_result(writer, memory, result)
+    for result in results:
+        write_result(writer, memory, result)
     return launch.kernel(writer, memory)
 
 
@@ -176,7 +170,7 @@ class _Rows:
         lane, place = divmod(within, QUAD)
         return QUAD * turn + place, lane
 
-    def computed(self, row: Affine) -> tuple[Index, Guard]:
+    def computed(self, row: int) -> tuple[Index, Guard]:
         """One of the rows of the workgroup."""
         guard = Guard(self.block * self.shuffle.rows + row, 1, self.total)
         return unravel(guard.index, self.sizes), guard
@@ -226,19 +220,21 @@ def _loops(contraction: Contraction, at_once: int) -> tuple[list[Axis], list[Ind
 def _elements(
     work: Work,
     contraction: Contraction,
-    places: tuple[Index, tuple[Index, Guard], Sequence[tuple[Index, Guard]]],
-    exists: Sequence[str],
+    places: tuple[Index, _Rows, Sequence[tuple[Index, Guard]]],
+    number: int,
+    exists: str | None,
 ) -> list[list[Element]]:
-    """The elements of a lane in a row, those together that exist together."""
+    """The elements of a lane in one of its rows, those together that exist together."""
     anchor = work.anchors[0]
     shape = concrete_shape(anchor.type.shape)
-    batch, (row, above), columns = places
+    batch, rows, columns = places
+    row, above = rows.computed(number)
     group: list[Element] = []
     for place, (column, beside) in enumerate(columns):
         at = contraction.place(batch, row, column)
-        registers = {anchor.id: f"sum{place // QUAD}.{'xyzw'[place % QUAD]}"}
+        registers = {anchor.id: f"c{number}_{place // QUAD}.{'xyzw'[place % QUAD]}"}
         guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
-        group.append(Element(ravel(at.index, shape), registers, exists, guards))
+        group.append(Element(ravel(at.index, shape), registers, all_of(exists), guards))
     quads = [group[start : start + QUAD] for start in range(0, len(group), QUAD)]
     return [part for quad in quads for part in _existing(quad)]
 
