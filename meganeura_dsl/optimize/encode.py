@@ -63,8 +63,7 @@ class Encoding:
     def load(self, engine: Engine) -> None:
         """Bring the graph into an e-graph that was told of its shapes by `loading`."""
         engine.execute(self.commands)
-        for table, rows in self.tables.items():
-            engine.load(table, rows)
+        engine.load(self.tables)
         engine.run(LOAD)
 
 
@@ -108,12 +107,15 @@ def encode(values: Sequence[Value]) -> Encoding:
 
 @dataclass
 class _Encoder:
+    """`kinds` are the types that are one object, which are met again and again, by its id."""
+
     numbers: dict[int, int]
     commands: list[str] = field(default_factory=list[str])
     tables: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     opaque: list[Op] = field(default_factory=list[Op])
     forms: dict[Op, int] = field(default_factory=dict[Op, int])
     types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
+    kinds: dict[int, int] = field(default_factory=dict[int, int])
     uses: dict[tuple[int, int, int], Use] = field(default_factory=dict[tuple[int, int, int], Use])
 
     def encode(self, values: Iterable[Value]) -> Encoding:
@@ -132,7 +134,9 @@ class _Encoder:
         )
 
     def _add(self, number: int, value: Value) -> None:
-        op, kind = value.op, self._type(value.type)
+        op, kind = value.op, self.kinds.get(id(value.type), -1)
+        if kind < 0:
+            kind = self.kinds[id(value.type)] = self._type(value.type)
         if isinstance(op, Leaf) or (
             constructors()[type(op).__name__].has_reals and not is_exact(op)
         ):

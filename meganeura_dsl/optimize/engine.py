@@ -71,18 +71,23 @@ class Engine:
         except BaseException as error:
             raise _as_engine_error(error) from error
 
-    def load(self, relation: str, rows: Sequence[Sequence[int]]) -> None:
-        """Add rows of integers to a relation, all at once: a command takes longer than a table.
+    def load(self, tables: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """Add rows of integers to relations, all at once: a command takes longer than a table.
 
         A table is read from a file; where none can be written, there are commands.
         """
         try:
             with TemporaryDirectory() as folder:
-                path = Path(folder) / "rows"
-                path.write_text("\n".join(["\t".join(map(str, row)) for row in rows]))
-                self.execute([f"(input {relation} {quoted(str(path))})"])
+                paths = {relation: Path(folder) / relation for relation in tables}
+                for relation, rows in tables.items():
+                    lines = ["\t".join(map(str, row)) for row in rows]
+                    paths[relation].write_text("\n".join(lines))
+                self.execute(
+                    [f"(input {name} {quoted(str(path))})" for name, path in paths.items()]
+                )
         except OSError:
-            self.execute([f"({relation} {' '.join(map(str, row))})" for row in rows])
+            rows = [(relation, row) for relation, rows in tables.items() for row in rows]
+            self.execute([f"({relation} {' '.join(map(str, row))})" for relation, row in rows])
 
     def run(self, schedule: str) -> Progress:
         """Run a schedule once."""

@@ -1,7 +1,7 @@
 """Everything that the rules find equal to a graph."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
 
@@ -12,7 +12,7 @@ from meganeura_dsl.optimize.engine import prepared
 from meganeura_dsl.optimize.rules.all import Mode, rule_sets, told
 from meganeura_dsl.optimize.rules.analysis import KNOWN
 from meganeura_dsl.optimize.rules.geometry import constants, geometry
-from meganeura_dsl.optimize.rules.reach import reachable_rules, words_of
+from meganeura_dsl.optimize.rules.reach import names_of, reachable_rules, words_of
 from meganeura_dsl.optimize.saturate import OptimizerError, rule_program, saturate
 from meganeura_dsl.optimize.schema import declarations
 from meganeura_dsl.optimize.snapshot import Snapshot, snapshot
@@ -47,11 +47,13 @@ def explore(
     encoding = encode(graph.values)
     words = words_of(encoding).union(["tile"] if tiles else [])
     constant = constant_values(graph) if mode == "infer" else []
-    with prepared(_program(encoding.shapes, words, mode, frozenset(disabled))) as engine:
+    program = _program(encoding.shapes, words, mode, frozenset(disabled))
+    with prepared(program.commands) as engine:
         encoding.load(engine)
-        engine.execute((*geometry(graph.values), *tiles))
-        if mode == "infer":
-            engine.load(KNOWN, [(number,) for number in constant])
+        facts = (*geometry(graph.values), *tiles)
+        engine.execute(fact for fact in facts if program.reads(fact))
+        if KNOWN in program.tables:
+            engine.load({KNOWN: [(number,) for number in constant]})
         times.append(perf_counter())
         saturation = saturate(engine, len(graph.values))
         times.append(perf_counter())
@@ -66,19 +68,40 @@ def explore(
     )
 
 
+@dataclass(frozen=True)
+class _Program:
+    """What an e-graph is told before it is given a graph, and the tables that are then there."""
+
+    commands: tuple[str, ...]
+    tables: frozenset[str]
+
+    def reads(self, fact: str) -> bool:
+        """Whether a fact is about one of the tables."""
+        return fact[1:].split(maxsplit=1)[0] in self.tables
+
+
 @lru_cache(maxsize=64)
 def _program(
     shapes: frozenset[Shape], words: frozenset[str], mode: Mode, disabled: frozenset[str]
-) -> tuple[str, ...]:
-    """What an e-graph is told before it is given a graph of these shapes of values and words."""
+) -> _Program:
+    """The program for graphs of these shapes of values and words: only what those can meet."""
     sets = rule_sets(mode)
-    rules = [rule for each in sets for rule in each.rules if rule.name not in disabled]
-    return (
-        *declarations(),
-        *loading(shapes),
-        *rule_program(sets, reachable_rules(rules, words)),
-        *constants(),
+    rules = reachable_rules(
+        (rule for each in sets for rule in each.rules if rule.name not in disabled), words
     )
+    named = names_of(rules)
+    read = [each for each in sets if not named.isdisjoint(each.table_names)]
+    program = _Program(
+        (
+            *declarations(named.union(name for name, _ in shapes)),
+            *loading(shapes),
+            *(table for each in read for table in each.tables),
+            *rule_program(rules),
+        ),
+        frozenset[str]().union(*(each.table_names for each in read)),
+    )
+    facts = tuple(fact for fact in constants() if program.reads(fact))
+    return replace(program, commands=program.commands + facts)
 
 
 def constant_values(graph: Graph) -> list[int]:

@@ -203,9 +203,13 @@ class _Search:
                 for number, nodes in enumerate(problem.classes)
                 if len(nodes) > 1 and self.references[number]
             ]
-            moves = [self._improve(number) for number in open_classes if self.references[number]]
-            if not any(moves):
+            if not self._improved(open_classes):
                 return
+
+    def _improved(self, numbers: Iterable[int]) -> list[_Move]:
+        """Let each class in use choose anew."""
+        moves = (self._improve(number) for number in numbers if self.references[number])
+        return [move for move in moves if move is not None]
 
     def _improve(self, number: int, among: set[int] | None = None) -> _Move | None:
         """Let a class in use choose anew; with `among`, it must take one of those."""
@@ -265,11 +269,9 @@ class _Search:
         self.total += self._need(number)
         shared = [each for each in known if each in self.contested and self.references[each]]
         above = self._above(shared)
-        moves = [
-            move
-            for each in (*reversed(above), *above)
-            if self.references[each] and (move := self._improve(each)) is not None
-        ]
+        moves = self._improved(reversed(above))
+        if moves:
+            moves += self._improved(above)
         self.total += self._release(number)
         if self.total < start - LEAST_GAIN:
             return

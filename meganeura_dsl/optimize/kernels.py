@@ -74,10 +74,11 @@ class Kernels:
     ) -> None:
         """`types` are those of the classes that the nodes own; `apart` makes each op a kernel."""
         self._nodes = nodes
-        kinds = {of: number for number, of in enumerate(dict.fromkeys(types))}
-        self._types = list(kinds)
-        self._kinds = [kinds[of] for of in types]
-        counts, sizes = (list(map(each, kinds)) for each in (element_count, size_in_bytes))
+        # Types that are one object are one kind: to compare them takes longer than to count twice.
+        self._types = list({id(of): of for of in types}.values())
+        kinds = {id(of): number for number, of in enumerate(self._types)}
+        self._kinds = [kinds[id(of)] for of in types]
+        counts, sizes = (list(map(each, self._types)) for each in (element_count, size_in_bytes))
         self._elements = [counts[kind] for kind in self._kinds]
         self._bytes = [sizes[kind] for kind in self._kinds]
         ops = {type(node.op) for node in nodes}
@@ -130,20 +131,19 @@ class Kernels:
         """The bytes it takes to read each class: what is not in memory is read through."""
         users: dict[int, list[Node]] = {}
         for node in self._nodes:
-            for operand in node.operands:
-                users.setdefault(operand, []).append(node)
+            if node.owner not in self.stored or isinstance(node.op, Broadcast):
+                for operand in node.operands:
+                    users.setdefault(operand, []).append(node)
         read = [FARTHEST * size for size in self._bytes]
         for number in self.stored:
             read[number] = self._bytes[number]
-        changed = list(self.stored)
+        changed = [number for number in self.stored if number in users]
         while changed:
             for user in users.get(changed.pop(), ()):
-                owner = user.owner
-                if owner not in self.stored or isinstance(user.op, Broadcast):
-                    through = sum(read[operand] for operand in set(user.operands))
-                    if through < read[owner]:
-                        read[owner] = through
-                        changed.append(owner)
+                through = sum([read[operand] for operand in set(user.operands)])
+                if through < read[user.owner]:
+                    read[user.owner] = through
+                    changed.append(user.owner)
         return read
 
     def _in_memory(self, roots: Iterable[int]) -> set[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from meganeura_dsl.optimize.engine import Engine, Progress
-from meganeura_dsl.optimize.rules.rule import Rule, RuleSet
+from meganeura_dsl.optimize.rules.rule import Rule
 
 STAGES = tuple(f"(run-schedule (run {stage}))" for stage in ("reading", "rewriting", "late"))
 GROWTH = 40
@@ -24,11 +24,10 @@ class Saturation:
     matches: Counter[str] = field(default_factory=Counter[str])
 
 
-def rule_program(rule_sets: Iterable[RuleSet], rules: Iterable[Rule]) -> list[str]:
-    """The commands that declare the tables of the rule sets, and the rules."""
-    tables = [table for each in rule_sets for table in each.tables]
-    texts = [rule.text() for rule in rules]
-    return ["(ruleset reading)", "(ruleset rewriting)", "(ruleset late)", *tables, *texts]
+def rule_program(rules: Iterable[Rule]) -> list[str]:
+    """The commands that declare the rules, whose tables are known."""
+    texts = [rule.text for rule in rules]
+    return ["(ruleset reading)", "(ruleset rewriting)", "(ruleset late)", *texts]
 
 
 def saturate(engine: Engine, size: int, limit: int | None = None) -> Saturation:

@@ -8,7 +8,7 @@ has to say what type it makes.
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from inspect import Parameter as Argument
@@ -109,12 +109,13 @@ def _members(hint: object) -> tuple[object, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
 
 
-def declarations() -> list[str]:
-    """The sorts, the constructors, and the two tables that every rule may read.
+def declarations(names: Collection[str]) -> list[str]:
+    """The sorts, the constructors of these names, and the two tables that every rule may read.
 
     `(Value n)` is the value number n of the graph that was loaded.
     """
-    variants = " ".join(f"({each.name} {' '.join(each.sorts)})" for each in constructors().values())
+    known = [each for name, each in constructors().items() if name in names]
+    variants = " ".join(f"({each.name} {' '.join(each.sorts)})" for each in known)
     return [
         "(sort Ints (Vec i64))",
         "(datatype Type (T String Ints))",

@@ -100,7 +100,7 @@ class _Reader:
 
     def _nodes(self, constructor: Constructor, rows: Iterable[Row]) -> list[Node]:
         arity = 1 if constructor.arity is None else constructor.arity
-        number, ops = self._class, dict[tuple["Cell", ...], Op]()
+        numbers, ops = self.numbers, dict[tuple["Cell", ...], Op]()
         nodes: list[Node] = []
         for row in rows:
             cells = row.inputs
@@ -111,7 +111,8 @@ class _Reader:
             op = ops.get(key)
             if op is None:
                 op = ops[key] = self._op(constructor, key)
-            nodes.append(Node(op, tuple([number(cell) for cell in operands]), number(row.output)))
+            made = tuple([numbers.setdefault(cell, len(numbers)) for cell in operands])
+            nodes.append(Node(op, made, numbers.setdefault(row.output, len(numbers))))
         return nodes
 
     def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> Op:

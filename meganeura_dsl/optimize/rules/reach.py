@@ -53,7 +53,7 @@ def reachable_rules(rules: Iterable[Rule], words: Iterable[str]) -> list[Rule]:
         if not ready:
             return _read(found)
         found += ready
-        waiting = [rule for rule in waiting if rule not in ready]
+        waiting = [rule for rule in waiting if not _words(rule)[0] <= present]
         present = present.union(*(_words(rule)[1] for rule in ready))
 
 
@@ -89,6 +89,11 @@ def _asks(name: str) -> frozenset[str]:
         found = more
 
 
+def names_of(rules: Iterable[Rule]) -> frozenset[str]:
+    """The constructors and tables that rules speak of."""
+    return frozenset[str]().union(*(names for rule in rules for names in _heads(rule)))
+
+
 @cache
 def _words(rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """The words that a rule looks for, and those that it makes."""
@@ -107,7 +112,12 @@ def _action(rule: Rule) -> str:
 
 
 def _names_in(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\(([A-Za-z]\w*)", text)) & (constructors().keys() | _tables())
+    return frozenset(re.findall(r"\(([A-Za-z]\w*)", text)) & _names()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return _tables().union(constructors())
 
 
 def _texts_in(text: str) -> frozenset[str]:
@@ -116,5 +126,4 @@ def _texts_in(text: str) -> frozenset[str]:
 
 @cache
 def _tables() -> frozenset[str]:
-    tables = (table for each in rule_sets("infer") for table in each.tables)
-    return frozenset({OPAQUE, *(table.split()[1] for table in tables)})
+    return frozenset((OPAQUE,)).union(*(each.table_names for each in rule_sets("infer")))

@@ -4,6 +4,7 @@ Patterns are egglog's: `(Add a b t)` is a sum of a and b of type t, `(type x)` t
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from meganeura_dsl.optimize.rules.terms import typed
 
@@ -36,6 +37,7 @@ class Rewrite:
         """The constructor that the rule puts into its class; None if it names a part of it."""
         return self.becomes[1:].split()[0] if self.becomes.startswith("(") else None
 
+    @cached_property
     def text(self) -> str:
         """The rule in egglog's language."""
         actions = typed(f'(union e {self.becomes}) (why e "{self.name}")')
@@ -58,6 +60,7 @@ class Fact:
     about: str = ""
     given: tuple[str, ...] = ()
 
+    @cached_property
     def text(self) -> str:
         """The rule in egglog's language."""
         told = f' (why {self.about} "{self.name}")' if self.about else ""
@@ -76,3 +79,8 @@ class RuleSet:
     name: str
     rules: tuple[Rule, ...]
     tables: tuple[str, ...] = ()
+
+    @cached_property
+    def table_names(self) -> frozenset[str]:
+        """The names of the tables."""
+        return frozenset(table.split()[1] for table in self.tables)

@@ -21,7 +21,7 @@ from tests.samples import SAMPLES
 
 
 def through_the_engine(graph: Graph) -> Snapshot:
-    engine = Engine(declarations())
+    engine = Engine(declarations(constructors()))
     return snapshot(engine, loaded(engine, graph.values).opaque)
 
 
@@ -137,7 +137,14 @@ def test_a_size_that_is_no_number_is_refused() -> None:
 def test_growth_past_the_bound_names_the_rule() -> None:
     build = Builder()
     graph = build.graph({"y": build.add(Broadcast((2,), ()), build.add(Constant(1, DType.F32)))})
-    engine = Engine([*declarations(), "(ruleset reading)", "(ruleset rewriting)", "(ruleset late)"])
+    engine = Engine(
+        [
+            *declarations(constructors()),
+            "(ruleset reading)",
+            "(ruleset rewriting)",
+            "(ruleset late)",
+        ]
+    )
     loaded(engine, graph.values)
     grow = (
         '(rule ((= e (Constant v d t))) ((Constant (+ v 1.0) d t)) :ruleset rewriting :name "more")'
@@ -151,4 +158,4 @@ def test_what_egglog_refuses_is_an_error_of_ours() -> None:
     with pytest.raises(EngineError):
         Engine(["(no such command)"])
     with pytest.raises(EngineError):
-        Engine(declarations()).run("(run-schedule (run 1))")
+        Engine(declarations(constructors())).run("(run-schedule (run 1))")
