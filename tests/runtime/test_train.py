@@ -121,9 +121,14 @@ def job(*, held_out: bool = True, **changes: object) -> Job:
     path = Path("x.safetensors")
     tensors = {name: StoredTensor(path, name, "f32", X) for name in splits}
     parameter = ParameterInfo("w", TensorType(DType.F32, (1,)), "param", "f32", Ones(), PLACE)
-    step = training_step(forward(settings.sizes["batch"]), training_settings(settings))
     return Job(
-        "fit", settings, match_data(tensors, demand, path), demand, (parameter,), step, forward
+        "fit",
+        settings,
+        match_data(tensors, demand, path),
+        demand,
+        (parameter,),
+        lambda: training_step(forward(settings.sizes["batch"]), training_settings(settings)),
+        forward,
     )
 
 

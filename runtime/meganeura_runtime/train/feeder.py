@@ -25,7 +25,7 @@ class Feeder:
         epoch, position = divmod(step, job.steps_per_epoch)
         batch = self._order(epoch)[position * job.batch : (position + 1) * job.batch]
         rate = learning_rate(job.settings, step, job.steps)
-        return feeds(job.step, job.dataset.train.take(batch), job.settings.seed, step, rate)
+        return feeds(job.compiled, job.dataset.train.take(batch), job.settings.seed, step, rate)
 
     def _order_of(self, epoch: int) -> NDArray[np.int64]:
         settings, examples = self._job.settings, self._job.dataset.train.examples

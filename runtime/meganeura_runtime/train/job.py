@@ -6,7 +6,7 @@ Everything that can be wrong without making a step is found before one is made.
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import assert_never
@@ -58,7 +58,8 @@ class Job:
     demand: Demand
     parameters: tuple[ParameterInfo, ...]
     """What the program declares; optimizers add leaves of their own to `step`."""
-    step: Graph
+    make_step: Callable[[], Graph]
+    """What makes `step`, as a run from the cache hardly needs it."""
     evaluation: Callable[[int], Graph]
     """The graph that measures the loss and the metrics of a number of held-out examples."""
     start: Comparison | None = None
@@ -70,9 +71,14 @@ class Job:
     device: DeviceModel = DEFAULT_DEVICE
     """What it is rewritten for."""
 
+    @cached_property
+    def step(self) -> Graph:
+        """One training step, as the program says it."""
+        return self.make_step()
+
     @property
     def compiled(self) -> Graph:
-        """The graph that runs. `step` is what it means, whatever the optimizer does."""
+        """The graph that runs, with the leaves, outputs and updates of `step`, which it means."""
         return self.step if self.optimized is None else self.optimized
 
     @property
@@ -99,7 +105,7 @@ class Job:
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.step) if leaf.is_kept]
+        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
             of_leaves = [declared.get(leaf.name) for leaf in kept]
             arrays = threads.map(self._initial, kept, of_leaves)
@@ -156,7 +162,7 @@ def prepare(
         dataset=dataset,
         demand=demand,
         parameters=forward.parameters,
-        step=training.training_step(forward.graph, wanted),
+        make_step=partial(training.training_step, forward.graph, wanted),
         evaluation=evaluation,
         start=found,
         given=given,

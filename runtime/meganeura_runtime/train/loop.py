@@ -128,8 +128,7 @@ class Trainer:
 
     def begin(self, first: Mapping[str, Array]) -> None:
         """Load what a run starts with; the first checkpoint is written meanwhile."""
-        at, progress = self.folder.checkpoint, self._progress(0, 0)
-        self.saving = begin("checkpoint", write_checkpoint, at, first, progress)
+        self.saving = begin("checkpoint", self._write_checkpoint, first, 0, 0)
         self.session.load(first)
 
     def go_on(self, resumption: Resumption) -> None:
@@ -292,11 +291,11 @@ class Trainer:
         if self.last is not None and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
-            write_checkpoint(self.folder.checkpoint, kept, self._progress(epoch, position))
+            self._write_checkpoint(kept, epoch, position)
         self.watch(Saved(self.folder.checkpoint))
 
-    def _progress(self, epoch: int, position: int) -> Progress:
-        return Progress(
+    def _write_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+        progress = Progress(
             program=self.job.program_hash,
             step=self.step,
             epoch=epoch,
@@ -305,6 +304,7 @@ class Trainer:
             settings=self.job.settings,
             weights=self.weights,
         )
+        write_checkpoint(self.folder.checkpoint, kept, progress)
 
     def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
         self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})
@@ -366,5 +366,5 @@ def _started(job: Job) -> Started:
         held_out=0 if job.dataset.test is None else job.dataset.test.examples,
         parameters=len(trained),
         weights=sum(math.prod(concrete(each.type.shape)) for each in trained),
-        untouched=tuple(each.name for each in trained if each.name not in job.step.updates),
+        untouched=tuple(each.name for each in trained if each.name not in job.compiled.updates),
     )
