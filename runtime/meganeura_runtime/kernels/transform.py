@@ -22,7 +22,7 @@ from meganeura_runtime.kernels.kernel import (
     result_of,
     write_result,
 )
-from meganeura_runtime.kernels.limits import Target
+from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.literal import float_literal
 from meganeura_runtime.kernels.ops.winograd import Transform, transform_of
 from meganeura_runtime.kernels.reader import Reader
@@ -31,6 +31,8 @@ from meganeura_runtime.kernels.writer import Writer
 WORKGROUP = 64
 NAMES = "xyz"
 """What the elements of each result are called, of as many as may share a kernel."""
+SQUARES = "abcd"
+"""What those of each square of an invocation are called besides, where it has four."""
 
 
 def transform_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
@@ -38,32 +40,46 @@ def transform_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
 
     Several transforms put their results at the same places, each of its own. What one tensor is
     transformed to is stored before the next tensor is read, so that few registers are in use.
+    A CPU fetches and stores four neighbours at once, so there it is four squares.
     """
     transforms = {anchor.id: transform_of(anchor) for anchor in work.anchors}
-    names = dict(zip(transforms, NAMES, strict=False))
     first = transforms[work.anchors[0].id]
-    launch = Launch(prod(first.units), WORKGROUP, target)
+    four = target.style is Style.CPU_ADAPTER and prod(first.units[1:]) % 4 == 0
+    each = len(SQUARES) if four else 1
+    launch = Launch(prod(first.units) // each, WORKGROUP, target)
     writer, make = Writer(), Expressions()
     axis, exists = launch.declare(writer, "i")
-    unit = unravel(variable(axis), first.units)
+    units = [unravel(variable(axis) * each + number, first.units) for number in range(each)]
+    names = [
+        {anchor: f"{name}{square}" for anchor, name in zip(transforms, NAMES, strict=False)}
+        for square in (SQUARES if four else [""])
+    ]
     before = memory.before(work)
     reader = Reader(make, before)
-    squares = {number: _square(each, reader, unit) for number, each in transforms.items()}
+    read = {
+        anchor: [_square(transform, reader, unit) for unit in units]
+        for anchor, transform in transforms.items()
+    }
     places = [
         elements
         for row in range(len(first.matrix))
-        for elements in _together(work.anchors[0], names, first, unit, row, all_of(exists))
+        for elements in _together(
+            [
+                list(_row(work.anchors[0], called, first, unit, row, exists))
+                for called, unit in zip(names, units, strict=True)
+            ]
+        )
     ]
     passes = [
         (anchors, [result_of(make, stores, before, elements) for elements in places])
         for anchors, stores in _passes(work)
     ]
-    reads = [one for square in squares.values() for row in square for one in row]
+    reads = [one for some in read.values() for square in some for row in square for one in row]
     writer.quads = quads_of(reads, memory, [result for _, results in passes for result in results])
     for anchors, results in passes:
         for anchor in anchors:
-            matrix = transforms[anchor.id].matrix
-            _multiply(writer, names[anchor.id], matrix, squares[anchor.id])
+            for called, square in zip(names, read[anchor.id], strict=True):
+                _multiply(writer, called[anchor.id], transforms[anchor.id].matrix, square)
         for result in results:
             write_result(writer, memory, result)
     return launch.kernel(writer, memory)
@@ -112,24 +128,32 @@ def _product(factors: Array, texts: Sequence[str]) -> str:
     return " + ".join(terms)
 
 
-def _together(
+def _row(
     anchor: Value,
     names: Mapping[int, str],
     transform: Transform,
     unit: Index,
     row: int,
-    exists: Sequence[str],
-) -> Iterator[list[Element]]:
-    """The elements of a row of a result: all at once if they are four neighbours in memory."""
-    elements: list[Element] = []
+    exists: str | None,
+) -> Iterator[Element]:
+    """The elements of a row of a square of the result."""
     shape = concrete_shape(anchor.type.shape)
     for column in range(len(transform.matrix)):
         place = transform.place(unit, row, column)
         registers = {number: f"{name}{row}_{column}" for number, name in names.items()}
         guards = tuple(guard for guard in place.guards if not guard.always_holds)
-        elements.append(Element(ravel(place.index, shape), registers, exists, guards))
+        yield Element(ravel(place.index, shape), registers, all_of(exists), guards)
+
+
+def _together(rows: Sequence[Sequence[Element]]) -> list[list[Element]]:
+    """The elements of a row of each square: four at once where they are neighbours in memory.
+
+    They are neighbours along the rows, or from square to square.
+    """
+    elements = [element for row in rows for element in row]
     same = all(element.guards == elements[0].guards for element in elements)
-    if same and is_quad([element.position for element in elements]):
-        yield elements
-    else:
-        yield from ([element] for element in elements)
+    for order in (elements, [element for column in zip(*rows, strict=True) for element in column]):
+        fours = [order[start : start + 4] for start in range(0, len(order), 4)]
+        if same and all(is_quad([element.position for element in four]) for four in fours):
+            return fours
+    return [[element] for element in elements]

@@ -216,3 +216,15 @@ def test_a_training_step_in_tiles(device: Device) -> None:
             feeds[value.op.name] = generator.integers(0, 10, shape).astype(np.int32)
     assert {WinogradOutput, WinogradKernelGradient} <= {type(value.op) for value in step.values}
     assert_as_reference(step, feeds, device, Style.GPU)
+
+
+@pytest.mark.parametrize(("tiles", "squares"), [(4, 4), (3, 1)])
+def test_a_cpu_transforms_four_neighbours_at_once(tiles: int, squares: int) -> None:
+    net = Net()
+    data, kernel = net.input(1, 64, 4, 4 * tiles), net.input(64, 64, 3, 3)
+    y = in_tiles(net.build, Conv((1, 1), (1, 1), (1, 1), 1), (data, kernel), 4)
+    graph = net.build.graph({"y": y})
+    for style, each in ((Style.GPU, 1), (Style.CPU_ADAPTER, squares)):
+        plan = plan_graph(graph, DeviceLimits(), style)
+        (found,) = (one for one in plan.dispatches if one.kind == "winograd input")
+        assert found.workgroups == (tiles // each, 1, 1)
