@@ -67,12 +67,16 @@ class Decoder:
             if number in self.made:
                 continue
             origin = self.origins.get(number, inherited)
-            if ready or number in self.stored:
+            missing = () if ready or number in self.stored else self._missing(number)
+            if not missing:
                 self.made[number] = self._value(number, origin)
                 continue
             stack.append((number, inherited, True))
-            node = self.found.nodes[self.choice[number]]
-            stack += [(operand, origin, False) for operand in reversed(node.operands)]
+            stack += [(operand, origin, False) for operand in reversed(missing)]
+
+    def _missing(self, number: int) -> list[int]:
+        operands = self.found.nodes[self.choice[number]].operands
+        return [operand for operand in operands if operand not in self.made]
 
     def _value(self, number: int, origin: Origin) -> Value:
         self.build.origin = origin

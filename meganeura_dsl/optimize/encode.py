@@ -112,6 +112,7 @@ class _Encoder:
     numbers: dict[int, int]
     commands: list[str] = field(default_factory=list[str])
     tables: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
+    rows: dict[int, list[Row]] = field(default_factory=dict[int, list[Row]])
     opaque: list[Op] = field(default_factory=list[Op])
     forms: dict[Op, int] = field(default_factory=dict[Op, int])
     types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
@@ -125,9 +126,10 @@ class _Encoder:
             except NotConcreteError as error:
                 error.add_note(f"in %{value.id} = {type(value.op).__name__}")
                 raise
+        rows = {f"values-{count}": rows for count, rows in self.rows.items()}
         return Encoding(
             tuple(self.commands),
-            self.tables,
+            {**self.tables, **rows},
             tuple(self.opaque),
             tuple(self.types),
             tuple(self.uses.values()),
@@ -153,8 +155,7 @@ class _Encoder:
         use = (form, kind, len(operands))
         if use not in self.uses:
             self.uses[use] = Use(op, value.type, len(operands))
-        table = self.tables.setdefault(f"values-{len(operands)}", [])
-        table.append((number, form, kind, *operands))
+        self.rows.setdefault(len(operands), []).append((number, form, kind, *operands))
 
     def _type(self, of: TensorType) -> int:
         number = self.types.get(of)

@@ -5,7 +5,7 @@ is not used here. An e-graph belongs to the thread that made it.
 """
 
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import local
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from egglog import bindings
@@ -28,24 +28,18 @@ class EngineError(Exception):
     """What egglog refused, in its own words."""
 
 
-class Row(NamedTuple):
-    """One entry of a function: its arguments and its result."""
-
-    inputs: "Sequence[Cell]"
-    output: "Cell"
-
-
 class Tables:
     """The functions of an e-graph at one moment, read when they are asked for."""
 
     def __init__(self, functions: "Mapping[str, bindings.FrozenFunction]") -> None:
         self._functions = functions
 
-    def rows(self, name: str) -> list[Row]:
-        """The entries of a function, those that were subsumed left out; none if it is unknown."""
+    def rows(self, name: str) -> "Iterator[tuple[Sequence[Cell], Cell]]":
+        """The entries of a function, arguments and result, but for those that were subsumed."""
         function = self._functions.get(name)
-        rows = function.rows if function else ()
-        return [Row(row.inputs, row.output) for row in rows if not row.subsumed]
+        for row in function.rows if function else ():
+            if not row.subsumed:
+                yield row.inputs, row.output
 
 
 @dataclass(frozen=True)
@@ -144,13 +138,17 @@ MOST_KNOWN = 8
 def prepared(program: tuple[str, ...]) -> Generator[Engine]:
     """An e-graph that was told a program and knows nothing else; what it learns is forgotten.
 
-    Compiling rules takes longer than a small graph does, so it is done once in a thread.
+    Compiling rules takes longer than a small graph does, so it is done once in a thread. To forget
+    takes a while too, so it is done when the program is met again.
     """
     engines = _KNOWN.engines
-    engine = engines.pop(program, None) or Engine(program)
+    engine = engines.pop(program, None)
+    if engine is None:
+        engine = Engine(program)
+    else:
+        engine.execute(["(pop)"])
     engine.execute(["(push)"])
     yield engine
-    engine.execute(["(pop)"])
     engines[program] = engine
     if len(engines) > MOST_KNOWN:
         del engines[next(iter(engines))]

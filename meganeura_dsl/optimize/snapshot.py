@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.graph.core import Op
 from meganeura_dsl.ops import Constant, Iota
-from meganeura_dsl.optimize.engine import Engine, Row, Tables
+from meganeura_dsl.optimize.engine import Engine, Tables
 from meganeura_dsl.optimize.schema import (
     OPAQUE,
     Attribute,
@@ -80,10 +80,13 @@ class _Reader:
 
     def read(self, constant: Iterable[int]) -> Snapshot:
         tables = self.engine.tables()
-        named = {self.engine.integer(row.inputs[0]): row.output for row in tables.rows("Value")}
+        named = {self.engine.integer(number): made for (number,), made in tables.rows("Value")}
         values = tuple([self._class(named[number]) for number in range(len(named))])
         start = [values[number] for number in constant]
-        nodes = [self._opaque(row) for row in tables.rows(OPAQUE)]
+        nodes = [
+            Node(self.opaque[self.engine.integer(cells[0])], (), self._class(made))
+            for cells, made in tables.rows(OPAQUE)
+        ]
         for name, constructor in constructors().items():
             nodes += self._nodes(constructor, tables.rows(name))
         return Snapshot(
@@ -95,15 +98,13 @@ class _Reader:
             self._why(tables.rows("why")),
         )
 
-    def _opaque(self, row: Row) -> Node:
-        return Node(self.opaque[self.engine.integer(row.inputs[0])], (), self._class(row.output))
-
-    def _nodes(self, constructor: Constructor, rows: Iterable[Row]) -> list[Node]:
+    def _nodes(
+        self, constructor: Constructor, rows: Iterable[tuple[Sequence[Cell], Cell]]
+    ) -> list[Node]:
         arity = 1 if constructor.arity is None else constructor.arity
         numbers, ops = self.numbers, dict[tuple["Cell", ...], Op]()
         nodes: list[Node] = []
-        for row in rows:
-            cells = row.inputs
+        for cells, result in rows:
             operands = cells[:arity]
             if constructor.arity is None:
                 operands = self.engine.vector(operands[0])
@@ -112,7 +113,7 @@ class _Reader:
             if op is None:
                 op = ops[key] = self._op(constructor, key)
             made = tuple([numbers.setdefault(cell, len(numbers)) for cell in operands])
-            nodes.append(Node(op, made, numbers.setdefault(row.output, len(numbers))))
+            nodes.append(Node(op, made, numbers.setdefault(result, len(numbers))))
         return nodes
 
     def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> Op:
@@ -146,16 +147,14 @@ class _Reader:
 
     def _types(self, tables: Tables) -> tuple[TensorType, ...]:
         known = {
-            row.output: TensorType(
-                DType(self.engine.text(row.inputs[0])), self._integers(row.inputs[1])
-            )
-            for row in tables.rows("T")
+            of: TensorType(DType(self.engine.text(dtype)), self._integers(shape))
+            for (dtype, shape), of in tables.rows("T")
         }
-        types = {self._class(row.inputs[0]): known[row.output] for row in tables.rows("type")}
+        types = {self._class(made): known[of] for (made,), of in tables.rows("type")}
         return tuple([types[number] for number in range(len(self.numbers))])
 
-    def _why(self, rows: Iterable[Row]) -> dict[int, tuple[str, ...]]:
+    def _why(self, rows: Iterable[tuple[Sequence[Cell], Cell]]) -> dict[int, tuple[str, ...]]:
         found: dict[int, list[str]] = {}
-        for row in rows:
-            found.setdefault(self._class(row.inputs[0]), []).append(self.engine.text(row.inputs[1]))
+        for (made, name), _ in rows:
+            found.setdefault(self._class(made), []).append(self.engine.text(name))
         return {number: tuple(sorted(names)) for number, names in found.items()}
