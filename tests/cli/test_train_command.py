@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -232,6 +233,39 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int
     _, progress = read_checkpoint(tmp_path / "runs" / "fit-1" / "checkpoint.safetensors")
     assert progress.step > 0
     assert progress.epoch * 44 + progress.position == progress.step
+
+
+HEAVY = (
+    "egglog",
+    "hypothesis",
+    "lark",
+    "rich",
+    "meganeura_dsl.optimize.explore",
+    "meganeura_runtime.measure",
+    "meganeura_runtime.plan.schedule",
+)
+
+
+def test_a_program_that_is_known_loads_no_compiler(tmp_path: Path) -> None:
+    command = (
+        "import sys, meganeura_dsl.cli.command as command; command.run(sys.argv[1:]);"
+        f"print('loaded', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    program = written(tmp_path)
+    environment = {**os.environ, "MEGANEURA_CACHE": str(tmp_path / "cache")}
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", command, "train", program, "--device", "cpu"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()[-1]
+        for _ in range(2)
+    ]
+    assert "meganeura_dsl.optimize.explore" in loaded[0]
+    assert loaded[1] == "loaded []"
 
 
 @pytest.fixture
