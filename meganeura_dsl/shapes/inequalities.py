@@ -35,6 +35,8 @@ from meganeura_dsl.shapes.residues import periods_of, residue_classes
 _DEPTHS = (2, 4, 6)
 _STEPS = 50
 _MOST_CLASSES = 64
+_MOST_TERMS = 64
+"""Terms of a size that is worth a step; those that people write have fewer than ten."""
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
@@ -66,6 +68,8 @@ class _Proof:
         if is_plainly_nonnegative(size):
             return True
         if isinstance(size, int) or depth <= 0 or size in self._tried:
+            return False
+        if len(size.terms) > _MOST_TERMS:
             return False
         self._tried.add(size)
         if next(self._steps, None) is None:

@@ -299,11 +299,15 @@ def _rank_of_monomial(monomial: Monomial) -> tuple[int, tuple[Rank, ...]]:
 
 def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
     """The next term of a quotient by a divisor that starts with `unit * lead`, 0 at the end."""
-    for monomial in sorted(terms, key=_rank_of_monomial):
-        cofactor = quotient_of_monomials(monomial, lead)
-        if cofactor is not None and terms[monomial] // unit:
-            return sum_of({cofactor: terms[monomial] // unit})
-    return 0
+    cofactors = {
+        monomial: cofactor
+        for monomial, coefficient in terms.items()
+        if coefficient // unit and (cofactor := quotient_of_monomials(monomial, lead)) is not None
+    }
+    if not cofactors:
+        return 0
+    first = min(cofactors, key=_rank_of_monomial)
+    return sum_of({cofactors[first]: terms[first] // unit})
 
 
 # --- the normal form of a floor ------------------------------------------------------------------

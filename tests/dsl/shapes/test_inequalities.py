@@ -4,6 +4,7 @@ import pytest
 
 from meganeura_dsl.shapes.conditions import holds
 from meganeura_dsl.shapes.dim import Size, dim
+from meganeura_dsl.shapes.inequalities import is_nonnegative
 from meganeura_dsl.shapes.solve import Compare, Condition, Facts, Proved, Refuted
 
 a, b, c, d, h, k, n, p, s, w = map(dim, "abcdhknpsw")
@@ -115,3 +116,13 @@ def test_a_second_divisor_does_not_hide_a_bound() -> None:
     facts = Facts().assume(Compare("==", c % ratio, 0)).assume(Compare("==", c % 2, 0))
     assert isinstance(facts.decide(Compare(">=", c, 1)), Proved)
     assert isinstance(facts.decide(Compare("<", 0, c * ratio)), Proved)
+
+
+def test_only_sizes_of_few_terms_are_searched() -> None:
+    """Each step may multiply the terms by others: a line of text could take minutes."""
+
+    def with_others(count: int) -> Size:
+        return sum((dim(f"x{number}") for number in range(count)), h - h // 2)
+
+    assert is_nonnegative(with_others(62))
+    assert not is_nonnegative(with_others(63))
