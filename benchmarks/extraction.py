@@ -83,7 +83,8 @@ def exact(problem: Problem) -> float:
     upper[nodes + classes :] = classes
     for root in problem.roots:
         lower[nodes + root] = 1
-    costs = np.concatenate([problem.costs, np.zeros(2 * classes)])
+    prices = [problem.costs[node] for node in range(nodes)]
+    costs = np.concatenate([prices, np.zeros(2 * classes)])
     scale = float(np.max(costs)) or 1.0
     found = cast(
         "Any",

@@ -7,12 +7,9 @@ from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.ops import Broadcast, Constant, Iota
 from meganeura_dsl.optimize.cost import DeviceModel
 from meganeura_dsl.optimize.extract import extract
-from meganeura_dsl.optimize.kernels import snapshot_costs
+from meganeura_dsl.optimize.kernels import Prices
 from meganeura_dsl.optimize.problem import Problem, cheapest_trees
 from meganeura_dsl.optimize.snapshot import Node, Snapshot
-
-STORED = 1e-9
-"""The price of reading a derived tensor rather than a parameter as it is, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ def ask(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: 
 
     With `apart` each op counts as a kernel.
     """
-    costs = snapshot_costs(found, roots, device, apart=apart)
+    costs = Prices(found, roots, device, apart=apart)
     needs = [tuple(dict.fromkeys(node.operands)) for node in found.nodes]
     classes = list(found.classes)
     load: dict[int, int] = {}
@@ -55,7 +52,6 @@ def ask(found: Snapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: 
         if not kept:
             kept = (len(needs),)
             needs.append(())
-            costs.append(STORED)
         classes[number] = kept
     stored = frozenset(range(len(found.nodes), len(needs)))
     return Question(Problem(classes, needs, costs, roots), stored, load)

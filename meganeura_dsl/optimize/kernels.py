@@ -59,6 +59,8 @@ FARTHEST = 3
 """Tensors that are read for one at most: a plan writes it sooner."""
 OP = 1e-9
 """Seconds that an op costs besides, so that of graphs that are as good the shortest is chosen."""
+STORED = 1e-9
+"""The price of reading a derived tensor rather than a parameter as it is, in seconds."""
 
 
 class Kernels:
@@ -92,22 +94,24 @@ class Kernels:
         }
         """The classes that are in memory."""
         self._read = self._read_bytes()
+        self._known: dict[tuple[int, ...], Cost] = {}
 
     def costs(self) -> list[Cost]:
         """The cost of each node."""
-        known: dict[tuple[int, ...], Cost] = {}
-        costs: list[Cost] = []
-        for node in self._nodes:
-            owner, operands = node.owner, node.operands
-            place = 2 * (owner in self._kept) + (owner in self._joined)
-            key = (id(node.op), self._kinds[owner], self._read[owner], place, len(set(operands)))
-            for operand in operands:
-                key += (self._kinds[operand], self._read[operand])
-            cost = known.get(key)
-            if cost is None:
-                cost = known[key] = self._cost(node)
-            costs.append(cost)
-        return costs
+        return list(map(self.cost, range(len(self._nodes))))
+
+    def cost(self, number: int) -> Cost:
+        """The cost of one node."""
+        node = self._nodes[number]
+        owner, operands = node.owner, node.operands
+        place = 2 * (owner in self._kept) + (owner in self._joined)
+        key = (id(node.op), self._kinds[owner], self._read[owner], place, len(set(operands)))
+        for operand in operands:
+            key += (self._kinds[operand], self._read[operand])
+        cost = self._known.get(key)
+        if cost is None:
+            cost = self._known[key] = self._cost(node)
+        return cost
 
     def _cost(self, node: Node) -> Cost:
         if isinstance(node.op, SOURCES):
@@ -190,13 +194,21 @@ def _is_kernel(op: type[Op], *, apart: bool) -> bool:
     return apart or fused or issubclass(op, (*PRODUCTS, *REDUCTIONS))
 
 
-def snapshot_costs(
-    found: Snapshot, roots: Iterable[int], device: DeviceModel, *, apart: bool
-) -> list[float]:
-    """The seconds of every node of an e-graph."""
-    costs = Kernels(found.nodes, found.types, roots, apart=apart).costs()
-    seconds = {cost: cost.seconds(device) for cost in set(costs)}
-    return [
-        seconds[cost] + (OP if node.operands else 0.0)
-        for cost, node in zip(costs, found.nodes, strict=True)
-    ]
+class Prices:
+    """The seconds of the nodes of an e-graph, found when they are asked for: most are never.
+
+    A number beyond them stands for what is stored.
+    """
+
+    def __init__(
+        self, found: Snapshot, roots: Iterable[int], device: DeviceModel, *, apart: bool
+    ) -> None:
+        self._nodes = found.nodes
+        self._kernels = Kernels(found.nodes, found.types, roots, apart=apart)
+        self._device = device
+
+    def __getitem__(self, number: int, /) -> float:
+        if number >= len(self._nodes):
+            return STORED
+        seconds = self._kernels.cost(number).seconds(self._device)
+        return seconds + (OP if self._nodes[number].operands else 0.0)

@@ -4,6 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
+from typing import Protocol
+
+
+class Costs(Protocol):
+    """What each node costs, by its number."""
+
+    def __getitem__(self, number: int, /) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -15,7 +22,7 @@ class Problem:
 
     classes: Sequence[Sequence[int]]
     needs: Sequence[tuple[int, ...]]
-    costs: Sequence[float]
+    costs: Costs
     roots: tuple[int, ...]
 
     @cached_property
