@@ -10,8 +10,8 @@ FEWEST = 16
 """Rows, columns and terms below which most of a tile would be idle."""
 MANY_TERMS = 1 << 10
 """Terms that lanes without a common tile would read again for every row and column."""
-ENOUGH_WORKGROUPS = 512
-"""Workgroups that keep a large GPU busy to the end."""
+ENOUGH_WORKGROUPS = 1024
+"""Workgroups that keep a large GPU busy to the end; half as many do if there are `MANY_TERMS`."""
 SHORT = 256
 """Terms of a product of matrices that is over before a large tile is worth its registers."""
 
@@ -50,7 +50,8 @@ def _is_wide(contraction: Contraction) -> bool:
     """Whether there is work enough for large tiles, in steps enough to get going."""
     plain = len(contraction.terms) == 1
     short = plain and contraction.count <= SHORT
-    return not short and WIDE.count(contraction) >= ENOUGH_WORKGROUPS
+    enough = ENOUGH_WORKGROUPS // 2 if contraction.count >= MANY_TERMS else ENOUGH_WORKGROUPS
+    return not short and WIDE.count(contraction) >= enough
 
 
 def _is_large(contraction: Contraction) -> bool:

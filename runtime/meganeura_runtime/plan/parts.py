@@ -15,7 +15,7 @@ BUSY_WORKGROUPS = 288
 """Workgroups of a tiled kernel that keep a large GPU busy."""
 EVEN_WORKGROUPS = 1200
 """Workgroups that a large GPU is done with at about the same time everywhere."""
-FEW_WORKGROUPS = 320
+FEW_WORKGROUPS = 600
 """Workgroups that leave some parts of a large GPU idle for long."""
 LONG_PART = 512
 """Terms for which the work of a part is large against the memory it needs."""

@@ -74,7 +74,7 @@ def test_a_batch_of_many_matrices(device: Device) -> None:
 
 def test_many_pixels(device: Device) -> None:
     op = Conv((1, 1), (1, 1), (1, 1), 1)
-    x, w = numbers(4, 2, 127, 129), numbers(64, 2, 3, 3)
+    x, w = numbers(8, 2, 127, 129), numbers(64, 2, 3, 3)
     assert tile_for(op, x, w) == WIDE
     assert_as_reference(*graph_of(op, x, w), device, Style.GPU)
 
