@@ -1,4 +1,4 @@
-"""Numbers of a program are computed while it is checked, as Python computes them."""
+"""Numbers of a program are computed as Python computes them, and tensors as NumPy does."""
 
 import math
 
@@ -9,6 +9,7 @@ from meganeura_dsl.check.models import elaborate_model
 from meganeura_dsl.check.names import Linker
 from meganeura_dsl.diagnostics import Sink
 from meganeura_dsl.evaluate import Precision, evaluate
+from meganeura_dsl.graph.core import Array
 from meganeura_dsl.source import Source
 
 NUMBERS: dict[str, float] = {
@@ -54,13 +55,42 @@ NUMBERS: dict[str, float] = {
 }
 
 
-@pytest.mark.parametrize("expression", NUMBERS)
-def test_a_number_is_what_python_says(expression: str) -> None:
-    text = f"block f()(x: [n]) -> [n] = x * ({expression})\nmodel m = f()\n"
+X = np.array([[0.5, 2.0, 3.0], [-1.0, 1.5, 0.25]])
+TENSORS: dict[str, Array] = {
+    "x ** 0": np.ones((2, 3)),
+    "x ** 3.0": X**3,
+    "(x * x) ** 0.5": np.abs(X),
+    "(x * x + 1) ** -0.5": (X * X + 1) ** -0.5,
+    "where(x > 0, 1, 2)": np.where(X > 0, 1.0, 2.0),
+    "where(not (x > 0), x, 2)": np.where(X > 0, 2.0, X),
+    "where((x > 0) == true, x, 2)": np.where(X > 0, X, 2.0),
+    "where((x > 0) == false, x, 2)": np.where(X > 0, 2.0, X),
+    "x if (n == 2) == (d == 3) else 2 * x": X,
+    "x if (n == 2) != (d == 3) else 2 * x": 2 * X,
+    "expand(x, [n, d] -> [n, d])": X,
+    "x + sum(zeros([shape(x), 2]), 2)": X,
+    "x * sum(shape(x) + shape(x))": 10 * X,
+    "x * product(-shape(x))": 6 * X,
+    "conv(insert_axis(x, 1, 1), ones([1, 1, 1]), stride=[1])[0:n, 0]": X,
+}
+
+
+def value_of(expression: str) -> Array:
+    """What an expression is, of x: f32[n, d]."""
+    text = f"block f()(x: [n, d]) -> [n, d] = {expression}\nmodel m = f()\n"
     module = Linker(lambda _: None, sink := Sink()).link(Source("constants.mgn", text))
     assert not sink.has_errors
-    model = module.models["m"]
-    graph = elaborate_model(module, model, config={}, sizes={"n": 2}, training=False).graph
-    found = evaluate(graph, {"x": np.ones(2, np.float32)}, Precision.DOUBLE).outputs
-    (array,) = found.values()
-    np.testing.assert_allclose(array, np.full(2, NUMBERS[expression]), rtol=1e-12)
+    sizes = {"n": 2, "d": 3}
+    graph = elaborate_model(module, module.models["m"], config={}, sizes=sizes, training=False)
+    (array,) = evaluate(graph.graph, {"x": X}, Precision.DOUBLE).outputs.values()
+    return array
+
+
+@pytest.mark.parametrize("expression", NUMBERS)
+def test_a_number_is_what_python_says(expression: str) -> None:
+    np.testing.assert_allclose(value_of(f"x * ({expression})"), X * NUMBERS[expression], 1e-12)
+
+
+@pytest.mark.parametrize("expression", TENSORS)
+def test_a_tensor_is_what_numpy_says(expression: str) -> None:
+    np.testing.assert_allclose(value_of(expression), TENSORS[expression], rtol=1e-12)

@@ -14,7 +14,7 @@ from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.differences import slopes
 from meganeura_dsl.gradcheck.numbers import Numbers
 from meganeura_dsl.gradcheck.probe import probe
-from meganeura_dsl.gradcheck.search import Effort, check_gradients
+from meganeura_dsl.gradcheck.search import Effort, check_gradients, check_graph
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
 from meganeura_dsl.gradcheck.verdicts import (
     Failed,
@@ -27,7 +27,7 @@ from meganeura_dsl.gradcheck.verdicts import (
 )
 from meganeura_dsl.gradcheck.words import tell
 from meganeura_dsl.graph.core import Array, Builder, Graph, Value
-from meganeura_dsl.ops import Erf, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import DType, TensorType
@@ -89,6 +89,7 @@ def test_a_gradient_that_is_nan_on_a_kink_is_found() -> None:
     verdict = check_gradients(root, Effort(examples=20, kinks=True))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, NotFinite)
+    assert "the gradient of `x` is not finite, and the loss is" in tell(verdict)
     assert isinstance(check_gradients(root, Effort(examples=20)), Passed)
 
 
@@ -124,10 +125,49 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
     assert all(slope.agrees for slope in found)
 
 
-def test_a_block_without_floats_is_skipped() -> None:
-    verdict = check_gradients(subject("block f()(x: i32[n]) -> i32[n] = x + x\n"), Effort(5))
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("block f()(x: i32[n]) -> i32[n] = x + x\n", "none of its results is a float"),
+        ("block f()(x: i32[n]) -> [n] = f32(x)\n", "it reads no float that could be moved"),
+        ("block f()(x: [n]) -> [n] = log(-x * x)\n", "its result is not finite for the numbers"),
+    ],
+)
+def test_a_block_without_a_slope_is_skipped(text: str, reason: str) -> None:
+    verdict = check_gradients(subject(text), Effort(5))
     assert isinstance(verdict, Skipped)
-    assert "none of its results is a float" in tell(verdict)
+    assert reason in tell(verdict)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "block f()(x: [n], on: bool[n]) -> [n] = where(on, x, 2 * x)\n",
+        "block f()(x: [n]) -> [n] = x * f32(i32(3 * x))\n",
+    ],
+)
+def test_truths_and_steps_stand_still(text: str) -> None:
+    verdict = check_gradients(subject(text), Effort(20))
+    assert isinstance(verdict, Passed)
+    assert verdict.slopes > 0
+
+
+def test_one_graph_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    graph = build.graph({"y": build.add(Log(), x)})
+    assert check_graph(graph, Effort()) is None
+    monkeypatch.setattr(Log, "pullback", lambda _op, _build, _out, cotangent: (cotangent,))
+    found = check_graph(graph, Effort())
+    assert found is not None
+    assert found.culprit is not None
+    assert isinstance(found.culprit.value.op, Log)
+
+
+def test_a_reproducer_is_written_in_the_language() -> None:
+    config: dict[str, Static] = {"on": True, "widths": [1, 2], "mode": "same", "k": 3}
+    case = Case(block("nn", "relu"), config, {}, (), training=False, seed=0)
+    assert case.snippet == 'model reproducer = relu(on=true, widths=[1, 2], mode="same", k=3)'
 
 
 def test_a_block_that_needs_a_list_no_model_gives_is_skipped() -> None:
@@ -177,6 +217,7 @@ def test_what_is_refused_after_a_proof_is_a_fault(monkeypatch: pytest.MonkeyPatc
     verdict = check_gradients(subject(TEXT), Effort(30))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, RefusedAfterProof)
+    assert "it is proved for all sizes, and refused for these: " in tell(verdict)
 
 
 TEXT = "block f()(x: [n]) -> [n] = sqrt(x * x + 1)\n"
