@@ -264,11 +264,12 @@ class _Search:
         known: _Prices = {}
         if self._price(number, known, set(), inf) == inf:
             return
+        above = self._above([each for each in known if each in self.contested])
+        if sum(self.references[each] > 0 for each in above) < 2:
+            return
         start = self.total
         before = self._adopt([number], known)
         self.total += self._need(number)
-        shared = [each for each in known if each in self.contested and self.references[each]]
-        above = self._above(shared)
         moves = self._improved(reversed(above))
         if moves:
             moves += self._improved(above)
