@@ -1,0 +1,66 @@
+"""A program is named by its file, by one declaration of it, or by a standard name."""
+
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
+
+BLOCK = "block f(c)(x: [n]) -> [n] = c * x\n"
+TRAIN = "train fit(x: [n, 3]):\n  minimize mean(x |> w: linear(1))\n  run:\n    batch = 2\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "net.mgn"
+
+
+def refused(target: str) -> Report:
+    with pytest.raises(ProblemError) as refusal:
+        pipeline.load(target).model()
+    return refusal.value.problem.report()
+
+
+def test_one_model_needs_no_name(file: Path) -> None:
+    file.write_text(f"{BLOCK}model small = f(2)\n{TRAIN}")
+    program = pipeline.load(str(file))
+    assert (program.model(), program.train()) == ("small", "fit")
+    assert pipeline.load(f"{file}:small").model() == "small"
+
+
+def test_of_several_models_one_is_named(file: Path) -> None:
+    file.write_text(f"{BLOCK}model small = f(2)\nmodel large = f(3)\n")
+    assert pipeline.load(f"{file}:large").model() == "large"
+    report = refused(str(file))
+    assert report.headline == f"{file} declares several: which model is meant?"
+    assert report.help is not None
+    assert report.help.text == "name one of `small`, `large`"
+    assert report.help.code == f"{file}:small"
+
+
+def test_what_a_file_does_not_declare_is_refused(file: Path) -> None:
+    file.write_text(BLOCK)
+    assert refused(str(file)).headline == f"{file} declares no model"
+    report = refused(f"{file}:large")
+    assert report.headline == f"{file} declares no model called `large`"
+    assert report.help is None
+    file.write_text(f"{BLOCK}model small = f(2)\n")
+    report = refused(f"{file}:large")
+    assert report.help is not None
+    assert report.help.text == "it declares `small`"
+
+
+def test_a_name_that_is_nearly_right_is_told() -> None:
+    report = refused("resnet81")
+    assert report.headline == "there is no file or standard model called `resnet81`"
+    assert report.help is not None
+    assert "`resnet18`" in report.help.text
+    assert refused("qqqqqqqq").help is None
+
+
+def test_a_program_with_mistakes_is_not_loaded(file: Path) -> None:
+    file.write_text("from nowhere import f\n")
+    with pytest.raises(ProblemsError) as refusal:
+        pipeline.load(str(file))
+    assert [each.report().code for each in refusal.value.problems] == ["E0211"]
