@@ -27,7 +27,7 @@ def _transpose_nothing(rank: int) -> Rewrite:
         "x^(0 1 ...) = x",
         f"(= e (Transpose x {axes} _))",
         "x",
-        given=(rank_word(rank),),
+        given=(rank_word(rank, "Transpose"),),
     )
 
 
@@ -38,7 +38,7 @@ def _transpose_twice(rank: int) -> Rewrite:
         "(x^p)^q = x^(p q)",
         f"(= e (Transpose (Transpose x p _) q t)) (= (vec-length p) {rank})",
         f"(Transpose x {_vector(axes)} t)",
-        given=(rank_word(rank),),
+        given=(rank_word(rank, "Transpose"),),
     )
 
 

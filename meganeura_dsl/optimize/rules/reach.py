@@ -36,6 +36,7 @@ def words_of(encoding: Encoding) -> frozenset[str]:
 def _words_of_use(use: Use) -> Iterator[str]:
     name = type(use.op).__name__
     yield name
+    yield rank_word(use.of.rank, name)
     if isinstance(use.op, MatMul) and use.of.rank > 2:
         yield STACKED
     for field, sort in constructors()[name].fields:

@@ -12,9 +12,9 @@ STACKED = "products of stacked matrices"
 """The word of graphs that have these."""
 
 
-def rank_word(rank: int) -> str:
-    """The word of graphs that have a tensor of this rank."""
-    return f"rank {rank}"
+def rank_word(rank: int, of: str = "tensor") -> str:
+    """The word of graphs that have a tensor of this rank, or one that this op makes."""
+    return f"{of} of rank {rank}"
 
 
 @dataclass(frozen=True)
