@@ -8,7 +8,7 @@ from meganeura_dsl.check.frame import Elaborating, Frame, ParameterInfo
 from meganeura_dsl.check.models import Elaboration, elaborate_model
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
-from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.place import Place, counted
 from meganeura_dsl.check.problems import WrongKind
 from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.tensors import equal
@@ -109,7 +109,7 @@ def _check_maps(
     for left, right in zip(wanted, found, strict=False):
         _check_mapped(node, frame, left, right)
     if len(wanted) != len(found):
-        expected = f"{len(wanted)} results"
+        expected = counted(len(wanted), "result")
         raise ProblemError(
             ExpectationFailed(Place(node.span), f"`{node.call.callee}`", expected, str(len(found)))
         )

@@ -9,7 +9,7 @@ from meganeura_dsl.check.elaborate import Application, Elaborator, Results
 from meganeura_dsl.check.frame import Binding, Elaborating, Frame, ParameterInfo, UndecidableError
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
-from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.place import Place, counted
 from meganeura_dsl.check.problems import WrongKind
 from meganeura_dsl.check.shape_problems import (
     RankMismatch,
@@ -117,10 +117,8 @@ def _run_model(
     tensors: list[Tensor] = []
     if len(given) != len(block.inputs):
         what = f"`{block.name.text}`"
-        found = f"{len(given)} tensors"
-        raise ProblemError(
-            RankMismatch(root.place(application.span), what, f"{len(block.inputs)} tensors", found)
-        )
+        wanted, found = (counted(len(each), "tensor") for each in (block.inputs, given))
+        raise ProblemError(RankMismatch(root.place(application.span), what, wanted, found))
     for item, type_ in zip(block.inputs, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
         tensors.append(root.add(item.span, leaf))

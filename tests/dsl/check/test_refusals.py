@@ -230,7 +230,7 @@ expect m maps [n] -> [n]
 """,
         "E0401",
         "`m` is not as expected",
-        "expected 1 results",
+        "expected 1 result",
     ),
     Refusal(
         "an expectation has all axes",
@@ -262,7 +262,7 @@ model m = f()
 expect m maps [n], [n] -> [n]
 """,
         "E0302",
-        "`f` needs 1 tensors",
+        "`f` needs 1 tensor",
         "this is 2 tensors",
     ),
     Refusal(
