@@ -13,7 +13,7 @@ from meganeura_dsl.cli.model_options import free_sizes, rewriting_settings
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
     from meganeura_dsl.graph.core import Graph
-    from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
+    from meganeura_dsl.optimize.cost import DeviceModel
     from meganeura_dsl.optimize.report import Report
     from meganeura_dsl.optimize.rewriting import Rewriting
     from meganeura_dsl.pipeline import Program
@@ -105,6 +105,7 @@ def compiled_step(
 ) -> Compiled:
     """All stages of a training step, with some settings replaced."""
     from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.optimize.cost import DEFAULT_DEVICE
     from meganeura_runtime.train.job import settings_of, step_of
 
     name = program.train()
