@@ -35,6 +35,7 @@ from meganeura_runtime.kernels.kernel import (
     Kernel,
     Launch,
     Memory,
+    Result,
     Work,
     all_of,
     quads_of,
@@ -48,11 +49,16 @@ from meganeura_runtime.kernels.writer import Writer
 
 MOST_ROWS = 16
 """Rows of a workgroup, unless the contraction is large."""
-LARGE = 1e7
+LARGE = 3e7
 """Products of a contraction for which four times as many sums are worth it.
 
 They are twice the rows of twice the columns a lane, if there are columns for all lanes. Kernels
 compute half as fast again, and compile for longer.
+"""
+MOST_ACCESSES = 256
+"""Loads and stores after the sums up to which each row has its own; beyond, a loop compiles sooner.
+
+A loop over the sums costs as much as the loads and stores in it.
 """
 QUAD = 4
 """Neighbouring columns that a lane computes as one vector."""
@@ -121,17 +127,40 @@ def shuffled_kernel(
     right = [
         [contraction.right(reader, batch, index, term) for term in terms] for index, _ in columns
     ]
-    results = [
-        result_of(make, work.stores, before, group)
-        for number in range(shuffle.rows)
-        for group in _elements(work, contraction, (batch, rows, columns), number, exists)
-    ]
+    counter = Axis("row", shuffle.rows)
+
+    def results(row: Affine, sums: str) -> list[Result]:
+        places = batch, rows.computed(row), columns
+        elements = _elements(work, contraction, places, sums, all_of(exists))
+        return [result_of(make, work.stores, before, group) for group in elements]
+
+    of_any_row = results(variable(counter), "sum")
     reads = [one for side in (*left, *right) for one in side]
-    writer.quads = quads_of(reads, memory, results)
+    writer.quads = quads_of(reads, memory, of_any_row)
     _sum_products(writer, loops, rows, left, right, lane)
-    for result in results:
-        write_result(writer, memory, result)
+    if shuffle.rows * _accesses(of_any_row, memory, writer.quads) <= MOST_ACCESSES:
+        for number in range(shuffle.rows):
+            for result in results(Affine(number), f"c{number}_"):
+                write_result(writer, memory, result)
+        return launch.kernel(writer, memory)
+    for quad in range(shuffle.quads):
+        sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
+        writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
+    with writer.loop(counter):
+        for quad in range(shuffle.quads):
+            writer.register(f"sum{quad}", f"sums{quad}[row]")
+        for result in of_any_row:
+            write_result(writer, memory, result)
     return launch.kernel(writer, memory)
+
+
+def _accesses(results: Sequence[Result], memory: Memory, quads: Collection[int]) -> float:
+    """How often memory is read or written for results, four neighbours at once where they are."""
+    expressions = [one for result in results for row in result.expressions for one in row]
+    tensors = [one.tensor for one in walk(expressions) if isinstance(one, Load)]
+    for result in results:
+        tensors += [memory.tensors[value.id] for value in result.values for _ in result.elements]
+    return sum(1 / QUAD if tensor in quads else 1 for tensor in tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +199,7 @@ class _Rows:
         lane, place = divmod(within, QUAD)
         return QUAD * turn + place, lane
 
-    def computed(self, row: int) -> tuple[Index, Guard]:
+    def computed(self, row: Affine) -> tuple[Index, Guard]:
         """One of the rows of the workgroup."""
         guard = Guard(self.block * self.shuffle.rows + row, 1, self.total)
         return unravel(guard.index, self.sizes), guard
@@ -220,21 +249,20 @@ def _loops(contraction: Contraction, at_once: int) -> tuple[list[Axis], list[Ind
 def _elements(
     work: Work,
     contraction: Contraction,
-    places: tuple[Index, _Rows, Sequence[tuple[Index, Guard]]],
-    number: int,
-    exists: str | None,
+    places: tuple[Index, tuple[Index, Guard], Sequence[tuple[Index, Guard]]],
+    sums: str,
+    exists: Sequence[str],
 ) -> list[list[Element]]:
     """The elements of a lane in one of its rows, those together that exist together."""
     anchor = work.anchors[0]
     shape = concrete_shape(anchor.type.shape)
-    batch, rows, columns = places
-    row, above = rows.computed(number)
+    batch, (row, above), columns = places
     group: list[Element] = []
     for place, (column, beside) in enumerate(columns):
         at = contraction.place(batch, row, column)
-        registers = {anchor.id: f"c{number}_{place // QUAD}.{'xyzw'[place % QUAD]}"}
+        registers = {anchor.id: f"{sums}{place // QUAD}.{'xyzw'[place % QUAD]}"}
         guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
-        group.append(Element(ravel(at.index, shape), registers, all_of(exists), guards))
+        group.append(Element(ravel(at.index, shape), registers, exists, guards))
     quads = [group[start : start + QUAD] for start in range(0, len(group), QUAD)]
     return [part for quad in quads for part in _existing(quad)]
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meganeura_dsl.graph.core import Array
-from meganeura_dsl.ops import Conv, ConvInputGradient, MatMul
+from meganeura_dsl.graph.core import Array, Builder, Graph
+from meganeura_dsl.ops import Add, Conv, ConvInputGradient, Input, MatMul
+from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.plan.schedule import plan_graph
@@ -44,6 +45,19 @@ def test_a_lane_of_a_large_contraction_computes_two_quads() -> None:
         assert kernel.count("var c0_") == quads
 
 
+def residual(columns: int) -> tuple[Graph, dict[str, Array]]:
+    feeds = {"x": numbers(512, 520), "w": numbers(520, columns), "y": numbers(512, columns)}
+    build = Builder()
+    x, w, y = (build.add(Input(name, DType.F32, each.shape)) for name, each in feeds.items())
+    return build.graph({"z": build.add(Add(), build.add(MatMul(), x, w), y)}), feeds
+
+
+@pytest.mark.parametrize(("columns", "is_looped"), [(128, False), (127, True)])
+def test_what_reads_and_writes_one_by_one_is_in_a_loop(columns: int, *, is_looped: bool) -> None:
+    (kernel,) = plan_graph(residual(columns)[0], WITH, Style.CPU_ADAPTER).kernels
+    assert ("var sums" in kernel) == is_looped
+
+
 @pytest.mark.parametrize(("stride", "ends"), [(1, False), (2, True), (3, False)])
 def test_a_phase_of_a_strided_gradient_takes_only_its_taps(stride: int, *, ends: bool) -> None:
     op = ConvInputGradient((stride, stride), (1, 1), (1, 1), 1, (12, 12))
@@ -68,9 +82,14 @@ class TestAdapter:
         graph, feeds = graph_of(MatMul(), numbers(400, 520), numbers(520, columns))
         assert_as_reference(graph, feeds, device)
 
+    @pytest.mark.parametrize("columns", [127, 128])
+    def test_large_tiles_with_a_residual(self, columns: int, device: Device) -> None:
+        graph, feeds = residual(columns)
+        assert_as_reference(graph, feeds, device)
+
     def test_a_large_convolution_of_odd_sizes(self, device: Device) -> None:
         op = Conv((1, 1), (1, 1), (1, 1), 1)
-        graph, feeds = graph_of(op, numbers(9, 40, 13, 16), numbers(41, 40, 3, 3))
+        graph, feeds = graph_of(op, numbers(9, 40, 13, 16), numbers(45, 40, 3, 3))
         assert_as_reference(graph, feeds, device)
 
     def test_more_workgroups_than_a_dispatch_is_wide(self, device: Device) -> None:

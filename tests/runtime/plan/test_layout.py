@@ -146,7 +146,7 @@ class TestAdapter:
 
     def test_a_large_convolution(self, device: Device) -> None:
         geometry = ((2, 2), (1, 1), (1, 1), 1)
-        x, w, dy = numbers(3, 32, 26, 26), numbers(64, 32, 5, 5), numbers(3, 64, 12, 12)
+        x, w, dy = numbers(5, 32, 26, 26), numbers(64, 32, 5, 5), numbers(5, 64, 12, 12)
         for op, *operands in (
             (Conv(*geometry), x, w),
             (ConvInputGradient(*geometry, (26, 26)), w, dy),
