@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 
 from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize.optimizer import GPU
+from meganeura_dsl.optimize.cost import GPU
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.optimize.totals import graph_cost
 from meganeura_dsl.pipeline import check_file, elaborate_model, elaborate_train, load

@@ -10,7 +10,7 @@ import numpy as np
 
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.ops import Input
-from meganeura_dsl.optimize.optimizer import GPU
+from meganeura_dsl.optimize.cost import GPU
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step

@@ -38,8 +38,9 @@ def test_it_times_steps(
     ]
 
 
-def test_it_times_a_cold_start(tmp_path: Path) -> None:
+def test_it_times_the_parts_of_a_cold_start(tmp_path: Path) -> None:
     program = host.write_program(tmp_path, 2, 32, 2)
-    seconds = host.first_loss(program, "wgpu", {"MEGANEURA_CACHE": "off"}, tmp_path / "run")
-    assert seconds > 0
+    parts = host.cold_start(program, "wgpu", {"MEGANEURA_CACHE": "off"}, tmp_path / "run")
+    assert list(parts) == list(host.PARTS.values())
+    assert 0 < parts["program read, device open"] < parts[host.FIRST_LOSS]
     assert (tmp_path / "run" / "weights.safetensors").is_file()
