@@ -215,6 +215,8 @@ class Device:
         `launch` waits for its kernel.
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._pipelines]
+        if not new:
+            return 0
         compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1))
         for text in new:
             self._pipelines[text] = compilers.submit(self._compiled, text)
