@@ -98,18 +98,21 @@ def cheapest_trees(problem: Problem, *, split: bool = False) -> list[int]:
 def components(problem: Problem) -> list[int]:
     """The strongly connected component of each class (Tarjan, 1972).
 
-    A choice can only be cyclic within one.
+    A choice can only be cyclic within one. There is a class with a choice in every circle, as what
+    can be computed in one way is computed from what was there before.
     """
     count = len(problem.classes)
     needs = [
-        list(dict.fromkeys(need for node in nodes for need in problem.needs[node]))
+        problem.needs[nodes[0]]
+        if len(nodes) == 1
+        else list(dict.fromkeys(need for node in nodes for need in problem.needs[node]))
         for nodes in problem.classes
     ]
     index, low, component = [-1] * count, [0] * count, [-1] * count
     open_classes: list[int] = []
     clock = found = 0
-    for root in range(count):
-        work = [(root, 0)] if index[root] < 0 else []
+    for root, nodes in enumerate(problem.classes):
+        work = [(root, 0)] if len(nodes) > 1 and index[root] < 0 else []
         while work:
             number, place = work.pop()
             if place == 0:
@@ -131,7 +134,8 @@ def components(problem: Problem) -> list[int]:
                     while component[number] < 0:
                         component[open_classes.pop()] = found
                     found += 1
-    return component
+    alone = iter(range(found, found + count))
+    return [next(alone) if of < 0 else of for of in component]
 
 
 def always_needed(problem: Problem) -> set[int]:
