@@ -49,11 +49,11 @@ from meganeura_runtime.kernels.writer import Writer
 
 MOST_ROWS = 16
 """Rows of a workgroup, unless the contraction is large."""
-LARGE = 3e7
-"""Products of a contraction for which four times as many sums are worth it.
+MEDIUM, LARGE = 1e7, 3e7
+"""Products of a contraction for which twice and four times as many sums are worth it.
 
-They are twice the rows of twice the columns a lane, if there are columns for all lanes. Kernels
-compute half as fast again, and compile for longer.
+Four times are twice the rows of twice the columns a lane, if there are columns for all lanes.
+Kernels compute half as fast again, and compile for longer.
 """
 MOST_ACCESSES = 256
 """Loads and stores after the sums up to which each row has its own; beyond, a loop compiles sooner.
@@ -92,7 +92,7 @@ def shuffle_of(contraction: Contraction, target: Target) -> Shuffle | None:
         return None if way.rows is None else Shuffle(way.rows, lanes, terms, 1)
     total, columns = prod(contraction.rows), prod(contraction.columns)
     products = prod(contraction.batch) * total * columns * contraction.count
-    most, quads = MOST_ROWS, 1
+    most, quads = (2 * MOST_ROWS if products >= MEDIUM else MOST_ROWS), 1
     if products >= LARGE:
         wide = columns % (2 * QUAD) == 0 and -(-columns // (QUAD * lanes)) % 2 == 0
         most, quads = (2 * MOST_ROWS, 2) if wide else (4 * MOST_ROWS, 1)
