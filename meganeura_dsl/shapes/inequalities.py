@@ -26,6 +26,7 @@ from meganeura_dsl.shapes.polynomial import (
     floors_of,
     is_plainly_nonnegative,
     leading_monomial,
+    length_of,
     quotient_of_monomials,
     terms_of,
     variables_of,
@@ -35,8 +36,8 @@ from meganeura_dsl.shapes.residues import periods_of, residue_classes
 _DEPTHS = (2, 4, 6)
 _STEPS = 50
 _MOST_CLASSES = 64
-_MOST_TERMS = 64
-"""Terms of a size that is worth a step; those that people write have fewer than ten."""
+_LONGEST = 200
+"""Terms of a size that is worth a step, those inside its floors included."""
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
@@ -69,7 +70,7 @@ class _Proof:
             return True
         if isinstance(size, int) or depth <= 0 or size in self._tried:
             return False
-        if len(size.terms) > _MOST_TERMS:
+        if length_of(size) > _LONGEST:
             return False
         self._tried.add(size)
         if next(self._steps, None) is None:

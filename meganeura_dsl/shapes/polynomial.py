@@ -24,11 +24,13 @@ from meganeura_dsl.shapes.text import show
 class Floor:
     """The factor floor(numerator / denominator), of which nothing can be taken out."""
 
-    __slots__ = ("_hash", "_rank", "denominator", "numerator")
+    __slots__ = ("_hash", "_rank", "denominator", "length", "numerator")
 
     def __init__(self, numerator: Size, denominator: Size) -> None:
         self.numerator = numerator
         self.denominator = denominator
+        self.length = length_of(numerator) + length_of(denominator)
+        """Terms of both, those inside floors included."""
         self._hash = hash((numerator, denominator))
         self._rank: Rank | None = None
 
@@ -207,6 +209,14 @@ def terms_of(size: Size) -> Mapping[Monomial, int]:
     if isinstance(size, Dim):
         return size.terms
     return {(): size} if size else {}
+
+
+def length_of(size: Size) -> int:
+    """How many terms a size has, those inside its floors included."""
+    return sum(
+        1 + sum(atom.length for atom in monomial if isinstance(atom, Floor))
+        for monomial in terms_of(size)
+    )
 
 
 def variables_of(size: Size) -> frozenset[str]:

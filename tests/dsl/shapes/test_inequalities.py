@@ -118,11 +118,14 @@ def test_a_second_divisor_does_not_hide_a_bound() -> None:
     assert isinstance(facts.decide(Compare("<", 0, c * ratio)), Proved)
 
 
-def test_only_sizes_of_few_terms_are_searched() -> None:
+def test_long_sizes_are_not_searched() -> None:
     """Each step may multiply the terms by others: a line of text could take minutes."""
 
     def with_others(count: int) -> Size:
         return sum((dim(f"x{number}") for number in range(count)), h - h // 2)
 
-    assert is_nonnegative(with_others(62))
-    assert not is_nonnegative(with_others(63))
+    assert is_nonnegative(with_others(196))
+    assert not is_nonnegative(with_others(197))
+    inside = with_others(150)
+    assert is_nonnegative(inside // 3 + h - h // 2)
+    assert not is_nonnegative((inside * (w + 1)) // 3 + h - h // 2)
