@@ -139,7 +139,7 @@ class Builder:
 
     def add(self, op: Op, *operands: Value) -> Value:
         """The value of `op` applied to `operands`; raises what `op.infer` raises."""
-        key = (op, tuple(operand.id for operand in operands))
+        key = (op, tuple([operand.id for operand in operands]))
         known = self._interned.get(key)
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class Builder:
 
     def add_typed(self, op: Op, inferred: TensorType, *operands: Value) -> Value:
         """The value of `op` where its type rule gave `inferred` for operands of the same types."""
-        key = (op, tuple(operand.id for operand in operands))
+        key = (op, tuple([operand.id for operand in operands]))
         known = self._interned.get(key)
         return self._make(key, op, operands, inferred) if known is None else known
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from meganeura_dsl.graph.core import Builder, Graph, Leaf, Origin, Value
 from meganeura_dsl.ops import Input, Parameter
@@ -39,6 +40,11 @@ class Decoder:
     build: Builder = field(default_factory=Builder)
     made: dict[int, Value] = field(default_factory=dict[int, Value])
     checked: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+
+    @cached_property
+    def kinds(self) -> list[int]:
+        """For each class which object its type is."""
+        return list(map(id, self.found.types))
 
     def declare(self, leaves: Sequence[Value]) -> None:
         """Make leaves first and in this order, whether or not they are used."""
@@ -90,11 +96,12 @@ class Decoder:
 
     def _check(self, number: int, node: Node) -> None:
         """Hold the type of a class against the type rule; ops and types of one kind once."""
-        types = self.found.types
-        key = (id(node.op), id(types[number]), *[id(types[each]) for each in node.operands])
-        if key in self.checked:
+        kinds = self.kinds
+        key = (id(node.op), kinds[number], *[kinds[each] for each in node.operands])
+        if key in self.checked or isinstance(node.op, Leaf):
             return
         self.checked.add(key)
+        types = self.found.types
         inferred = node.op.infer(self.build.facts, *[types[each] for each in node.operands])
         if inferred != types[number]:
             rules = ", ".join(f"`{name}`" for name in self.found.why.get(number, ()))

@@ -9,6 +9,7 @@ types, is given by commands, and the values themselves by what they refer to:
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import NamedTuple
 
 from meganeura_dsl.graph.core import Leaf, Op, Value
@@ -139,9 +140,7 @@ class _Encoder:
         op, kind = value.op, self.kinds.get(id(value.type), -1)
         if kind < 0:
             kind = self.kinds[id(value.type)] = self._type(value.type)
-        if isinstance(op, Leaf) or (
-            constructors()[type(op).__name__].has_reals and not is_exact(op)
-        ):
+        if type(op) not in _without_reals() and (isinstance(op, Leaf) or not is_exact(op)):
             self.tables.setdefault(LEAVES, []).append((number, len(self.opaque), kind))
             self.opaque.append(op)
             if isinstance(op, Parameter):
@@ -163,6 +162,11 @@ class _Encoder:
             number = self.types[of] = len(self.types)
             self.commands.append(f"(set (types {number}) {type_literal(of)})")
         return number
+
+
+@cache
+def _without_reals() -> frozenset[type[Op]]:
+    return frozenset(each.op for each in constructors().values() if not each.has_reals)
 
 
 def _attributes(op: Op) -> Iterator[str]:
