@@ -13,7 +13,7 @@ from importlib import import_module
 from threading import Lock
 from types import ModuleType
 
-from meganeura_runtime.declarations import as_tables
+from meganeura_runtime.declarations import NoTablesError, as_tables
 from meganeura_runtime.webgpu import Adapter
 
 INSTALL_DRIVER = (
@@ -124,7 +124,10 @@ def _load_library() -> None:
     """Load what wgpu itself loads when it is first asked for adapters."""
     # Some drivers complain where it is missing, though nothing is drawn.
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    with as_tables():
+    try:
+        with as_tables():
+            import_module("wgpu.backends.auto")
+    except NoTablesError:  # it takes longer then
         import_module("wgpu.backends.auto")
 
 

@@ -22,11 +22,16 @@ _replacing = Lock()
 """Held while cffi's class is replaced by ours."""
 
 
+class NoTablesError(Exception):
+    """This version of cffi makes tables of another form; it can read the text itself."""
+
+
 @contextmanager
 def as_tables() -> Generator[None]:
     """While entered, a module that declares a library to cffi in text gets it as tables.
 
-    Raises `ImportError` where there is no cffi.
+    Raises `ImportError` where there is no cffi. The module sees `NoTablesError` where there are no
+    tables.
     """
     import cffi  # noqa: PLC0415 - it may be missing, as wgpu may
     from _cffi_backend import FFI  # noqa: PLC0415
@@ -39,7 +44,10 @@ def as_tables() -> Generator[None]:
 
         def cdef(self, text: str) -> None:
             """Declare what a header says."""
-            super().__init__(NAME, **_tables(text, cffi.__version__))
+            try:
+                super().__init__(NAME, **_tables(text, cffi.__version__))
+            except (SyntaxError, TypeError, ValueError) as error:
+                raise NoTablesError(str(error)) from error
 
         def set_source(self, name: str, source: None) -> None:
             """Name a module that nobody makes."""
@@ -84,4 +92,4 @@ def _literals(module: str) -> Mapping[str, object]:
         case [*_, ast.Assign(value=ast.Call(keywords=keywords))]:
             return {each.arg or "": ast.literal_eval(each.value) for each in keywords}
         case _:
-            raise ImportError("cffi writes modules of another form")
+            raise ValueError("cffi writes modules of another form")

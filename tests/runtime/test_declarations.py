@@ -10,9 +10,9 @@ import cffi
 import cffi.api
 import pytest
 
-from meganeura_runtime import declarations
+from meganeura_runtime import adapters, declarations
 from meganeura_runtime.adapters import list_devices
-from meganeura_runtime.declarations import as_tables
+from meganeura_runtime.declarations import NoTablesError, as_tables
 from meganeura_runtime.entries import Entries
 
 HEADER = """
@@ -99,11 +99,11 @@ def test_tables_are_of_one_version_of_cffi(kept: Entries, monkeypatch: pytest.Mo
 def test_what_is_kept_is_data_and_not_run(kept: Entries, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = "ffi = FFI(_version=print('run'))"
     monkeypatch.setattr(Entries, "find", lambda *_: foreign.encode())
-    with pytest.raises(ValueError, match="malformed"), declared():
+    with pytest.raises(NoTablesError, match="malformed"), declared():
         pass
     monkeypatch.setattr(declarations, "_made", lambda _: "pass")
     monkeypatch.setattr(Entries, "find", lambda *_: None)
-    with pytest.raises(ImportError, match="another form"), declared():
+    with pytest.raises(NoTablesError, match="another form"), declared():
         pass
     assert kept.bytes() > 0
 
@@ -113,3 +113,19 @@ def test_the_library_of_wgpu_is_declared_in_tables() -> None:
     list_devices()
     ffi = import_module("wgpu.backends.wgpu_native").ffi
     assert isinstance(ffi, import_module("_cffi_backend").FFI)
+
+
+def test_a_library_is_loaded_all_the_same_where_there_are_no_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, seen = cffi.FFI, list[type[Any]]()
+
+    def load(_: str) -> None:
+        seen.append(cffi.FFI)
+        seen[-1]().cdef("int abs(int);")
+
+    monkeypatch.setattr(declarations, "_tables", lambda *_: {"another": "form"})
+    monkeypatch.setattr(adapters, "import_module", load)
+    adapters._load_library.__wrapped__()
+    assert len(seen) == 2
+    assert seen[1] is plain
