@@ -7,7 +7,7 @@ from itertools import product, starmap
 
 from meganeura_dsl.ops.elementwise import Binary, StopGradient, Unary
 from meganeura_dsl.optimize.rules.algebra import full
-from meganeura_dsl.optimize.rules.rule import Rewrite, RuleSet, rank_word
+from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet, rank_word
 
 RANKS = range(1, 6)
 
@@ -114,7 +114,7 @@ def _unary_of_copies(op: str) -> Rewrite:
     return Rewrite(
         f"copies-{op}",
         "f(copies of x) = copies of f(x)",
-        f"(= e ({op} (Broadcast x s a _) t)) (= tx (type x))",
+        f"(= e ({op} y t)) (copied y x s a tx)",
         f"(Broadcast ({op} x tx) s a t)",
     )
 
@@ -123,19 +123,20 @@ def _binary_of_copies(op: str) -> Rewrite:
     return Rewrite(
         f"copies-{op}",
         "f(copies of x, copies of y) = copies of f(x, y)",
-        f"(= e ({op} (Broadcast x s a _) (Broadcast y s a _) t)) (= tx (type x)) (= tx (type y))",
-        f"(Broadcast ({op} x y tx) s a t)",
+        f"(= e ({op} y z t)) (copied y x s a tx) (copied z w s a tx)",
+        f"(Broadcast ({op} x w tx) s a t)",
     )
 
 
 def _number_of_copies(op: str, place: str) -> Rewrite:
-    copies, value = "(Broadcast x s a _)", full("v", "d", "tx", "sx")
-    pair = f"c {copies}" if place == "first" else f"{copies} c"
+    value = full("v", "d", "tx", "sx")
+    pair = "c y" if place == "first" else "y c"
     made = f"{value} x" if place == "first" else f"x {value}"
     return Rewrite(
         f"copies-{op}-{place}",
         "f(v, copies of x) = copies of f(v, x)",
-        f"(= e ({op} {pair} t)) (number c v) (= tx (type x)) (= tx (T d sx)) (!= sx (vec-empty))",
+        f"(= e ({op} {pair} t)) (number c v) (copied y x s a tx) (= tx (T d sx))"
+        " (!= sx (vec-empty))",
         f"(Broadcast ({op} {made} tx) s a t)",
     )
 
@@ -146,9 +147,12 @@ _BINARY = tuple(op.__name__ for op in Binary.__subclasses__())
 COPIES = RuleSet(
     "copies",
     (
+        Fact("copied", "", "(= y (Broadcast x s a _)) (= tx (type x))", "(copied y x s a tx)"),
         *map(_unary_of_copies, _UNARY),
         *map(_binary_of_copies, _BINARY),
         *starmap(_number_of_copies, product(("Add", "Sub", "Mul", "Div"), ("first", "second"))),
     ),
+    # What is spread to a shape, with its axes at some; and its type.
+    ("(relation copied (Op Op Ints Ints Type))",),
 )
 """Work on copies is done once, before they are made."""
