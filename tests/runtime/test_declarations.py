@@ -1,6 +1,6 @@
 """Declarations of a C library as tables: they mean what the text means, and are kept."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_the_library_of_wgpu_is_declared_in_tables() -> None:
 def test_a_library_is_loaded_all_the_same_where_there_are_no_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, seen = cffi.FFI, list[type[Any]]()
+    plain, seen = cffi.FFI, list[Callable[[], Any]]()
 
     def load(_: str) -> None:
         seen.append(cffi.FFI)
