@@ -110,7 +110,7 @@ def shuffled_kernel(
     group, exists = launch.declare_group(writer, "tile")
     lane = Axis("l", shuffle.lanes)
     writer.axis(lane, "lane")
-    which, column, row = unravel(variable(group), grid)
+    which, column, row = _place(variable(group), grid, contraction)
     batch = unravel(which, contraction.batch)
     before = memory.before(work)
     rows = _Rows(contraction.rows, shuffle, row, _in_fours(contraction, shuffle, before))
@@ -152,6 +152,17 @@ def shuffled_kernel(
         for result in of_any_row:
             write_result(writer, memory, result)
     return launch.kernel(writer, memory)
+
+
+def _place(group: Affine, grid: tuple[int, int, int], contraction: Contraction) -> Index:
+    """Which of the grid a workgroup is; a core gets those of one half, which should be as much.
+
+    So what takes fewer terms for some of the batch than for others goes through it first.
+    """
+    if contraction.reached is None:
+        return unravel(group, grid)
+    column, row, which = unravel(group, (*grid[1:], grid[0]))
+    return which, column, row
 
 
 def _accesses(results: Sequence[Result], memory: Memory, quads: Collection[int]) -> float:

@@ -52,8 +52,19 @@ def turned(op: Op, a: Value, b: Value) -> Contraction:
         found = whole.place(at, column, row)
         return Place(_last(found.index, 1), found.guards)
 
-    terms = _last(whole.terms, 0)
-    return Contraction(whole.batch, whole.columns, whole.rows, terms, left, right, place)
+    def reached(at: Index, term: Index) -> Sequence[Guard]:
+        return [] if whole.reached is None else whole.reached(at, _first(term))
+
+    return Contraction(
+        whole.batch,
+        whole.columns,
+        whole.rows,
+        _last(whole.terms, 0),
+        left,
+        right,
+        place,
+        reached=None if whole.reached is None else reached,
+    )
 
 
 def _turned_weight_gradient(whole: Contraction) -> Contraction:
