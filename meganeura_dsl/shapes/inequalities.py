@@ -36,7 +36,7 @@ from meganeura_dsl.shapes.residues import periods_of, residue_classes
 _DEPTHS = (2, 4, 6)
 _STEPS = 50
 _MOST_CLASSES = 64
-_LONGEST = 200
+_LONGEST = 100
 """Terms of a size that is worth a step, those inside its floors included."""
 
 
@@ -135,7 +135,8 @@ class _Proof:
     def _by_facts(self, size: Dim) -> Iterator[Size]:
         """Sizes in which a multiple of a fact has cancelled a term."""
         for fact in self._facts:
-            if not variables_of(fact).isdisjoint(size.variables()):
+            related = not variables_of(fact).isdisjoint(size.variables())
+            if related and length_of(fact) <= _LONGEST:
                 yield from _without_a_term(size, fact)
 
     def _by_residues(self, size: Dim, depth: int) -> bool:

@@ -124,8 +124,8 @@ def test_long_sizes_are_not_searched() -> None:
     def with_others(count: int) -> Size:
         return sum((dim(f"x{number}") for number in range(count)), h - h // 2)
 
-    assert is_nonnegative(with_others(196))
-    assert not is_nonnegative(with_others(197))
-    inside = with_others(150)
+    assert is_nonnegative(with_others(96))
+    assert not is_nonnegative(with_others(97))
+    inside = with_others(60)
     assert is_nonnegative(inside // 3 + h - h // 2)
     assert not is_nonnegative((inside * (w + 1)) // 3 + h - h // 2)
