@@ -6,7 +6,7 @@ from meganeura_runtime.kernels.contract import tiling_of
 from meganeura_runtime.kernels.contraction import Contraction
 from meganeura_runtime.kernels.limits import Style, Target
 from meganeura_runtime.kernels.shuffled import shuffle_of
-from meganeura_runtime.kernels.tile import Tile, tile_of
+from meganeura_runtime.kernels.tile import WIDE, Tile, tile_of
 from meganeura_runtime.plan.split import divisor_near
 
 MOST_PRODUCTS = 60_000
@@ -15,8 +15,8 @@ BUSY_WORKGROUPS = 288
 """Workgroups of a tiled kernel that keep a large GPU busy."""
 EVEN_WORKGROUPS = 1200
 """Workgroups that a large GPU is done with at about the same time everywhere."""
-FEW_WORKGROUPS = 600
-"""Workgroups that leave some parts of a large GPU idle for long."""
+FEW_WORKGROUPS, FEW_WIDE = 320, 600
+"""Workgroups that leave parts of a large GPU idle for long; of wide tiles it runs fewer at once."""
 LONG_PART = 512
 """Terms for which the work of a part is large against the memory it needs."""
 BUSY_GROUPS = 8
@@ -55,7 +55,7 @@ def parts_of_tiles(whole: Contraction, tile: Tile, target: Target) -> int:
     """As many as keep all workgroups busy, of whole steps of the tile if there can be such."""
     longest, workgroups = max(whole.terms), tile.count(whole)
     wanted = min(BUSY_WORKGROUPS // workgroups, whole.count // FEWEST_TERMS[target.style])
-    if workgroups < FEW_WORKGROUPS:
+    if workgroups < (FEW_WIDE if tile == WIDE else FEW_WORKGROUPS):
         wanted = max(wanted, min(EVEN_WORKGROUPS // workgroups, whole.count // LONG_PART))
     wanted = min(wanted, longest)
     if wanted < 2:
