@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from inspect import Parameter as Argument
 from inspect import signature
 from math import copysign
-from typing import Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Literal, Union, cast, get_args, get_origin
 
 from meganeura_dsl.graph.core import Leaf, Op
 from meganeura_dsl.ops import OPS
@@ -57,15 +57,15 @@ class Constructor:
         return any(sort == "f64" for _, sort in self.fields)
 
     @cached_property
-    def _hints(self) -> Mapping[str, object]:
-        return get_type_hints(self.op)
+    def _dtypes(self) -> frozenset[str]:
+        """The fields that are types of elements."""
+        return frozenset(field.name for field in fields(self.op) if field.type is DType)
 
     def make(self, attributes: Mapping[str, Attribute]) -> Op:
         """The op with these attributes."""
-        hints = self._hints
         return self.op(
             **{
-                name: DType(value) if hints[name] is DType else value
+                name: DType(value) if name in self._dtypes else value
                 for name, value in attributes.items()
             }
         )
@@ -81,9 +81,8 @@ def constructors() -> dict[str, Constructor]:
 def _constructor(op: type[Op]) -> Constructor:
     _, _, *operands = signature(op.infer).parameters.values()
     variadic = any(operand.kind is Argument.VAR_POSITIONAL for operand in operands)
-    hints = get_type_hints(op)
     sorts: tuple[tuple[str, Sort], ...] = tuple(
-        (field.name, sort_of(hints[field.name])) for field in fields(op)
+        (field.name, sort_of(field.type)) for field in fields(op)
     )
     return Constructor(op, None if variadic else len(operands), sorts)
 
