@@ -3,8 +3,8 @@
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from meganeura_dsl.cli.narration import announcement, held_out, measured
 from meganeura_dsl.cli.output import count
-from meganeura_dsl.cli.progress import announcement, held_out, measured
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,

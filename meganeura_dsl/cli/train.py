@@ -137,7 +137,7 @@ def _folder(name: str, out: Path | None) -> "RunFolder":
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:
     """What was done, how long it took, and where it is."""
-    from meganeura_dsl.cli.progress import clock
+    from meganeura_dsl.cli.narration import clock
 
     how = "stopped" if finished.interrupted else "done"
     return f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"

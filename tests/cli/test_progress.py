@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from meganeura_dsl.cli.live import Live
-from meganeura_dsl.cli.progress import Lines, clock, display
+from meganeura_dsl.cli.narration import clock
+from meganeura_dsl.cli.progress import Lines, display
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,

@@ -1,0 +1,52 @@
+"""The words in which a run tells of itself."""
+
+from collections.abc import Mapping, Sequence
+
+from meganeura_dsl.cli.output import count
+from meganeura_runtime.train.events import Evaluated, Logged, Started
+
+NAMED = 4
+"""Parameters named in a line."""
+
+
+def announcement(event: Started) -> str:
+    """What is about to be trained, on how much."""
+    held = f", {event.held_out:,} held out" if event.held_out else ", none held out"
+    return (
+        f"training {event.name}: {count(event.parameters, 'param')}, "
+        f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
+        f"{untouched(event.untouched)}"
+    )
+
+
+def untouched(names: Sequence[str]) -> str:
+    """A line that names what stays as it is, a few of many; nothing where all parameters move."""
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"\n  no gradient reaches {', '.join(names[:NAMED])}{more}; left as they are"
+
+
+def measured(event: Logged | Evaluated) -> str:
+    """`loss 0.4321  accuracy 0.906`."""
+    return "  ".join(
+        f"{name} {value:.4g}" for name, value in numbers(event.loss, event.metrics).items()
+    )
+
+
+def numbers(loss: float, metrics: Mapping[str, float]) -> dict[str, float]:
+    """The loss first, then the metrics in their order."""
+    return {"loss": loss, **metrics}
+
+
+def held_out(event: Evaluated) -> str:
+    """The line of an evaluation."""
+    best = "  (best so far)" if event.best else ""
+    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}"
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `12:34`, `1:02:03`."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
