@@ -5,6 +5,7 @@ egglog has no loops over a vector, so what composes permutations is written once
 
 from itertools import product, starmap
 
+from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.elementwise import Binary, StopGradient, Unary
 from meganeura_dsl.optimize.rules.algebra import full
 from meganeura_dsl.optimize.rules.rule import Fact, Rewrite, RuleSet, rank_word
@@ -141,8 +142,8 @@ def _number_of_copies(op: str, place: str) -> Rewrite:
     )
 
 
-_UNARY = tuple(op.__name__ for op in Unary.__subclasses__() if op is not StopGradient)
-_BINARY = tuple(op.__name__ for op in Binary.__subclasses__())
+_UNARY = tuple(op.__name__ for op in OPS if issubclass(op, Unary) and op is not StopGradient)
+_BINARY = tuple(op.__name__ for op in OPS if issubclass(op, Binary))
 
 COPIES = RuleSet(
     "copies",
