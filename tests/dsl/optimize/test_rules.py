@@ -5,6 +5,7 @@ a part of a pattern may be wanted elsewhere too.
 """
 
 from collections.abc import Iterator
+from importlib import reload
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,9 @@ from meganeura_dsl.ops import (
     Neg,
     Sub,
 )
+from meganeura_dsl.ops.elementwise import Unary
 from meganeura_dsl.optimize.cost import DEFAULT_DEVICE
+from meganeura_dsl.optimize.rules import movement
 from meganeura_dsl.optimize.rules.all import Mode, rewrites
 from tests.dsl.optimize.algebra_cases import (
     Draw,
@@ -91,6 +94,15 @@ def with_more_outputs(net: Net, draw: Draw, y: Value) -> Graph:
 
 def test_every_rewrite_has_a_case() -> None:
     assert {name for name, _, _ in ALL} == set(rewrites())
+
+
+def test_rules_are_made_for_the_ops_there_are_and_for_no_other_class() -> None:
+    class Foreign(Unary):
+        """A class that somebody derives before the rules are made."""
+
+    made = {rule.name for rule in reload(movement).COPIES.rules}
+    assert f"copies-{Neg.__name__}" in made
+    assert f"copies-{Foreign.__name__}" not in made
 
 
 @pytest.mark.parametrize(("name", "mode", "make"), ALL, ids=[name for name, _, _ in ALL])
