@@ -19,19 +19,12 @@ SOURCES = sorted(
     path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path != GENERATED
 )
 
-MOST_LINES = 400
-
 # Heavy, and needed by some commands only.
 LATE = ("egglog", "hypothesis", "lark", "rich", "torch", "typer", "wgpu")
 
 
 def test_the_sources_are_found() -> None:
     assert Path(__file__) in SOURCES
-
-
-def test_no_source_is_longer_than_can_be_read() -> None:
-    lengths = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in SOURCES}
-    assert {path: length for path, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def test_importing_the_front_end_loads_nothing_heavy() -> None:
