@@ -286,7 +286,7 @@ class Elaborator(Statements):
         declared = state.snapshot()
         found: list[Results] = []
         while True:
-            inner.names, inner.layers = dict(signature), {}
+            inner.names, inner.layers, inner.own = dict(signature), {}, set()
             inner.choices.next = 0
             inner.choices.words.clear()
             state.build.facts = facts

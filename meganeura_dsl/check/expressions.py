@@ -20,7 +20,6 @@ from meganeura_dsl.check.values import (
     is_tensor,
 )
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Value
 from meganeura_dsl.shapes.conditions import sizes_in
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
@@ -130,7 +129,7 @@ class Expressions(ABC):
     def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
         value = frame.names.get(node.text)
         if value is not None:
-            return self._current(value, frame)
+            return value
         if node.text == "training":
             return frame.state.training
         known = [*frame.names, *frame.module.names(), "training"]
@@ -138,11 +137,6 @@ class Expressions(ABC):
         raise ProblemError(
             UnknownName(frame.place(node.span), node.text, kind, nearest(node.text, known))
         )
-
-    def _current(self, value: Evaluated, frame: Frame) -> Evaluated:
-        if isinstance(value, Value) and isinstance(value.op, ops.Parameter):
-            return frame.state.current(value.op.name)
-        return value
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
         left = self.evaluate(node.left, frame)

@@ -195,6 +195,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    own: set[str] = field(default_factory=set[str])
+    """Names of the parameters and states that were declared here."""
     choices: Choices = field(default_factory=Choices)
 
     @property
