@@ -128,6 +128,31 @@ class RearrangeMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class AmbiguousRearrangement(PlacedProblem):
+    """Axes of a rearrangement are written alike, and it could mean either of two.
+
+    Axes are told apart by how they are written. Equal ones keep their order; but where another axis
+    passes one of them and not the other, or where `expand` adds an axis beside one like it, nothing
+    says which is which. A name of its own tells an axis from its like:
+
+        rows = 3
+        expand(x, [3] -> [rows, 3])
+    """
+
+    code: ClassVar[str] = "E0219"
+    topic: ClassVar[str] = "rearrangement"
+    either: str
+    other: str
+
+    def report(self) -> Report:
+        return self.words(
+            "this can be read in two ways",
+            remarks=(Remark("either", self.either), Remark("or", self.other)),
+            cure=Help("give equal axes names of their own, and write the one that you mean"),
+        )
+
+
+@dataclass(frozen=True)
 class TooSmall(PlacedProblem):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
@@ -340,6 +365,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     RankMismatch,
     ResultMismatch,
     RearrangeMismatch,
+    AmbiguousRearrangement,
     TooSmall,
     UnstableLoop,
     ElementTypeMismatch,
