@@ -8,6 +8,7 @@ import pytest
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.evaluate import evaluate
+from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.pipeline import check, elaborate_train, load
 from meganeura_dsl.source import Source
 
@@ -81,9 +82,9 @@ def step(tmp_path: Path, text: str) -> dict[str, float]:
     elaboration = elaborate_train(load(str(path)), sizes={"batch": 1}, training=True)
     first = {**START, "cell.count": 1.0, "w": 1.0}
     feeds = {
-        name: np.full(leaf.shape, first.get(name, 1.0), np.float32)
-        for leaf in (value.op for value in elaboration.graph.values)
-        if (name := getattr(leaf, "name", None)) is not None
+        value.op.name: np.full(value.type.shape, first.get(value.op.name, 1.0), np.float32)
+        for value in elaboration.graph.values
+        if isinstance(value.op, Leaf)
     }
     results = evaluate(elaboration.graph, feeds)
     return {name: float(x.sum()) for name, x in {**results.outputs, **results.updates}.items()}
