@@ -113,7 +113,7 @@ class DuplicatePath(PlacedProblem):
                 f"`{self.name}` is defined twice",
                 "this is reached more than once",
                 cure=Help(
-                    "label the block around it where that is applied, `|> name: ...`; "
+                    "label the block around it where that is applied, `|> name: ...`;\n"
                     "in a loop, give the label an index, `layers[i]: ...`"
                 ),
             )

@@ -9,6 +9,7 @@ import pytest
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.evaluate import evaluate
 from meganeura_dsl.graph.core import Leaf
+from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.pipeline import check, elaborate_train, load
 from meganeura_dsl.source import Source
 
@@ -82,7 +83,9 @@ def step(tmp_path: Path, text: str) -> dict[str, float]:
     elaboration = elaborate_train(load(str(path)), sizes={"batch": 1}, training=True)
     first = {**START, "cell.count": 1.0, "w": 1.0}
     feeds = {
-        value.op.name: np.full(value.type.shape, first.get(value.op.name, 1.0), np.float32)
+        value.op.name: np.full(
+            concrete_shape(value.type.shape), first.get(value.op.name, 1.0), np.float32
+        )
         for value in elaboration.graph.values
         if isinstance(value.op, Leaf)
     }
