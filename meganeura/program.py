@@ -3,15 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.values import Static
+from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.settings.problems import WrongSettingType
+from meganeura_dsl.settings.values import whole
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.inference.binding import bind_sizes
 from meganeura_runtime.inference.feeding import as_tensors, feeds
@@ -104,12 +107,13 @@ class Program:
         """Train as its `train` block says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
+        `data` is the path of a file or folder, or the name of an embedded data set.
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. Raises `ProblemError` for everything that is
         wrong with settings, data or weights.
         """
         name = self._program.train()
-        overrides = [f"{key}={_written(value)}" for key, value in (settings or {}).items()]
+        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
         folder = pipeline.find(self._target).path.parent
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
         start = None if weights is None else Start(_paths(weights), allowed)
@@ -204,5 +208,18 @@ def _paths(files: Files) -> tuple[Path, ...]:
     return (Path(files),) if isinstance(files, str | Path) else tuple(map(Path, files))
 
 
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _written(name: str, value: object) -> str:
+    """A setting as it is written on the command line; raises `ProblemError` for what is none."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | str | Path):
+        return str(value)
+    if isinstance(value, np.generic):
+        return _written(name, value.item())
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        words = [f'"{item}"' if isinstance(item, str) else _written(name, item) for item in items]
+        return f"[{', '.join(words)}]"
+    expected = "the path of a file or folder" if name == "data" else "a number or a text"
+    kind = type(value).__name__
+    raise ProblemError(WrongSettingType(whole(name), name, expected, f"a value of type {kind}"))

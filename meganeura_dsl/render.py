@@ -217,6 +217,13 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _spell(char) for char in text)
 
 
+def safe(text: str) -> str:
+    """Lines of any length that are safe on any terminal, as `printable` makes one line."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else _spell(char) for char in text)
+
+
 def _spell(char: str) -> str:
     return TAB if char == "\t" else char.encode("unicode_escape").decode("ascii")
 

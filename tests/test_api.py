@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meganeura
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError
 from meganeura_runtime.train.events import Event, Finished
 
 IMAGE = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
@@ -120,3 +120,28 @@ def test_a_mistake_is_an_error_with_its_cure() -> None:
     with pytest.raises(ProblemError, match="no file or standard model called `digits_cn`"):
         meganeura.load("digits_cn")
     assert meganeura.check("digits_cnn").fine
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"data": {"train.image": np.zeros((1000, 3))}},
+            "`data` must be the path of a file or folder, not a value of type dict",
+        ),
+        (
+            {"data": np.zeros(3)},
+            "`data` must be the path of a file or folder, not a value of type ndarray",
+        ),
+        ({"data": "x" * 5000}, "there is no data `xxx"),
+        ({"epochs": None}, "`epochs` must be a number or a text, not a value of type NoneType"),
+        ({"epochs": [1, np.int64(2)]}, r"`epochs` must be a whole number, not \[1, 2\]"),
+        ({"disabled_rules": ["no-such"]}, "no-such"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(
+    tmp_path: Path, settings: dict[str, object], told: str
+) -> None:
+    with pytest.raises((ProblemError, ProblemsError), match=told):
+        meganeura.load("digits_mlp").train(device="cpu", out=tmp_path / "run", settings=settings)
+    assert not (tmp_path / "run").exists()

@@ -43,7 +43,7 @@ class KindError(Exception):
     def __init__(self, wanted: str, found: Evaluated) -> None:
         super().__init__(wanted)
         self.wanted = wanted
-        self.found = describe(found)
+        self.value = found
 
 
 def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
@@ -104,7 +104,10 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
         )
         return both if operator == "==" else invert(both)
     if isinstance(left, Dim) or isinstance(right, Dim):
-        raise UndecidableError("a choice compares a size with a number that is not whole")
+        size, other = (left, right) if isinstance(left, Dim) else (right, left)
+        if isinstance(other, float):
+            raise UndecidableError("a choice compares a size with a number that is not whole")
+        raise UndecidableError(f"a choice compares `{size}` with {describe(other)}")
     comparable = isinstance(left, int | float) and isinstance(right, int | float)
     if comparable or (
         operator in ("==", "!=") and isinstance(left, str | list) and type(left) is type(right)

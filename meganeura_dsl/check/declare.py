@@ -61,6 +61,7 @@ def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluate
     with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
         leaf = frame.state.declare(info, label)
     if "." not in relative:
+        frame.own.add(relative)
         frame.names[relative] = leaf
 
 
@@ -116,10 +117,17 @@ def _number(
 
 
 def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
-    """Let a state have a new value from here on, and after the step."""
+    """Let a state have a new value from here on, and after the step.
+
+    Its name is bound to the new value. Another name keeps what it was bound to, so a block may
+    update by name what it declares itself, and by path what its layers do: no other block that is
+    still running has a name for those.
+    """
     relative = elaborator.path_text(statement.path, frame)
     name = frame.join(relative)
     info = frame.state.parameters.get(name)
+    if "." not in relative and relative not in frame.own:
+        info = None
     if info is None or info.kind != "state":
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
         raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
@@ -144,6 +152,8 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
             ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None)
         )
     frame.state.updates[name] = value
+    if "." not in relative:
+        frame.names[relative] = value
 
 
 def own_parameters(block: ast.Block) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from meganeura_dsl.check.problems import (
     RecursiveBlock,
     UnknownName,
     WrongArguments,
+    WrongKind,
 )
 from meganeura_dsl.check.refusals import example_of
 from meganeura_dsl.check.shape_problems import ResultMismatch
@@ -35,7 +36,7 @@ from meganeura_dsl.check.statements import Results, Statements
 from meganeura_dsl.check.summary import may_take_at_word
 from meganeura_dsl.check.templates import apply_template
 from meganeura_dsl.check.tensors import equal
-from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, is_tensor
+from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, describe, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.dim import show
@@ -102,9 +103,28 @@ class Elaborator(Statements):
         positional.extend(self.tensor(node, frame) for node in call.inputs)
         return Arguments(tuple(positional), named)
 
+    def layer_words(self, name: str, frame: Frame) -> str | None:
+        """What layer or function a name is, in people's words; None if there is none."""
+        found = frame.module.find(name)
+        match found[1] if found is not None else None:
+            case ast.Block():
+                return f"the block `{name}`"
+            case ast.Model():
+                return f"the model `{name}`"
+            case ast.Def():
+                return f"the function `{name}`"
+            case None if name in frame.layers:
+                return f"the layer `{name}`"
+            case None:
+                return f"the function `{name}`" if name in BUILTINS else None
+
     def _unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
         known = [*frame.layers, *frame.module.names(), *BUILTINS]
         place = frame.place(call.callee_span)
+        value = frame.names.get(call.callee)
+        if value is not None:
+            cure = "a layer is called by its own name: no other name can stand for it"
+            return ProblemError(WrongKind(place, "a layer or a function", describe(value), cure))
         return ProblemError(
             UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
         )
@@ -153,13 +173,9 @@ class Elaborator(Statements):
             )
         positional, named = layer.config
         merged = Arguments((*tensors, *positional), dict(named))
-        before, frame.state.shared = frame.state.shared, True
-        try:
-            results = self._instantiate(
-                layer.module, layer.declaration, merged, layer.path, call.span, frame
-            )
-        finally:
-            frame.state.shared = before
+        results = self._sharing(
+            layer.module, layer.declaration, merged, layer.path, call.span, frame
+        )
         return results[0] if len(results) == 1 else results
 
     def _apply_layer(
@@ -171,15 +187,34 @@ class Elaborator(Statements):
         frame: Frame,
     ) -> Results:
         label = "" if call.label is None else self.path_text(call.label, frame)
-        path = frame.join(label)
+        path, config = frame.join(label), arguments.config()
         owns = call.label is not None or isinstance(declaration, ast.Model)
+        if call.label is None and isinstance(declaration, ast.Model):
+            if frame.state.models.get((declaration, path)) == config:
+                return self._sharing(module, declaration, arguments, path, call.span, frame)
+            frame.state.models[declaration, path] = config
         results = self._instantiate(
             module, declaration, arguments, path, call.span, frame, may_own=owns
         )
         if call.label is not None:
-            config = arguments.config()
             frame.layers[layer_text(call)] = BoundLayer(module, declaration, config, path)
         return results
+
+    def _sharing(
+        self,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        path: str,
+        span: Span,
+        frame: Frame,
+    ) -> Results:
+        """The results of a layer that was applied before, with the weights it has."""
+        before, frame.state.shared = frame.state.shared, True
+        try:
+            return self._instantiate(module, declaration, arguments, path, span, frame)
+        finally:
+            frame.state.shared = before
 
     def _instantiate(
         self,
@@ -286,7 +321,7 @@ class Elaborator(Statements):
         declared = state.snapshot()
         found: list[Results] = []
         while True:
-            inner.names, inner.layers = dict(signature), {}
+            inner.names, inner.layers, inner.own = dict(signature), {}, set()
             inner.choices.next = 0
             inner.choices.words.clear()
             state.build.facts = facts

@@ -20,10 +20,10 @@ from meganeura_dsl.check.values import (
     is_tensor,
 )
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Value
 from meganeura_dsl.shapes.conditions import sizes_in
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
+from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
 
 MOST_PATHS = 64
@@ -36,6 +36,10 @@ class Expressions(ABC):
     @abstractmethod
     def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
         """A layer, function or block applied to its arguments."""
+
+    @abstractmethod
+    def layer_words(self, name: str, frame: Frame) -> str | None:
+        """What layer or function a name is, in people's words; None if there is none."""
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
@@ -94,7 +98,7 @@ class Expressions(ABC):
         if frame.state.generic and isinstance(value, Dim):
             value = _as_flag(value)
         if not is_condition(value):
-            raise ProblemError(WrongKind(frame.place(node.span), "a condition", describe(value)))
+            raise _wrong_kind(frame, node.span, "a condition", value)
         return value
 
     def choose(self, node: ast.Expression, frame: Frame) -> bool:
@@ -130,19 +134,16 @@ class Expressions(ABC):
     def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
         value = frame.names.get(node.text)
         if value is not None:
-            return self._current(value, frame)
+            return value
         if node.text == "training":
             return frame.state.training
+        place = frame.place(node.span)
+        layer = self.layer_words(node.text, frame)
+        if layer is not None:
+            cure = "a layer or function is no value: apply it where it stands"
+            raise ProblemError(WrongKind(place, "a value", layer, cure))
         known = [*frame.names, *frame.module.names(), "training"]
-        kind = "value"
-        raise ProblemError(
-            UnknownName(frame.place(node.span), node.text, kind, nearest(node.text, known))
-        )
-
-    def _current(self, value: Evaluated, frame: Frame) -> Evaluated:
-        if isinstance(value, Value) and isinstance(value.op, ops.Parameter):
-            return frame.state.current(value.op.name)
-        return value
+        raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:
         left = self.evaluate(node.left, frame)
@@ -161,8 +162,7 @@ class Expressions(ABC):
                 )
             return arithmetic.combine(node.operator, left, right)
         except KindError as error:
-            place = frame.place(node.operator_span)
-            raise ProblemError(WrongKind(place, error.wanted, error.found)) from error
+            raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Evaluated:
         value = self.evaluate(node.operand, frame)
@@ -175,9 +175,7 @@ class Expressions(ABC):
                 return frame.add(node.span, ops.Neg(), value)
             return arithmetic.negate(value)
         except KindError as error:
-            raise ProblemError(
-                WrongKind(frame.place(node.span), error.wanted, error.found)
-            ) from error
+            raise _wrong_kind(frame, node.span, error.wanted, error.value) from error
 
     def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
         items = [self.evaluate(item, frame) for item in node.items]
@@ -283,6 +281,26 @@ class Expressions(ABC):
     def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
         bound = self.size(node, frame)
         return size + bound if isinstance(bound, int) and bound < 0 else bound
+
+
+def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
+    return ProblemError(
+        WrongKind(frame.place(span), wanted, describe(value), _cure_of_guess(frame, wanted, value))
+    )
+
+
+def _cure_of_guess(frame: Frame, wanted: str, value: Evaluated) -> str:
+    """How to say the kind of a configuration name, if it was taken for a size without a reason."""
+    names = value.variables() if isinstance(value, Dim) else frozenset[str]()
+    if not frame.state.generic or wanted != "a condition" or len(names) != 1:
+        return ""
+    (name,) = names
+    while frame.parent is not None:
+        frame = frame.parent
+    parameters = frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
+    if value != dim(name) or not any(p.name == name and p.default is None for p in parameters):
+        return ""
+    return f"`{name}` has no default, so it is taken for a size: `{name}=false` makes it a flag"
 
 
 def _as_flag(value: Dim) -> Evaluated:

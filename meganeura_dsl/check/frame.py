@@ -63,13 +63,17 @@ class Binding:
     type: TensorType
 
 
+Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
+"""Configuration as it was given, by position and by name."""
+
+
 @dataclass(frozen=True)
 class BoundLayer:
     """A labelled layer in scope, which can be applied again with the same weights."""
 
     module: LinkedModule
     declaration: ast.Block | ast.Model
-    config: tuple[tuple[Static, ...], tuple[tuple[str, Static], ...]]
+    config: Config
     path: str
 
 
@@ -92,6 +96,7 @@ class Declared:
     leaves: dict[str, Tensor]
     updates: dict[str, Tensor]
     claimed: dict[str, Place]
+    models: dict[tuple[ast.Model, str], Config]
 
 
 @dataclass
@@ -125,11 +130,19 @@ class Elaborating:
 
     claimed: dict[str, Place] = field(default_factory=dict[str, Place])
     """In a proof, the paths of weights in layers that were taken at their word."""
+    models: dict[tuple[ast.Model, str], Config] = field(
+        default_factory=dict[tuple["ast.Model", str], "Config"]
+    )
+    """The models applied without a label, by path: applied again, they are the same weights."""
 
     def snapshot(self) -> Declared:
         """What has been declared so far."""
         return Declared(
-            dict(self.parameters), dict(self.leaves), dict(self.updates), dict(self.claimed)
+            dict(self.parameters),
+            dict(self.leaves),
+            dict(self.updates),
+            dict(self.claimed),
+            dict(self.models),
         )
 
     def restore(self, declared: Declared) -> None:
@@ -138,6 +151,7 @@ class Elaborating:
         self.leaves = dict(declared.leaves)
         self.updates = dict(declared.updates)
         self.claimed = dict(declared.claimed)
+        self.models = dict(declared.models)
 
     def claim(self, name: str, place: Place, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
@@ -195,6 +209,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    own: set[str] = field(default_factory=set[str])
+    """Names of the parameters and states that were declared here."""
     choices: Choices = field(default_factory=Choices)
 
     @property

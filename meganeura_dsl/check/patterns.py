@@ -1,12 +1,14 @@
 """Shapes as patterns: matching a tensor against one, and moving its axes to another."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl import ops
 from meganeura_dsl.check.frame import Frame
+from meganeura_dsl.check.readings import first_fit, in_order, last_fit, other_order
 from meganeura_dsl.check.refusals import cure_of, example_of
-from meganeura_dsl.check.shape_problems import RearrangeMismatch
+from meganeura_dsl.check.shape_problems import AmbiguousRearrangement, RearrangeMismatch
 from meganeura_dsl.check.tensors import equal
 from meganeura_dsl.check.values import Axes, Evaluated, Pattern, Tensor, is_size
 from meganeura_dsl.diagnostics import ProblemError
@@ -157,10 +159,18 @@ def size_names(entry: ast.Expression) -> list[str]:
 
 @dataclass(frozen=True)
 class Atom:
-    """An axis that moves as a whole; `key` tells it from the others of the same rearrangement."""
+    """An axis that moves as a whole; `key` tells it from the others of the same rearrangement.
+
+    The key is how the axis is written. Its size is no key: which axes are meant must not depend on
+    which of them happen to be equal in one model.
+    """
 
     key: str
     size: Size
+    span: Span | None
+    """Where it is written, unless that is a product of a rest."""
+    stem: str = ""
+    """The name it has, if it is written as one."""
 
 
 class Mover:
@@ -184,16 +194,17 @@ class Mover:
     def rearrange(self, value: Tensor) -> Tensor:
         """Split, transpose and merge axes; both sides hold the same elements."""
         source, target = self._sides(value)
-        keys = [atom.key for atom in source]
-        flat = [atom for group in target for atom in group]
-        if len({*keys}) != len(keys):
-            raise self._fault("two axes of a rearrangement have one name")
-        if sorted(keys) != sorted(atom.key for atom in flat):
+        keys, flat = _keys(source), _flat(target)
+        order = in_order(keys, _keys(flat))
+        if order is None:
             raise self._refuse(
                 "the two sides of the rearrangement hold different axes", value, keys, flat
             )
+        other = other_order(keys, order)
+        if other is not None:
+            readings = dict(enumerate(order)), dict(enumerate(other))
+            raise self._ambiguous(source, flat, *readings)
         value = self._split(value, source)
-        order = tuple(keys.index(atom.key) for atom in flat)
         if order != tuple(range(len(order))):
             value = self.outer.add(self.span, ops.Transpose(order), value)
         return self._merge(value, target)
@@ -201,28 +212,32 @@ class Mover:
     def expand(self, value: Tensor) -> Tensor:
         """Repeat along the axes that only the target names."""
         source, target = self._sides(value)
-        flat = [atom for group in target for atom in group]
-        keys = [atom.key for atom in flat]
-        places = [keys.index(atom.key) for atom in source if atom.key in keys]
-        if len(places) != len(source) or places != sorted(places):
+        keys, flat = _keys(source), _flat(target)
+        places, others = first_fit(keys, _keys(flat)), last_fit(keys, _keys(flat))
+        if places is None or others is None:
             fault = "expand keeps every axis of the source, in order"
-            raise self._refuse(fault, value, [atom.key for atom in source], flat)
+            raise self._refuse(fault, value, keys, flat)
+        if places != others:
+            readings = ({at: axis for axis, at in enumerate(each)} for each in (places, others))
+            raise self._ambiguous(source, flat, *readings)
         value = self._split(value, source)
         shape = tuple(atom.size for atom in flat)
         if len(places) < len(shape):
-            value = self.outer.add(self.span, ops.Broadcast(shape, tuple(places)), value)
+            value = self.outer.add(self.span, ops.Broadcast(shape, places), value)
         return self._merge(value, target)
 
     def reduce(self, value: Tensor, fold: Callable[[Tensor, tuple[int, ...]], Tensor]) -> Tensor:
         """Fold the axes that only the source names."""
         source, target = self._sides(value)
-        flat = [atom for group in target for atom in group]
-        keys = [atom.key for atom in source]
-        places = [keys.index(atom.key) if atom.key in keys else -1 for atom in flat]
-        if -1 in places or places != sorted(places):
+        keys, flat = _keys(source), _flat(target)
+        places, others = first_fit(_keys(flat), keys), last_fit(_keys(flat), keys)
+        if places is None or others is None:
             raise self._refuse(
                 "a reduction keeps some axes of the source, in order", value, keys, flat
             )
+        if places != others:
+            readings = dict(enumerate(places)), dict(enumerate(others))
+            raise self._ambiguous(source, flat, *readings)
         value = self._split(value, source)
         axes = tuple(axis for axis in range(len(keys)) if axis not in places)
         return self._merge(fold(value, axes), target)
@@ -234,23 +249,23 @@ class Mover:
             binder.finish()
         except Mismatch as mismatch:
             raise self._mismatch(value, mismatch) from mismatch
-        source = [atom for group in self._groups(self.node.source) for atom in group]
-        return source, self._groups(self.node.target)
+        return _flat(self._groups(self.node.source)), self._groups(self.node.target)
 
     def _groups(self, pattern: ast.Pattern) -> list[list[Atom]]:
         groups: list[list[Atom]] = []
         for entry in pattern.entries:
             if isinstance(entry, ast.Rest):
-                groups.extend([atom] for atom in self._rest(entry.name))
+                groups.extend([atom] for atom in self._rest(entry.name, entry.span))
             else:
                 groups.append(self._atoms(entry))
         return groups
 
-    def _rest(self, name: str) -> list[Atom]:
+    def _rest(self, name: str, span: Span | None) -> list[Atom]:
         axes = self.frame.names.get(name)
         if not isinstance(axes, Axes):
             raise self._fault(f"`...{name}` is not on the left side")
-        return [Atom(f"...{name}{index}", size) for index, size in enumerate(axes)]
+        stem = f"...{name}"
+        return [Atom(f"{stem}.{index}", size, span, stem) for index, size in enumerate(axes)]
 
     def _atoms(self, entry: ast.Expression) -> list[Atom]:
         match entry:
@@ -259,14 +274,13 @@ class Mover:
             case ast.Integer(value=1):
                 return []
             case ast.Name(text=text):
-                return [Atom(text, self._size(entry))]
+                return [Atom(text, self._size(entry), entry.span, text)]
             case ast.Call(
                 callee="product", arguments=[ast.Argument(value=ast.Name(text=text))]
             ) if isinstance(self.frame.names.get(text), Axes):
-                return self._rest(text)
+                return self._rest(text, None)
             case _:
-                size = self._size(entry)
-                return [Atom(show(size), size)]
+                return [Atom(_written(entry), self._size(entry), entry.span)]
 
     def _size(self, entry: ast.Expression) -> Size:
         size = self.evaluate(entry, self.frame)
@@ -288,14 +302,53 @@ class Mover:
     def _refuse(
         self, fault: str, value: Tensor, keys: Sequence[str], flat: Sequence[Atom]
     ) -> ProblemError:
-        left = [key for key in keys if key not in {atom.key for atom in flat}]
-        right = [atom.key for atom in flat if atom.key not in keys]
-        parts = [f"only on the left: {', '.join(left)}"] if left else []
-        parts += [f"only on the right: {', '.join(right)}"] if right else []
-        if not parts and len({*keys}) != len(keys):
-            parts = ["an axis is named twice"]
+        left, right = Counter(keys), Counter(_keys(flat))
+        parts = [
+            f"only on the {side}: {', '.join(surplus)}"
+            for side, surplus in (("left", left - right), ("right", right - left))
+            if surplus
+        ]
         found = "\n".join([str(value.type), *parts])
         return ProblemError(RearrangeMismatch(self.outer.place(self.span), fault, found))
+
+    def _ambiguous(
+        self,
+        source: Sequence[Atom],
+        flat: Sequence[Atom],
+        first: Mapping[int, int],
+        second: Mapping[int, int],
+    ) -> ProblemError:
+        """The refusal of two readings, each saying which source axis a target axis is."""
+        unclear = {flat[at].key for at in {*first, *second} if first.get(at) != second.get(at)}
+        either, other = (self._apart(source, flat, each, unclear) for each in (first, second))
+        place = self.outer.place(self.span)
+        return ProblemError(AmbiguousRearrangement(place, either, other))
+
+    def _apart(
+        self,
+        source: Sequence[Atom],
+        flat: Sequence[Atom],
+        reading: Mapping[int, int],
+        unclear: Collection[str],
+    ) -> str:
+        """The rearrangement, written with a name of its own for each of the unclear axes."""
+        given: Counter[str] = Counter()
+
+        def name(atom: Atom) -> str:
+            if atom.key not in unclear:
+                return ""
+            numbered = atom.key if atom.stem else ""
+            given[numbered] += 1
+            return f"{atom.stem or 'axis'}_{given[numbered]}"
+
+        left = [name(atom) for atom in source]
+        right = [left[reading[at]] if at in reading else name(atom) for at, atom in enumerate(flat)]
+        named = zip([*source, *flat], [*left, *right], strict=True)
+        edits = {atom.span: text for atom, text in named if atom.span is not None and text}
+        text, start = self.node.span.text, self.node.span.start
+        for span in sorted(edits, key=lambda each: -each.start):
+            text = text[: span.start - start] + edits[span] + text[span.end - start :]
+        return " ".join(text.split())
 
     def _fault(self, fault: str) -> ProblemError:
         return ProblemError(
@@ -326,6 +379,19 @@ class Mover:
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
         cure = cure_of(self.frame.facts, condition)
         return ProblemError(RearrangeMismatch(place, fault, found, example, cure))
+
+
+def _keys(atoms: Sequence[Atom]) -> list[str]:
+    return [atom.key for atom in atoms]
+
+
+def _flat(groups: Sequence[Sequence[Atom]]) -> list[Atom]:
+    return [atom for group in groups for atom in group]
+
+
+def _written(entry: ast.Expression) -> str:
+    """An expression as it is written, whatever the spaces in it."""
+    return "".join(entry.span.text.split())
 
 
 def _same(left: Size, right: Size) -> bool:

@@ -59,9 +59,11 @@ class WrongKind(PlacedProblem):
     topic: ClassVar[str] = "kind of value"
     wanted: str
     found: str
+    cure: str = ""
 
     def report(self) -> Report:
-        return self.words(f"this needs {self.wanted}", f"this is {self.found}")
+        cure = Help(self.cure) if self.cure else None
+        return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,19 @@ class DuplicatePath(PlacedProblem):
     label: str
 
     def report(self) -> Report:
+        if self.first.span == self.place.span:
+            return self.words(
+                f"`{self.name}` is defined twice",
+                "this is reached more than once",
+                cure=Help(
+                    "label the block around it where that is applied, `|> name: ...`;\n"
+                    "in a loop, give the label an index, `layers[i]: ...`"
+                ),
+            )
         cure = Help(
             f"give one of them another label, or share the weights by writing `|> {self.label}`"
             if self.label
-            else "give one of them another name"
+            else "give one of them another name, or a label where it is applied"
         )
         return self.words(
             f"`{self.name}` is defined twice",

@@ -16,9 +16,10 @@ class Example:
 
     def remark(self) -> Remark:
         """The line `for example  stride=2  c_in=c=64  gives  x [n, 64]  y [n, 32]`."""
-        by_value: dict[int, list[str]] = {}
+        by_value: dict[str, list[str]] = {}
         for name, value in self.sizes:
-            by_value.setdefault(value, []).append(name)
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            by_value.setdefault(shown, []).append(name)
         sizes = "  ".join(f"{'='.join(names)}={value}" for value, names in by_value.items())
         joined = f"{sizes}   gives   {self.consequence}" if sizes else self.consequence
         return Remark("for example" if sizes else "that is", joined)
@@ -26,7 +27,9 @@ class Example:
 
 def example_remarks(example: Example | None) -> tuple[Remark, ...]:
     """The remark of an example, if there is one."""
-    return () if example is None else (example.remark(),)
+    if example is None or not (example.sizes or example.consequence):
+        return ()
+    return (example.remark(),)
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,31 @@ class RearrangeMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class AmbiguousRearrangement(PlacedProblem):
+    """Axes of a rearrangement are written alike, and it could mean either of two.
+
+    Axes are told apart by how they are written. Equal ones keep their order; but where another axis
+    passes one of them and not the other, or where `expand` adds an axis beside one like it, nothing
+    says which is which. A name of its own tells an axis from its like:
+
+        rows = 3
+        expand(x, [3] -> [rows, 3])
+    """
+
+    code: ClassVar[str] = "E0219"
+    topic: ClassVar[str] = "rearrangement"
+    either: str
+    other: str
+
+    def report(self) -> Report:
+        return self.words(
+            "this can be read in two ways",
+            remarks=(Remark("either", self.either), Remark("or", self.other)),
+            cure=Help("give equal axes names of their own, and write the one that you mean"),
+        )
+
+
+@dataclass(frozen=True)
 class TooSmall(PlacedProblem):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
@@ -145,7 +173,7 @@ class TooSmall(PlacedProblem):
     def report(self) -> Report:
         return self.words(
             f"cannot show for every size that {self.what}",
-            f"needs {self.condition}\n{self.found}",
+            f"needs {self.condition}\n{self.found}".rstrip(),
             remarks=example_remarks(self.example),
             cure=Help(self.cure) if self.cure else None,
         )
@@ -340,6 +368,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     RankMismatch,
     ResultMismatch,
     RearrangeMismatch,
+    AmbiguousRearrangement,
     TooSmall,
     UnstableLoop,
     ElementTypeMismatch,

@@ -91,9 +91,32 @@ def elementwise(
                 frame.place(span),
                 f"`{operator}` works on sizes, not on tensors",
                 f"{describe(left)} and {describe(right)}",
+                _whole_division(operator, (left, right), names),
             )
         )
     return apply_pair(frame, span, op, operator, left, right, names)
+
+
+def _whole_division(
+    operator: str, sides: tuple[Evaluated, Evaluated], names: tuple[str, str]
+) -> str:
+    """How `//` or `%` is written for tensors, as advice.
+
+    For whole numbers a half is added, so that a quotient that is a little too small, as a GPU's
+    division may be, is not rounded down to the number below: floor(x / y) = floor((x + 1/2) / y).
+    """
+    is_float = all(not is_tensor(side) or side.type.dtype.is_float for side in sides)
+    x, y = (name if name.isalnum() else f"({name})" for name in names)
+    if is_float:
+        quotient = f"floor({x} / {y})"
+    else:
+        x_float, y_float = (
+            f"f32({name})" if is_tensor(side) else text
+            for name, side, text in zip(names, sides, (x, y), strict=True)
+        )
+        quotient = f"i32(floor(({x_float} + 0.5) / {y_float}))"
+    written = quotient if operator == "//" else f"{x} - {y} * {quotient}"
+    return f"write `{written}`" + ("" if is_float else ", if the numbers are below 2 ** 22")
 
 
 def apply_pair(

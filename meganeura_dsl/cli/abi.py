@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
-from meganeura_dsl.cli.output import count, table
+from meganeura_dsl.cli.output import count, say, table
 
 STORED_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "bool": 1}
 
@@ -41,13 +41,13 @@ def abi(
         for each in pipeline.elaborate_model(program, name).parameters
     ]
     if as_data:
-        typer.echo(json.dumps({"model": name, **_totals(entries), "tensors": entries}, indent=2))
+        say(json.dumps({"model": name, **_totals(entries), "tensors": entries}, indent=2))
         return
     rows = [(each["name"], str(each["shape"]), each["dtype"], each["kind"]) for each in entries]
     if rows:
-        typer.echo(table([("name", "shape", "type", "kind"), *rows]))
+        say(table([("name", "shape", "type", "kind"), *rows]))
     totals = _totals(entries)
-    typer.echo(
+    say(
         f"{count(totals['params'], 'param')}, {count(totals['states'], 'state')}, "
         f"{count(totals['weights'], 'weight')}, {count(totals['bytes'], 'byte')}"
     )

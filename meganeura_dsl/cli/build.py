@@ -18,6 +18,7 @@ from meganeura_dsl.cli.compiled import (
 from meganeura_dsl.cli.device_options import NotTuned, require_device
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, WeightFiles, rewriting
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
+from meganeura_dsl.cli.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,16 +74,16 @@ def build(
         if device is not None:
             text = "a compiled model runs on any device"
             raise typer.BadParameter(text, param_hint="--device")
-        typer.echo(_compile(stages, output, weights))
+        say(_compile(stages, output, weights))
         return
     text = _text(stages, emit, lambda graph: plan_for(graph, device, no_tuned=no_tuned))
     if as_data:
         found = report_data(stages.compiled) if report else {}
-        typer.echo(json.dumps({"stage": emit, "text": text, **found}, indent=2))
+        say(json.dumps({"stage": emit, "text": text, **found}, indent=2))
         return
-    typer.echo(text)
+    say(text)
     if report:
-        typer.echo(report_text(stages.compiled))
+        say(report_text(stages.compiled))
 
 
 def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:

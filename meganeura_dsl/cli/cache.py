@@ -4,24 +4,25 @@ from typing import Annotated
 
 import typer
 
+from meganeura_dsl.cli.output import count, say
+
 
 def cache(
     *, clear: Annotated[bool, typer.Option("--clear", help="Remove what was compiled.")] = False
 ) -> None:
     """Say where compiled programs are kept, and how many; they are made anew where missing."""
-    from meganeura_dsl.cli.output import count
     from meganeura_runtime.entries import user_entries
     from meganeura_runtime.folders import VARIABLE
 
     kept = user_entries()
     if kept is None:
-        typer.echo(f"nothing is kept: {VARIABLE} is off")
+        say(f"nothing is kept: {VARIABLE} is off")
         return
     megabytes = kept.bytes() / 1e6
     if clear:
-        typer.echo(f"removed {count(kept.clear(), 'file')}, {megabytes:.1f} MB")
+        say(f"removed {count(kept.clear(), 'file')}, {megabytes:.1f} MB")
         return
     files = count(len(list(kept.paths())), "file")
     most = kept.most_bytes / 1e6
-    typer.echo(f"{kept.folder}: {files}, {megabytes:.1f} MB of at most {most:.0f} MB")
-    typer.echo(f"set {VARIABLE} to keep them in another folder, or to `off`")
+    say(f"{kept.folder}: {files}, {megabytes:.1f} MB of at most {most:.0f} MB")
+    say(f"set {VARIABLE} to keep them in another folder, or to `off`")

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from meganeura_dsl.cli.output import count, exit_code, show
+from meganeura_dsl.cli.output import count, exit_code, say, show
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report, Severity
-from meganeura_dsl.render import as_json
+from meganeura_dsl.render import as_json, printable
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def check(
     if limits is not None:
         results = [_within(result, limits) for result in results]
     if as_data:
-        typer.echo(json.dumps(_as_data(results), indent=2))
+        say(json.dumps(_as_data(results), indent=2))
     else:
         for result in results:
             show(result.reports, sys.stdout, short=short)
             if not short:
-                typer.echo(_summary(result))
+                say(_summary(result))
     errors = [report for result in results for report in result.errors]
     if errors:
         raise typer.Exit(exit_code(errors))
@@ -107,11 +107,10 @@ def _settings_reports(target: str) -> tuple[Report, ...]:
 
 def _summary(result: Checked) -> str:
     """`resnet18: fine, 3 blocks proved for all sizes, 3 expectations hold`."""
+    target = printable(result.target)
     if result.errors:
-        return "\n  ".join(
-            [f"{result.target}: {count(len(result.errors), 'error')}", *result.facts]
-        )
-    facts = [f"{result.target}: fine"]
+        return "\n  ".join([f"{target}: {count(len(result.errors), 'error')}", *result.facts])
+    facts = [f"{target}: fine"]
     if result.proved:
         facts.append(f"{count(len(result.proved), 'block')} proved for all sizes")
     if result.holds:

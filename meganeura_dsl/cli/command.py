@@ -21,7 +21,7 @@ from meganeura_dsl.cli.explain import explain
 from meganeura_dsl.cli.explain_opt import explain_opt
 from meganeura_dsl.cli.format import fmt
 from meganeura_dsl.cli.gradcheck import gradcheck
-from meganeura_dsl.cli.output import exit_code, show
+from meganeura_dsl.cli.output import exit_code, say, show
 from meganeura_dsl.cli.profile import profile
 from meganeura_dsl.cli.run import run as run_model
 from meganeura_dsl.cli.shapes import shapes
@@ -68,7 +68,7 @@ app.add_typer(weights, name="weights")
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls
     if wanted:
-        typer.echo(f"meganeura {__version__}")
+        say(f"meganeura {__version__}")
         raise typer.Exit
 
 
@@ -94,12 +94,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except ProblemsError as error:
         return _refuse(tuple(problem.report() for problem in error.problems))
     except MemoryError:
-        typer.echo("out of memory: a smaller batch needs less", err=True)
+        say("out of memory: a smaller batch needs less", err=True)
         return 1
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        typer.echo(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
+        say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
         return 1
     return 0
 

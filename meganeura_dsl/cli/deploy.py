@@ -13,7 +13,7 @@ from meganeura_dsl.cli.model_options import (
     example_sizes,
     rewriting,
 )
-from meganeura_dsl.cli.output import count
+from meganeura_dsl.cli.output import count, say
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
@@ -44,9 +44,9 @@ def deploy(
     made = deployment(elaborated, weights, rules)
     made.write(output, elaborated.parameters)
     before = count(len(elaborated.parameters), "tensor")
-    typer.echo(f"{chosen.name}: {before} become {len(made.names):,}")
-    typer.echo(f"largest difference of an output: {made.difference:.2g}")
-    typer.echo(f"written: {output}")
+    say(f"{chosen.name}: {before} become {len(made.names):,}")
+    say(f"largest difference of an output: {made.difference:.2g}")
+    say(f"written: {output}")
 
 
 def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
@@ -63,5 +63,5 @@ def deployment(elaborated: "Elaboration", files: list[Path], rules: "Rewriting")
     values = compare(files, elaborated.parameters).read()
     if looks_untrained(elaborated.parameters, values):
         text = "warning: all running statistics are what they start as: was this model trained?"
-        typer.echo(text, err=True)
+        say(text, err=True)
     return deploy(elaborated.graph, values, rules)

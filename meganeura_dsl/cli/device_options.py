@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura_dsl.cli.output import say
+
 if TYPE_CHECKING:
     from meganeura_runtime.session import Choice
 
@@ -26,7 +28,7 @@ def told_device(selector: str, *, no_tuned: bool) -> "Choice":
     from meganeura_runtime.session import choose_device
 
     chosen = choose_device(selector, tuned=not no_tuned)
-    typer.echo(f"device: {chosen.description}")
+    say(f"device: {chosen.description}")
     if chosen.tuning:
-        typer.echo(chosen.tuning)
+        say(chosen.tuning)
     return chosen

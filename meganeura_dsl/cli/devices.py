@@ -1,8 +1,6 @@
 """`meganeura devices`: what a program can run on here."""
 
-import typer
-
-from meganeura_dsl.cli.output import table
+from meganeura_dsl.cli.output import say, table
 
 
 def devices() -> None:
@@ -17,6 +15,6 @@ def devices() -> None:
             for each in list_devices()
         ]
     except DeviceError as error:
-        typer.echo(f"no GPU can be used: {error}", err=True)
-    typer.echo(table(rows))
-    typer.echo(f"\nauto takes {choose_device('auto').description}")
+        say(f"no GPU can be used: {error}", err=True)
+    say(table(rows))
+    say(f"\nauto takes {choose_device('auto').description}")

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from meganeura_dsl.cli.output import say
+
 
 def explain(
     code: Annotated[
@@ -16,9 +18,9 @@ def explain(
     from meganeura_dsl.explain import explain as page_of
 
     if code is None:
-        typer.echo(overview(problems()))
+        say(overview(problems()))
         return
     try:
-        typer.echo(page_of(code, problems()))
+        say(page_of(code, problems()))
     except UnknownCodeError as error:
         raise typer.BadParameter(str(error), param_hint="CODE") from None

@@ -18,6 +18,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting_settings,
 )
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
+from meganeura_dsl.cli.output import say
 
 PICTURES = (".svg", ".html")
 
@@ -63,11 +64,11 @@ def explain_opt(
     if drawing is not None:
         _draw(built, drawing)
     if as_data:
-        typer.echo(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
+        say(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
         return
     if sizes:
-        typer.echo(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
-    typer.echo(report_text(built))
+        say(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
+    say(report_text(built))
 
 
 def _draw(built: Compiled, file: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from meganeura_dsl.cli.output import say
 from meganeura_dsl.diagnostics import ProblemsError
 
 
@@ -18,7 +19,7 @@ def fmt(
     """Write programs anew: spaces, brackets and indentation as everybody has them."""
     changed = [file for file in files if _format(file, write=not check)]
     for file in changed:
-        typer.echo(f"{'would change' if check else 'changed'} {file}")
+        say(f"{'would change' if check else 'changed'} {file}")
     if check and changed:
         raise typer.Exit(1)
 

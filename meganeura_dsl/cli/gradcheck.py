@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura_dsl.cli.output import say
+
 if TYPE_CHECKING:
     from meganeura_dsl.gradcheck.devices import RunGraph
     from meganeura_dsl.graph.core import Array, Graph
@@ -43,11 +45,11 @@ def gradcheck(
             raise typer.BadParameter(text, param_hint="--block")
         found = subjects(program.module, block or program.chosen)
         if not found:
-            typer.echo(f"{program.source.name}: it declares no block and no model")
+            say(f"{program.source.name}: it declares no block and no model")
         for subject in found:
             verdict = check_gradients(subject, effort)
             wrong = wrong or isinstance(verdict, Failed)
-            typer.echo(tell(verdict))
+            say(tell(verdict))
     if wrong:
         raise typer.Exit(1)
 
@@ -59,7 +61,7 @@ def _runner(device: str) -> "RunGraph":
 
     with explained_failures():
         chosen = choose_device(device)
-    typer.echo(f"device: {chosen.description}")
+    say(f"device: {chosen.description}")
 
     def run(graph: "Graph", feeds: "Mapping[str, Array]") -> "Mapping[str, Array]":
         with chosen.open(graph) as session:

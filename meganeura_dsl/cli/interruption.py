@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Self
 
-import typer
+from meganeura_dsl.cli.output import say
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -33,4 +33,4 @@ class Interruption:
     def _remember(self, _number: int, _frame: FrameType | None) -> None:
         self._wanted = True
         self._before.close()
-        typer.echo("\nstopping after this step; once more stops at once", err=True)
+        say("\nstopping after this step; once more stops at once", err=True)

@@ -4,14 +4,24 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+import typer
+
 from meganeura_dsl.diagnostics import Report
-from meganeura_dsl.render import render, render_short, wants_colour
+from meganeura_dsl.render import render, render_short, safe, wants_colour
 
 ON_THE_COMMAND_LINE = ("--set",)
 """Names of sources that are part of the command line."""
 
 WRONG_NAMES = ("E0119", "E0218", "E0533", "E0541", "E0551", "E0570")
 """Codes of a file, program, model, `train`, tensor, device or rule that does not exist."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Write lines for a reader, the one way for all that commands write beside reports.
+
+    File names, labels and the like may hold what a terminal would obey; it is spelled out.
+    """
+    typer.echo(safe(text), err=err)
 
 
 def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:

@@ -11,6 +11,7 @@ import typer
 from meganeura_dsl.cli.output import table
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array
+from meganeura_dsl.render import printable
 from meganeura_runtime.bounded import read_bytes
 from meganeura_runtime.tensors.atomic import replacing
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
@@ -70,7 +71,7 @@ def _name(names: Sequence[str], number: int, classes: int) -> str:
     if len(names) != classes:
         text = f"there are {len(names):,} names, and the output has {classes:,} classes"
         raise typer.BadParameter(text, param_hint="--labels")
-    return names[number]
+    return printable(names[number])
 
 
 def read_labels(path: Path) -> list[str]:

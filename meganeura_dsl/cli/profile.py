@@ -9,6 +9,7 @@ from meganeura_dsl.cli.compiled import Mode
 from meganeura_dsl.cli.device_options import NotTuned
 from meganeura_dsl.cli.measured import MeasuredMode, Sizes, Subject, Target, subject
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
+from meganeura_dsl.cli.output import say
 from meganeura_dsl.cli.profile_report import profile_data, profile_text
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ def profile(
         chosen = choose_device(device, tuned=not no_tuned)
         measured = _measured(found, chosen)
     if as_data:
-        typer.echo(json.dumps(profile_data(found, chosen.description, measured), indent=2))
+        say(json.dumps(profile_data(found, chosen.description, measured), indent=2))
         return
-    typer.echo(profile_text(found, chosen.description, measured, rows))
+    say(profile_text(found, chosen.description, measured, rows))
 
 
 def _measured(found: Subject, chosen: "Choice") -> "Profile":

@@ -23,6 +23,7 @@ from meganeura_dsl.cli.model_options import (
     exceptions,
     rewriting,
 )
+from meganeura_dsl.cli.output import say
 from meganeura_dsl.cli.run_compiled import read_compiled
 from meganeura_dsl.cli.tracing import TraceFile, tracing
 
@@ -131,10 +132,10 @@ def run(
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device)
         manner = _Manner(device, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
-    typer.echo(show_outputs(found, top, names))
+    say(show_outputs(found, top, names))
     if output is not None:
         write_outputs(output, found)
-        typer.echo(f"written: {output}")
+        say(f"written: {output}")
 
 
 # --- the steps -----------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def _tensors(
 ) -> Mapping[str, "StoredTensor"]:
     from meganeura_runtime.inference.sources import Given, Reader
 
-    reader = Reader(symbolic.inputs, choices, typer.echo)
+    reader = Reader(symbolic.inputs, choices, say)
     return reader.read([Given.parse(text) for text in inputs])
 
 
@@ -156,11 +157,11 @@ def _values(
     from meganeura_runtime.weights import compare, initial_values
 
     if seed is not None:
-        typer.echo(f"weights: random, of seed {seed}")
+        say(f"weights: random, of seed {seed}")
         return initial_values(symbolic.parameters, seed)
     found = compare(files, symbolic.parameters, excused)
     values = found.read()
-    typer.echo("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
+    say("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
     anew = [each for each in symbolic.parameters if each.name in found.anew]
     return initial_values(anew, FIRST_SEED) | values
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from meganeura_dsl.cli.output import say
+
 if TYPE_CHECKING:
     from meganeura_dsl.graph.core import Array
     from meganeura_runtime.artefact import Artefact
@@ -35,10 +37,10 @@ class CompiledModel:
         from meganeura_runtime.train.failures import explained_failures
 
         wanted = self.artefact.inputs
-        tensors = Reader(wanted, choices, typer.echo).read([Given.parse(text) for text in inputs])
+        tensors = Reader(wanted, choices, say).read([Given.parse(text) for text in inputs])
         bind_sizes(wanted, {name: each.shape for name, each in tensors.items()})
         fed = feeds(self.artefact.graph, wanted, tensors)
-        typer.echo(f"device: {choose_device(device).description}")
+        say(f"device: {choose_device(device).description}")
         with explained_failures(), self.artefact.open(device) as session:
             return dict(session.step(fed))
 

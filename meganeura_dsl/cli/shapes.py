@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from meganeura_dsl.cli.output import table
+from meganeura_dsl.cli.output import say, table
 from meganeura_dsl.source import Span
 
 
@@ -21,7 +21,7 @@ def shapes(
     else:
         found = pipeline.elaborate_train(program, sizes={}, training=True)
     rows = [(_place(each.span), each.path, each.name, str(each.type)) for each in found.bindings]
-    typer.echo(table([("line", "layer", "value", "type"), *rows]))
+    say(table([("line", "layer", "value", "type"), *rows]))
 
 
 def _place(span: Span) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from meganeura_dsl.cli.output import count
+from meganeura_dsl.cli.output import count, say
 
 if TYPE_CHECKING:
     from meganeura_runtime.session import Choice, OpenSession
@@ -50,4 +50,4 @@ def tracing(file: Path | None, chosen: "Choice", steps: int | None = None) -> Ge
     timeline = trace.finish()
     write_text(file, timeline.text())
     made = sum(one.name.startswith("step ") for one in timeline.kernels)
-    typer.echo(f"profile: {file} ({count(made, 'step')})")
+    say(f"profile: {file} ({count(made, 'step')})")

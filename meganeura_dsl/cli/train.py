@@ -20,6 +20,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting,
     rewriting_settings,
 )
+from meganeura_dsl.cli.output import say
 from meganeura_dsl.cli.tracing import TraceFile, tracing
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def train(
     with explained_failures((job.demand.counter or "batch", job.batch)):
         chosen = told_device(job.settings.device, no_tuned=no_tuned)
         if job.start is not None:
-            typer.echo("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
+            say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
         folder = _folder(name, out) if resume is None else resumed_folder(resume)
         with (
             tracing(profile, chosen, job.steps) as traced,
@@ -102,7 +103,7 @@ def train(
             finished = run_job(
                 job, folder, traced.open, shown.watch, interruption.is_wanted, manner
             )
-    typer.echo(_summary(finished, folder))
+    say(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(INTERRUPTED)
 

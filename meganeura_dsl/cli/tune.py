@@ -9,7 +9,7 @@ import typer
 from meganeura_dsl.cli.compiled import Mode
 from meganeura_dsl.cli.measured import MeasuredMode, Sizes, Target, subject
 from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, rewriting
-from meganeura_dsl.cli.output import count
+from meganeura_dsl.cli.output import count, say
 from meganeura_dsl.cli.profile_report import places, seconds
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ def tune(
             text = f"there is nothing to tune on {chosen.description}"
             raise typer.BadParameter(text, param_hint="--device")
         if not as_data:
-            typer.echo(f"{found}; on {chosen.description}")
+            say(f"{found}; on {chosen.description}")
         info = chosen.device.info
         tuning = search(chosen.device, found.graph, _quiet if as_data else _show)
     known = known_choices(info)
     kept = keep_choices(info, tuning.found(known)) if tuning.gains else None
     if as_data:
-        typer.echo(json.dumps(_data(tuning, kept), indent=2))
+        say(json.dumps(_data(tuning, kept), indent=2))
         return
-    typer.echo(_summary(tuning, kept))
+    say(_summary(tuning, kept))
 
 
 def _quiet(_: "Outcome") -> None:
@@ -71,7 +71,7 @@ def _show(one: "Outcome") -> None:
         times = f"{times} -> {seconds(one.after)}"
         ways = f"{ways} -> {one.best}"
     left = f", {count(len(one.refused), 'way')} left out" if one.refused else ""
-    typer.echo(
+    say(
         f"  {one.subject.title}  {places([one.subject.place])}\n"
         f"    {times}  {ways}  ({one.tried} tried{left})"
     )

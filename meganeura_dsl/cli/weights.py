@@ -17,7 +17,7 @@ from meganeura_dsl.cli.model_options import (
     configured,
     exceptions,
 )
-from meganeura_dsl.cli.output import count, exit_code, show
+from meganeura_dsl.cli.output import count, exit_code, say, show
 from meganeura_dsl.diagnostics import ProblemError, Report
 from meganeura_dsl.render import as_json
 
@@ -61,17 +61,17 @@ def check(
     except ProblemError as error:
         if as_data:
             reports = (error.problem.report(),)
-            typer.echo(json.dumps(_as_data(chosen.name, files, None, reports), indent=2))
+            say(json.dumps(_as_data(chosen.name, files, None, reports), indent=2))
             raise typer.Exit(exit_code(reports)) from None
         raise
     mismatch = found.mismatch(listed=None)
     problems = [*([] if mismatch is None else [mismatch]), *found.faults()]
     reports = tuple(problem.report() for problem in problems)
     if as_data:
-        typer.echo(json.dumps(_as_data(chosen.name, files, found, reports), indent=2))
+        say(json.dumps(_as_data(chosen.name, files, found, reports), indent=2))
     else:
         show(reports, sys.stdout)
-        typer.echo("\n".join(_summary(chosen.name, found, reports)))
+        say("\n".join(_summary(chosen.name, found, reports)))
     if reports:
         raise typer.Exit(exit_code(reports))
 

@@ -198,6 +198,11 @@ class UnknownCharacter(SyntaxProblem):
         else:
             headline = f"`{character}` means nothing here"
             cure = _LOOKALIKES.get(character, "")
+        before = self.span.source.text[max(0, self.span.start - 1) : self.span.start]
+        if character == "{" and (before.isalnum() or before == "_"):
+            cure = (
+                "a number in a label stands in `[ ]` and becomes a part of its path: `layers[i]:`"
+            )
         return self.say(headline, _described(character), Help(cure) if cure else None)
 
 

@@ -91,8 +91,24 @@ class _Scanner:
                 return
             if _CONTINUES.match(self.source.text, position, self.end):
                 return
+            if self.source.text[position] == "(" and self._awaits_brackets():
+                return
             self._layout(NEWLINE)
         self._indent_to(width, position)
+
+    def _awaits_brackets(self) -> bool:
+        """Whether all there is so far is `block name` or `block name(...)`.
+
+        Its signature goes on, as nothing else begins with a bracket.
+        """
+        if self.tokens[0].text != "block" or len(self.indentations) > 1:
+            return False
+        names = closed = depth = 0
+        for token in self.tokens:
+            depth += (token.kind in _CLOSES.values()) - (token.kind in _CLOSES)
+            closed += token.kind in _CLOSES and not depth
+            names += not depth and token.kind not in _CLOSES
+        return names == 2 and closed < 2
 
     def _indent_to(self, width: int, position: int) -> None:
         if width > self.indentations[-1]:

@@ -1,12 +1,15 @@
 """The command itself: help, version, exit codes, and errors without tracebacks."""
 
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import meganeura_dsl
-from meganeura_dsl import pipeline
+from meganeura_dsl import cli, pipeline
 from meganeura_dsl.resources import standard_models
 from tests.cli.command import Command
 
@@ -110,3 +113,31 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+ESCAPE = "\x1b]0;owned\x07\u202e"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("block A()(x: [n]) -> [n] = x\n", 0), ("block A()(x: [n]) -> [n] = y\n", 1)]
+)
+def test_what_a_file_is_called_does_not_reach_the_terminal_raw(
+    meganeura: Command, tmp_path: Path, text: str, code: int
+) -> None:
+    path = tmp_path / f"a{ESCAPE}.mgn"
+    path.write_text(text)
+    for command in ("check", "fmt", "gradcheck", "abi", "train", "build"):
+        told = meganeura(command, str(path))
+        for stream in (told.out, told.err):
+            assert all(char.isprintable() or char == "\n" for char in stream), command
+    told = meganeura("check", "--json", str(path))
+    assert told.code == code
+    assert json.loads(told.out)[0]["target"] == str(path)
+    assert "\x1b" not in told.out
+
+
+def test_commands_write_in_one_way_which_escapes() -> None:
+    for path in Path(cli.__path__[0]).glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert ("typer.echo" in text) == (path.name == "output.py"), path
+        assert not re.search(r"(?<![.\w])print\(", text), path

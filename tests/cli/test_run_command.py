@@ -82,6 +82,23 @@ def test_names_of_classes_from_json(meganeura: Command, tmp_path: Path, content:
     assert "digit 3" in shown.out
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".json"])
+def test_names_of_classes_do_not_reach_the_terminal_raw(
+    meganeura: Command, tmp_path: Path, suffix: str
+) -> None:
+    names = [f"digit {number}\x1b]0;owned\x07\u202e" for number in range(10)]
+    lines = json.dumps([f"{name}\n" for name in names]) if suffix == ".json" else "\n".join(names)
+    (tmp_path / f"names{suffix}").write_text(lines)
+    arguments = ("--input", "x.npy", "--labels", f"names{suffix}")
+    shown = meganeura("run", "digits_mlp", *SEEDED, *arguments)
+    assert shown.code == 0
+    assert "\\x1b]0;owned\\x07\\u202e" in shown.out
+    assert all(char.isprintable() or char == "\n" for char in shown.out)
+    assert len(shown.out.splitlines()) == len(
+        meganeura("run", "digits_mlp", *SEEDED, "--input", "x.npy").out.splitlines()
+    )
+
+
 @pytest.mark.parametrize("content", ["[1, 2]", "{", '{"0": "a", "2": "b"}', '{"id2label": 3}'])
 def test_a_file_without_names_is_refused(meganeura: Command, tmp_path: Path, content: str) -> None:
     (tmp_path / "names.json").write_text(content)

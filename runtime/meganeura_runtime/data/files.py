@@ -25,7 +25,11 @@ def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
     if written in embedded:
         return embedded[written]
     path = folder / written
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # such as a name too long for any file
+        exists = False
+    if not exists:
         raise ProblemError(NoData(place, path, tuple(embedded)))
     return path
 

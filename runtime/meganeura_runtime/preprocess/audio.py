@@ -1,9 +1,10 @@
 """Sounds as Whisper is fed them: one channel at 16 kHz, a fixed length, a log-mel spectrogram."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,24 @@ from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 
+HIGHEST_RATE = 1 << 20
+"""Samples of a second of the finest sound that is read; a FLAC has no more."""
+PIECE = 1 << 18
+"""Samples of all channels that are decoded at once."""
+
 Samples = NDArray[np.float32]
+
+
+class SoundFile(Protocol):
+    """The part of `soundfile.SoundFile` that is used here."""
+
+    samplerate: int
+    channels: int
+    frames: int
+
+    def read(self, frames: int, dtype: str, *, always_2d: bool) -> Samples:
+        """The next samples [time, channels] between -1 and 1, none at the end."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,32 +51,59 @@ def read_sound(path: Path, mels: int, frames: int) -> ReadSound:
 
     Raises `ProblemError`, also for a longer one: what should be left out is not for us to say.
     """
-    sound, rate = _decode(path)
-    mono = sound.mean(axis=1)
-    seconds, longest = len(mono) / rate, frames * HOP / RATE
-    if seconds > longest:
-        reason = f"it lasts {seconds:.2f} s, and {longest:g} s are fed; cut it into pieces"
-        raise ProblemError(UnreadableFile(path, reason))
+    with _opened(path) as sound:
+        rate, channels = sound.samplerate, sound.channels
+        longest = frames * HOP / RATE
+        if rate > HIGHEST_RATE:
+            raise ProblemError(UnreadableFile(path, f"{rate} samples are a second of it"))
+        most = frames * HOP * rate // RATE
+        if sound.frames > most:
+            raise _too_long(path, f"{sound.frames / rate:.2f}", longest)
+        mono = _mixed(path, sound, most)
+    if mono is None:
+        raise _too_long(path, f"more than {longest:g}", longest)
+    if not len(mono):
+        raise ProblemError(UnreadableFile(path, "it has no samples"))
     samples = _resample(mono, rate)[: frames * HOP]
     whole = np.pad(samples, (0, frames * HOP - len(samples)))
-    return ReadSound(log_mel(whole, mels), seconds, rate, sound.shape[1])
+    return ReadSound(log_mel(whole, mels), len(mono) / rate, rate, channels)
 
 
-def _decode(path: Path) -> tuple[Samples, int]:
-    """Samples [time, channels] between -1 and 1, and how many make a second."""
+def _too_long(path: Path, seconds: str, longest: float) -> ProblemError:
+    reason = f"it lasts {seconds} s, and {longest:g} s are fed; cut it into pieces"
+    return ProblemError(UnreadableFile(path, reason))
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[SoundFile]:
+    """A sound to be decoded; whatever the decoder says of it becomes `ProblemError`."""
     soundfile = load("soundfile", "audio", "read sounds")
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
-    read = cast("Callable[..., tuple[Samples, int]]", soundfile.read)
+    opened = cast("Callable[[str], AbstractContextManager[SoundFile]]", soundfile.SoundFile)
     try:
-        samples, rate = read(str(path), dtype="float32", always_2d=True)
+        with opened(str(path)) as sound:
+            yield sound
     except (RuntimeError, OSError) as error:
         raise ProblemError(UnreadableFile(path, str(error))) from None
-    if not len(samples):
-        raise ProblemError(UnreadableFile(path, "it has no samples"))
-    if not np.isfinite(samples).all():
-        raise ProblemError(UnreadableFile(path, "some of its samples are no finite numbers"))
-    return samples, rate
+
+
+def _mixed(path: Path, sound: SoundFile, most: int) -> Samples | None:
+    """The mean of the channels at each time, or None if there are more than `most` times.
+
+    It is decoded piece by piece, and no further than that: what a file says of its length need not
+    be so.
+    """
+    pieces = [np.zeros(0, np.float32)]
+    count, step = 0, max(1, PIECE // sound.channels)
+    while len(piece := sound.read(step, dtype="float32", always_2d=True)):
+        if not np.isfinite(piece).all():
+            raise ProblemError(UnreadableFile(path, "some of its samples are no finite numbers"))
+        count += len(piece)
+        if count > most:
+            return None
+        pieces.append(piece.mean(axis=1))
+    return np.concatenate(pieces)
 
 
 def _resample(samples: Samples, rate: int) -> Samples:

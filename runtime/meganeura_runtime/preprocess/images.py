@@ -1,6 +1,7 @@
 """Pictures as networks are fed them: resized, cropped to the middle, scaled and normalised.
 
-The order and the roundings are those of torchvision's presets, which Pillow carries out.
+The order and the roundings are those of torchvision's presets, which Pillow carries out. No picture
+takes more memory than its own pixels and `MOST_RESIZED` of a resized one.
 """
 
 import warnings
@@ -8,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil, floor
 from pathlib import Path
 from typing import BinaryIO, Protocol, assert_never, cast
 
@@ -22,6 +24,15 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Pillow's kinds of pictures whose colours are bytes; the others would be cut off at 255."""
+
+LONGEST_SIDE = 65_535
+"""Pixels of the longest side a picture may have, which is the longest of a JPEG."""
+MOST_RESIZED = 1 << 24
+"""Pixels of the largest resized picture that is made whole when only its middle is kept."""
+MOST_FED = 1 << 26
+"""Pixels of the largest resized picture that is kept whole."""
+WIDEST_FILTER = 3
+"""Pixels that a filter reads to each side of a point, at most: those of Lanczos."""
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -127,8 +138,13 @@ class Picture(Protocol):
         """In other colours."""
         ...
 
-    def resize(self, size: tuple[int, int], resample: int) -> "Picture":
-        """Of another width and height."""
+    def resize(
+        self,
+        size: tuple[int, int],
+        resample: int,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> "Picture":
+        """The part between left, top, right and bottom, or all, at another width and height."""
         ...
 
     def crop(self, box: tuple[int, int, int, int]) -> "Picture":
@@ -149,7 +165,8 @@ def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
     """Read a picture and prepare it; raises `ProblemError`."""
     picture = _open(path, "L" if colors == 1 else "RGB")
     width, height = picture.size
-    pixels = np.asarray(_cut(_resized(picture, steps), steps.crop), np.float32)
+    with _explained(path):
+        pixels = np.asarray(_fitted(picture, steps), np.float32)
     planes = pixels.reshape(*pixels.shape[:2], colors).transpose(2, 0, 1)
     scaled = planes * np.float32(steps.scale)
     mean = np.array(steps.mean, np.float32)[:, None, None]
@@ -169,6 +186,10 @@ def _open(path: Path, mode: str) -> Picture:
         picture = decode(file)
         if picture.mode not in MODES:
             reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"
+            raise ProblemError(UnreadableFile(path, reason))
+        if max(picture.size) > LONGEST_SIDE:
+            width, height = picture.size
+            reason = f"it is {height} pixels high and {width} wide, more than {LONGEST_SIDE}"
             raise ProblemError(UnreadableFile(path, reason))
         return upright(picture).convert(mode)
 
@@ -195,17 +216,67 @@ def _explained(path: Path) -> Generator[None]:
         raise ProblemError(UnreadableFile(path, str(error))) from None
 
 
-def _resized(picture: Picture, steps: ImageSteps) -> Picture:
-    resize = steps.resize
-    match resize:
+def _fitted(picture: Picture, steps: ImageSteps) -> Picture:
+    """The picture resized and cropped. Raises `ValueError` if it would be too large."""
+    width, height = picture.size
+    match steps.resize:
         case None:
-            return picture
-        case Cover() | Stretch():
-            width, height = picture.size
+            return _cut(picture, steps.crop)
+        case Cover() | Stretch() as resize:
             new_height, new_width = resize.size(height, width)
-            return picture.resize((new_width, new_height), steps.filter.value)
         case _:
-            assert_never(resize)
+            assert_never(steps.resize)
+    if steps.crop is not None and new_height * new_width > MOST_RESIZED:
+        return _resized_middle(picture, (new_height, new_width), steps.crop, steps.filter)
+    if new_height * new_width > MOST_FED:
+        raise ValueError(
+            f"{height} x {width} pixels would become {new_height} x {new_width}, which is too many"
+        )
+    return _cut(picture.resize((new_width, new_height), steps.filter.value), steps.crop)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one side of a resized picture's crop shows, and the pixels it is made of.
+
+    Of the old side, `first` to `last` are read, and `start` to `stop` within those become `pixels`
+    new ones. They begin at `offset` of the crop, which is negative where the crop begins later.
+    """
+
+    first: int
+    last: int
+    start: float
+    stop: float
+    pixels: int
+    offset: int
+
+
+def part_of_side(old: int, new: int, corner: int, length: int) -> Part:
+    """What a crop of `length` pixels from `corner` on shows of a side of `old` made `new` long."""
+    low, high = max(corner, 0), min(corner + length, new)
+    scale = old / new
+    reach = ceil(WIDEST_FILTER * max(scale, 1)) + 1
+    start, stop = low * scale, min(high * scale, old)
+    first, last = max(floor(start) - reach, 0), min(ceil(stop) + reach, old)
+    return Part(first, last, start - first, stop - first, high - low, corner - low)
+
+
+def _resized_middle(
+    picture: Picture, new: tuple[int, int], crop: Middle, resample: Filter
+) -> Picture:
+    """What is cropped from the whole picture resized, without the rest of that being made.
+
+    The pixels are those of `_cut` after `resize`, but for roundings of where a pixel lies.
+    """
+    width, height = picture.size
+    top, left = crop.corner(*new)
+    down = part_of_side(height, new[0], top, crop.height)
+    across = part_of_side(width, new[1], left, crop.width)
+    part = picture.crop((across.first, down.first, across.last, down.last))
+    box = (across.start, down.start, across.stop, down.stop)
+    resized = part.resize((across.pixels, down.pixels), resample.value, box)
+    top, left = down.offset, across.offset
+    return resized.crop((left, top, left + crop.width, top + crop.height))
 
 
 def _cut(picture: Picture, crop: Middle | None) -> Picture:

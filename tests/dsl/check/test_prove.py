@@ -190,11 +190,14 @@ def test_a_model_s_configuration_is_replaced_by_name_however_it_was_given() -> N
         """) == [("E0202", 6)]
 
 
-def test_two_axes_of_a_rearrangement_have_two_names() -> None:
+def test_axes_of_one_name_keep_together_or_are_refused() -> None:
     assert codes("""\
         block Turn(side)(x: [n, side, side]) -> [n, side, side]:
           return x |> rearrange([n, h, w] -> [n, w, h])
 
         block Flat(side)(x: [n, side, side]) -> [n, side * side]:
           return x |> rearrange([n, side, side] -> [n, side * side])
-        """) == [("E0304", 5)]
+
+        block Torn(side)(x: [side, n, side]) -> [n, side * side]:
+          return x |> rearrange([side, n, side] -> [n, side * side])
+        """) == [("E0219", 8)]

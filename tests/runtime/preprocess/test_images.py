@@ -11,7 +11,7 @@ from PIL import Image
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_runtime.preprocess import sidecar
+from meganeura_runtime.preprocess import images, sidecar
 from meganeura_runtime.preprocess.choices import Choices
 from meganeura_runtime.preprocess.images import (
     IMAGENET_MEAN,
@@ -126,6 +126,71 @@ def test_a_cover_covers() -> None:
 def test_half_a_pixel_goes_where_it_should(height: int, even: int, down: int) -> None:
     assert Middle(2, 2).corner(height, 2) == (even, 0)
     assert Middle(2, 2, rounds_down=True).corner(height, 2) == (down, 0)
+
+
+@pytest.mark.parametrize("resample", [Filter.LANCZOS, Filter.BILINEAR, Filter.BICUBIC])
+@pytest.mark.parametrize("sizes", [(90, 130), (130, 91), (3, 300), (300, 2), (17, 17)])
+@pytest.mark.parametrize(("cover", "crop"), [((36, 36), (32, 32)), ((10, 20), (31, 9))])
+def test_the_middle_is_that_of_the_whole_picture_resized(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    resample: Filter,
+    sizes: tuple[int, int],
+    cover: tuple[int, int],
+    crop: tuple[int, int],
+) -> None:
+    steps = ImageSteps(Cover(*cover), Middle(*crop), resample, 1.0, (0.0,), (1.0,))
+    path = saved(tmp_path, picture(*sizes))
+    whole = read_image(path, 3, steps).values
+    monkeypatch.setattr(images, "MOST_RESIZED", 0)
+    middle = read_image(path, 3, steps).values
+    assert np.abs(whole - middle).max() <= 1
+    assert np.mean(whole != middle) < 0.1
+
+
+@pytest.mark.parametrize("sizes", [(20_000, 1), (1, 65_535), (30, 60_000)])
+@pytest.mark.parametrize("colors", [1, 3])
+def test_no_more_is_resized_than_is_fed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], colors: int
+) -> None:
+    """A picture of a few bytes that covers 256 x 256 only where it is very long."""
+    made: list[int] = []
+    resize = Image.Image.resize
+
+    def recorded(
+        self: Image.Image,
+        size: tuple[int, int],
+        resample: int,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> Image.Image:
+        made.append(size[0] * size[1])
+        return resize(self, size, resample, box)
+
+    monkeypatch.setattr(Image.Image, "resize", recorded)
+    steps = ImageSteps(Cover(256, 256), Middle(224, 224), Filter.BILINEAR, 1.0, (0.0,), (1.0,))
+    path = saved(tmp_path, Image.new("RGB", (sizes[1], sizes[0]), (9, 9, 9)))
+    values = read_image(path, colors, steps).values
+    np.testing.assert_array_equal(values, np.full((colors, 224, 224), 9))
+    assert max(made) <= images.MOST_RESIZED
+
+
+def test_a_size_that_is_absurd_is_refused_before_anything_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path, Image.new("RGB", (1, 70_000)))
+    monkeypatch.setattr(Image.Image, "load", lambda _: pytest.fail("it is decoded"))
+    with pytest.raises(ProblemError, match="E0530") as caught:
+        read_image(path, 3, WHOLE)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason == "it is 70000 pixels high and 1 wide, more than 65535"
+
+
+def test_a_picture_that_would_be_fed_too_large_is_refused(tmp_path: Path) -> None:
+    steps = replace(WHOLE, resize=Cover(256, 256))
+    with pytest.raises(ProblemError, match="E0530") as caught:
+        read_image(saved(tmp_path, Image.new("RGB", (1, 20_000))), 3, steps)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason.startswith("20000 x 1 pixels would become 5120000 x 256")
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sounds from files: mixed, resampled, filled with silence, or refused."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import soundfile
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_runtime.preprocess import extras
+from meganeura_runtime.preprocess import audio, extras
 from meganeura_runtime.preprocess.audio import read_sound
 from meganeura_runtime.preprocess.choices import Choices, Sounds
 from meganeura_runtime.preprocess.mel import RATE, log_mel
@@ -104,3 +105,68 @@ def test_a_library_that_is_missing_is_named_with_its_extra() -> None:
     report = caught.value.problem.report()
     assert report.help is not None
     assert report.help.code == "pip install 'meganeura[audio]'"
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".flac", ".ogg", ".mp3"])
+def test_a_sound_that_is_too_long_is_not_decoded(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    soundfile.write(path, np.zeros((10 * RATE, 2)), RATE)
+
+    def decoded(*_: object, **__: object) -> None:
+        pytest.fail("nothing of it is needed to know how long it is")
+
+    monkeypatch.setattr(soundfile.SoundFile, "read", decoded)
+    with pytest.raises(ProblemError, match="E0530") as caught:
+        read_sound(path, 80, 100)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason.startswith("it lasts 10")
+
+
+def test_no_more_is_decoded_than_is_fed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the file says of its length, and however many channels there are."""
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.zeros((20 * RATE, 8)), RATE)
+    monkeypatch.setattr(soundfile.SoundFile, "frames", property(lambda _: 0))
+    pieces: list[int] = []
+    read = soundfile.SoundFile.read
+
+    def recorded(
+        self: soundfile.SoundFile, frames: int, dtype: Literal["float32"], *, always_2d: bool
+    ) -> np.ndarray:
+        piece = read(self, frames, dtype, always_2d=always_2d)
+        pieces.append(piece.size)
+        return piece
+
+    monkeypatch.setattr(soundfile.SoundFile, "seekable", lambda _: False)
+    monkeypatch.setattr(soundfile.SoundFile, "read", recorded)
+    with pytest.raises(ProblemError, match="E0530") as caught:
+        read_sound(path, 80, 300)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.reason.startswith("it lasts more than 3 s")
+    assert max(pieces) <= 1 << 18
+    assert sum(pieces) <= 8 * 3 * RATE + (1 << 18)
+
+
+def test_a_sound_in_pieces_is_what_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = np.random.default_rng(0).uniform(-1, 1, (RATE, 3))
+    path = written(tmp_path / "a.wav", noise)
+    whole = read_sound(path, 80, 100).values
+    monkeypatch.setattr(audio, "PIECE", 1000)
+    np.testing.assert_array_equal(read_sound(path, 80, 100).values, whole)
+
+
+@pytest.mark.parametrize("rate", [7, 8_000, 22_050, 44_100])
+def test_a_sound_of_just_the_length_is_taken(tmp_path: Path, rate: int) -> None:
+    assert read_sound(written(tmp_path / "a.wav", np.zeros(rate), rate), 80, 100).seconds == 1
+    with pytest.raises(ProblemError, match="E0530"):
+        read_sound(written(tmp_path / "b.wav", np.zeros(rate + 1), rate), 80, 100)
+
+
+def test_a_rate_that_no_sound_has_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.wav", np.zeros(10), 2**31 - 1)
+    with pytest.raises(ProblemError, match="E0530"):
+        read_sound(path, 80, 100)

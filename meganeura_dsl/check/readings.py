@@ -1,0 +1,61 @@
+"""Which axis of one side of a rearrangement is which of the other: the one reading, or two.
+
+Axes are told apart by how they are written. Where equal ones stand on one side, there are several
+readings, of which the one that keeps the order of equal axes counts, if nothing speaks against it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+
+
+def in_order(source: Sequence[str], target: Sequence[str]) -> tuple[int, ...] | None:
+    """For each target axis its source axis, equal ones in order; None if the axes differ."""
+    if Counter(source) != Counter(target):
+        return None
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, key in enumerate(source):
+        places[key].append(place)
+    taken = {key: iter(found) for key, found in places.items()}
+    return tuple(next(taken[key]) for key in target)
+
+
+def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...] | None:
+    """A second reading that is as good as `order`, or None if equal axes keep together.
+
+    An axis that passes one of two equal axes, and not the other, could as well pass the other one:
+    then the second reading has the two in each other's place.
+    """
+    places = {axis: place for place, axis in enumerate(order)}
+
+    def passes(axis: int, other: int) -> bool:
+        return (axis < other) != (places[axis] < places[other])
+
+    for first, second in combinations(range(len(source)), 2):
+        if source[first] == source[second] and any(
+            passes(axis, first) != passes(axis, second)
+            for axis in range(len(source))
+            if axis not in (first, second)
+        ):
+            swap = {first: second, second: first}
+            return tuple(swap.get(axis, axis) for axis in order)
+    return None
+
+
+def first_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
+    """For each axis of `part`, in order, the first place in `whole` it can have; None if none."""
+    places: list[int] = []
+    start = 0
+    for key in part:
+        place = next((i for i in range(start, len(whole)) if whole[i] == key), None)
+        if place is None:
+            return None
+        places.append(place)
+        start = place + 1
+    return tuple(places)
+
+
+def last_fit(part: Sequence[str], whole: Sequence[str]) -> tuple[int, ...] | None:
+    """As `first_fit`, with the last places. Where both agree, there is only one way to fit."""
+    places = first_fit(part[::-1], whole[::-1])
+    return None if places is None else tuple(len(whole) - 1 - place for place in reversed(places))
