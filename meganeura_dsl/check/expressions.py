@@ -6,6 +6,7 @@ from meganeura_dsl import ops
 from meganeura_dsl.check import arithmetic, tensors
 from meganeura_dsl.check.arithmetic import KindError
 from meganeura_dsl.check.frame import Binding, Frame, NeedsBodiesError, UndecidableError
+from meganeura_dsl.check.initials import WORDS as INITIALS
 from meganeura_dsl.check.names import nearest
 from meganeura_dsl.check.problems import UndecidedChoice, UnknownName, WrongKind
 from meganeura_dsl.check.shape_problems import RankMismatch
@@ -15,6 +16,7 @@ from meganeura_dsl.check.values import (
     Tensor,
     describe,
     is_condition,
+    is_initializer,
     is_size,
     is_static,
     is_tensor,
@@ -93,6 +95,8 @@ class Expressions(ABC):
         value = self.evaluate(node, frame)
         if frame.state.generic and isinstance(value, Dim):
             value = _as_flag(value)
+        if is_initializer(value):
+            return True  # a flag that also says how the parameter begins
         if not is_condition(value):
             raise ProblemError(WrongKind(frame.place(node.span), "a condition", describe(value)))
         return value
@@ -133,6 +137,11 @@ class Expressions(ABC):
             return self._current(value, frame)
         if node.text == "training":
             return frame.state.training
+        if node.text in INITIALS:
+            return INITIALS[node.text]
+        own = self._parameter(node.text, frame) if "." in frame.layers else None
+        if own is not None:
+            return own
         known = [*frame.names, *frame.module.names(), "training"]
         kind = "value"
         raise ProblemError(
@@ -202,16 +211,23 @@ class Expressions(ABC):
             raise ProblemError(
                 WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
             )
-        name = frame.join(relative)
-        if name in frame.state.leaves:
-            return frame.state.current(name)
-        if frame.state.is_proved is not None:
-            raise NeedsBodiesError
+        value = self._parameter(relative, frame)
+        if value is not None:
+            return value
         prefix = f"{frame.path}." if frame.path else ""
         known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
         raise ProblemError(
             UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
         )
+
+    def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
+        """The parameter at a path inside this layer, if there is one."""
+        name = frame.join(relative)
+        if name in frame.state.leaves:
+            return frame.state.current(name)
+        if frame.state.is_proved is not None:
+            raise NeedsBodiesError
+        return None
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
         base = self.evaluate(node.base, frame)
