@@ -18,7 +18,7 @@ from meganeura_dsl.check.apply import (
 )
 from meganeura_dsl.check.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.check.builtins import BUILTINS
-from meganeura_dsl.check.expressions import layer_text
+from meganeura_dsl.check.expressions import OWN_PATH, layer_text
 from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
 from meganeura_dsl.check.initials import passed_on, take_initials
 from meganeura_dsl.check.names import LinkedModule, configuration, nearest
@@ -183,7 +183,8 @@ class Elaborator(Statements):
         )
         if call.label is not None:
             config = arguments.config()
-            frame.layers[layer_text(call)] = BoundLayer(module, declaration, config, path)
+            name = layer_text(call) if call.label.parts else OWN_PATH
+            frame.layers[name] = BoundLayer(module, declaration, config, path)
         return results
 
     def _instantiate(

@@ -28,6 +28,9 @@ from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
 from meganeura_dsl.syntax import ast
 
+OWN_PATH = "."
+"""The label of a layer whose path is that of the block it stands in."""
+
 MOST_PATHS = 64
 """Paths through one block that are tried before its proof is left to each model."""
 
@@ -139,7 +142,7 @@ class Expressions(ABC):
             return frame.state.training
         if node.text in INITIALS:
             return INITIALS[node.text]
-        own = self._parameter(node.text, frame) if "." in frame.layers else None
+        own = self._parameter(node.text, frame) if OWN_PATH in frame.layers else None
         if own is not None:
             return own
         known = [*frame.names, *frame.module.names(), "training"]
@@ -331,5 +334,7 @@ def short_text(node: ast.Expression) -> str:
 
 
 def layer_text(call: ast.Call) -> str:
-    """A layer's label, or its name if it has none."""
-    return call.callee if call.label is None else "".join(call.label.span.text.split())
+    """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.label is None or not call.label.parts:
+        return call.callee
+    return "".join(call.label.span.text.split())

@@ -1,4 +1,4 @@
-"""First values of parameters as values of the language: `zeros`, `uniform(0.1)`."""
+"""Initial values of parameters as values of the language: `zeros`, `uniform(0.1)`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -7,10 +7,11 @@ from meganeura_dsl.check.apply import Arguments, caller_place
 from meganeura_dsl.check.builtin_call import BuiltinCall
 from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.owned import block_of, own_initials
-from meganeura_dsl.check.problems import UnknownParameter
+from meganeura_dsl.check.problems import UnknownParameter, WrongKind
 from meganeura_dsl.check.values import (
     Evaluated,
     Invocation,
+    describe,
     is_initializer,
     is_number,
 )
@@ -62,7 +63,7 @@ def initial_call(call: BuiltinCall) -> Initializer:
 
 
 def initial_setting(value: Invocation) -> Initializer | None:
-    """What a setting such as `zeros` or `normal(std=0.1)` stands for, if it is a first value."""
+    """What a setting such as `zeros` or `normal(std=0.1)` stands for, if it is an initial value."""
     if value.name in SCALED:
         name, make = SCALED[value.name]
         number = value.arguments.get(name)
@@ -86,25 +87,24 @@ def as_initializer(value: Evaluated, frame: Frame) -> Initializer | None:
 def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Span) -> Arguments:
     """Let arguments say how parameters of the block begin; what is left is configuration.
 
-    An argument does so if it is a first value and has the name of a parameter. One that is
-    configuration too, as `bias` of `linear`, stays configuration: a first value counts as true.
+    An argument that is no configuration and has the name of a parameter says how that begins. One
+    that is configuration too, as `bias` of `linear`, does so if it is an initial value; it stays
+    configuration, where an initial value counts as true. Raises `ProblemError`.
     """
-    config = {parameter.name for parameter in block.parameters}
-    given = dict(zip((p.name for p in block.parameters), arguments.positional, strict=False))
-    given |= arguments.named
-    candidates = {
-        name: initializer
-        for name, value in given.items()
-        if (name not in config or is_initializer(value))
-        and (initializer := as_initializer(value, inner)) is not None
-    }
-    if not candidates:
+    config = [parameter.name for parameter in block.parameters]
+    given = {**dict(zip(config, arguments.positional, strict=False)), **arguments.named}
+    if not any(name not in config or is_initializer(value) for name, value in given.items()):
         return arguments
     own = own_initials(inner.module, block)
-    inner.initials |= {name: each for name, each in candidates.items() if name in own}
-    for name, value in arguments.named.items():
-        if is_initializer(value) and name not in config and name not in own:
-            place = caller_place(inner, span)
+    place = caller_place(inner, span)
+    for name, value in given.items():
+        if name in own and (name not in config or is_initializer(value)):
+            initializer = as_initializer(value, inner)
+            if initializer is None:
+                wanted = f"an initial value for `{name}`, such as `zeros`"
+                raise ProblemError(WrongKind(place, wanted, describe(value)))
+            inner.initials[name] = initializer
+        elif name not in config and is_initializer(value):
             raise ProblemError(UnknownParameter(place, block.name.text, name, own))
     kept = {
         name: value

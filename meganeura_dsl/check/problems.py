@@ -341,7 +341,7 @@ class UnknownParameter(PlacedProblem):
     """An argument says how a parameter begins that the block does not declare itself.
 
     `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
-    first values of parameters. A parameter of a layer inside of the block is that layer's.
+    initial values of parameters. A parameter of a layer inside of the block is that layer's.
 
         x |> fc: linear(10, weights=zeros)    # E0230: it is called `weight`
         x |> fc: linear(10, weight=zeros)

@@ -114,7 +114,7 @@ def describe(value: Evaluated) -> str:
         case tuple():
             return f"{len(value)} results"
         case _:
-            return f"the first value {spell(value)}"
+            return f"the initial value {spell(value)}"
 
 
 def show_shape(shape: Sequence[Size]) -> str:

@@ -113,7 +113,7 @@ def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
 
 
 def _argument(given: "tuple[str, Static]") -> "tuple[str, Static]":
-    """An argument of a model, as the language has it: `zeros` is a first value, not a choice."""
+    """An argument of a model, as the language has it: `zeros` is an initial value, not a choice."""
     from meganeura_dsl.check.initials import initial_setting
     from meganeura_dsl.check.values import Invocation
 

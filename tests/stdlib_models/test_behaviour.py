@@ -288,7 +288,7 @@ def test_dropping_everything_gives_zeros_and_no_gradient() -> None:
     np.testing.assert_array_equal(found["slope"], np.zeros(5))
 
 
-# --- heads and first values -----------------------------------------------------------------------
+# --- heads and initial values ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

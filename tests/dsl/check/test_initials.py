@@ -1,4 +1,4 @@
-"""First values given where a layer is applied."""
+"""Initial values given where a layer is applied."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_configuration_hands_them_on() -> None:
     assert begins("linear(8, bias=not bias)", bias=Ones()) == {"weight": KaimingUniform()}
 
 
-def test_layers_alike_but_for_their_first_values_are_not_mixed_up() -> None:
+def test_layers_alike_but_for_their_initial_values_are_not_mixed_up() -> None:
     found = infos("""
 block Net()(x: [n, 8]) -> [n, 8]:
   x = x |> [0]: linear(8) |> [1]: linear(8, weight=zeros) |> [2]: linear(8, bias=zeros)
@@ -146,7 +146,8 @@ model net = Net()
         ("linear(8, wieght=zeros)", "error[E0230]: `linear` has no parameter `wieght`"),
         ("batch_norm(running_mean=ones)", "error[E0230]: `batch_norm` has no parameter"),
         ("linear(8, wieght=3)", "error[E0202]: `linear` has no argument `wieght`"),
-        ("linear(8, weight=true)", "error[E0202]: `linear` has no argument `weight`"),
+        ("linear(8, weight=true)", "error[E0203]: this needs an initial value for `weight`"),
+        ("linear(8, weight=x)", "error[E0203]: this needs an initial value for `weight`"),
         ("linear(8, true, bias=zeros)", "error[E0202]: `linear` got `bias` twice"),
         ("linear(8, bias=3)", "error[E0203]: this needs a condition"),
         ("linear(zeros)", "error[E0203]: this needs a size"),
@@ -180,7 +181,7 @@ model net = Net()
     assert "`Scale` has no parameter `shift` in this configuration" in message
 
 
-def test_first_values_after_set() -> None:
+def test_initial_values_after_set() -> None:
     assert initial_setting(Invocation("zeros", {})) == Zeros()
     assert initial_setting(Invocation("sinusoids", {})) == Sinusoids()
     assert initial_setting(Invocation("normal", {"std": 0.5})) == Normal(0.5)

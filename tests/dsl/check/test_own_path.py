@@ -41,6 +41,12 @@ model net = Net()
     assert parameters(text) == ["conv.weight", "conv.bias", "norm.weight", "norm.bias"]
 
 
+def test_it_is_listed_by_the_name_of_the_layer() -> None:
+    result = pipeline.check(Source("net.mgn", WRAPPED), lambda _: None)
+    assert result.bindings[(3, "layer_norm")] == "f32[n, h, w, c]"
+    assert not any(name == "." for _, name in result.bindings)
+
+
 def test_wrappers_of_wrappers_and_models() -> None:
     text = """
 block One(d)(x: [n, 8]) -> [n, d]:
