@@ -65,6 +65,34 @@ class Sinusoids:
 Initializer = Zeros | Ones | Full | Uniform | Normal | KaimingUniform | Sinusoids
 
 
+def spell(initializer: Initializer) -> str:
+    """An initializer as it is written in the language."""
+    match initializer:
+        case Zeros():
+            return "zeros"
+        case Ones():
+            return "ones"
+        case Full(number):
+            return repr(number)
+        case Uniform(bound):
+            return f"uniform({bound!r})"
+        case Normal(std):
+            return f"normal({std!r})"
+        case KaimingUniform():
+            return "kaiming_uniform()"
+        case Sinusoids():
+            return "sinusoids()"
+        case _:
+            assert_never(initializer)
+
+
+def fits(initializer: Initializer, shape: tuple[int, ...]) -> bool:
+    """Whether a parameter of this shape can begin so; a table of sinusoids is not for every one."""
+    if not isinstance(initializer, Sinusoids):
+        return True
+    return len(shape) == 2 and shape[1] % 2 == 0 and shape[1] >= 4
+
+
 def sample(initializer: Initializer, seed: int, name: str, shape: tuple[int, ...]) -> Array:
     """The first value of the parameter `name`, in float32."""
     match initializer:
@@ -116,7 +144,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 
 def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
-    if len(shape) != 2 or shape[1] % 2 or shape[1] < 4:
+    if not fits(Sinusoids(), shape):
         raise ValueError(f"`{name}` {list(shape)} is no table of an even number of channels >= 4")
     length, half = shape[0], shape[1] // 2
     rates = np.exp(-log(10000) / (half - 1) * np.arange(half))

@@ -12,7 +12,9 @@ from meganeura_dsl.check.expectations import check_expectation
 from meganeura_dsl.check.frame import Binding
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
+from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.prove import Prover
+from meganeura_dsl.check.train_problems import NoModelHolds
 from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.usage import unused_values
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
@@ -250,7 +252,23 @@ class Checker:
 
     def _train(self, train: ast.Train) -> None:
         trains.train_settings(self.module, train)
-        self._keep(trains.elaborate_train(self.module, train, sizes={}, training=True))
+        elaboration = trains.elaborate_train(self.module, train, sizes={}, training=True)
+        self._keep(elaboration)
+        if elaboration.own:
+            self._compare_with_models(train, elaboration.own)
+
+    def _compare_with_models(self, train: ast.Train, own: tuple[str, ...]) -> None:
+        """Note what a `train` block trains that could not be run afterwards."""
+        held: set[str] = set()
+        for model in self.module.models.values():
+            try:
+                found = self._elaborate(self.module, model, {})
+            except ProblemError:
+                return  # of which models hold what, nothing is known until this is mended
+            held |= {info.name for info in found.parameters}
+        alone = tuple(name for name in own if name not in held)
+        if alone:
+            self._add(NoModelHolds(Place(train.name.span), train.name.text, alone))
 
     def _keep(self, elaboration: Elaboration) -> None:
         for note in elaboration.notes:

@@ -97,7 +97,7 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
     if fault is None and tensors:
         fault = f"takes {counted(len(block.inputs), 'tensor')}, and got {len(tensors)} more"
     if fault is not None:
-        raise ProblemError(WrongArguments(_caller(inner, span), block.name.text, fault, form))
+        raise ProblemError(WrongArguments(caller_place(inner, span), block.name.text, fault, form))
     return Arguments(tuple(value for value in arguments.positional if not is_tensor(value)), named)
 
 
@@ -133,10 +133,11 @@ def bind_config(
         )
     if fault is not None:
         form = signature(name, parameters)
-        raise ProblemError(WrongArguments(_caller(inner, span), name, fault, form))
+        raise ProblemError(WrongArguments(caller_place(inner, span), name, fault, form))
 
 
-def _caller(inner: Frame, span: Span) -> Place:
+def caller_place(inner: Frame, span: Span) -> Place:
+    """Where a block was applied, in the frame that applied it."""
     return inner.place(span) if inner.parent is None else inner.parent.place(span)
 
 
@@ -179,7 +180,7 @@ def _match(
 def _argument_problem(
     inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span, mismatch: Mismatch
 ) -> ArgumentMismatch | LabelsMismatch | RankMismatch:
-    place = _caller(inner, span)
+    place = caller_place(inner, span)
     first = inner.names[block.inputs[0].name]
     if inner.module.source.name == "loss.mgn" and item is not block.inputs[0] and is_tensor(first):
         return _labels_problem(place, value, first, mismatch)
@@ -226,7 +227,7 @@ def _check_dtype(
     wanted = "f32 or f16" if written is None else written
     if written != value.type.dtype.value:
         what = f"`{item.name}` of `{block.name.text}` is {wanted}"
-        raise ProblemError(ElementTypeMismatch(_caller(inner, span), what, str(value.type)))
+        raise ProblemError(ElementTypeMismatch(caller_place(inner, span), what, str(value.type)))
 
 
 def dtype_of(node: ast.Type, frame: Frame) -> DType:

@@ -13,6 +13,7 @@ from meganeura_dsl.check.values import (
     Unknown,
     describe,
     is_condition,
+    is_initializer,
     is_number,
     is_size,
 )
@@ -127,6 +128,8 @@ def _comparison(operator: str) -> Operator:
 def _condition(value: Evaluated) -> Condition:
     if is_condition(value):
         return value
+    if is_initializer(value):
+        return True
     raise KindError("a condition", value)
 
 

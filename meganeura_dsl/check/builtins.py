@@ -21,6 +21,7 @@ from meganeura_dsl.check.builtin_math import (
     where,
 )
 from meganeura_dsl.check.frame import Frame, UndecidableError
+from meganeura_dsl.check.initials import initial_call
 from meganeura_dsl.check.patterns import Mover
 from meganeura_dsl.check.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
 from meganeura_dsl.shapes.dim import Dim, Size, product
@@ -263,6 +264,10 @@ BUILTINS: dict[str, Builtin] = {
     "zeros": Builtin("zeros([n, d])", _full),
     "ones": Builtin("ones([n, d])", _full),
     "full": Builtin("full([n, d], value)", _full, ("shape", "value")),
+    "uniform": Builtin("uniform(bound)", initial_call, ("bound",)),
+    "normal": Builtin("normal(std)", initial_call, ("std",)),
+    "kaiming_uniform": Builtin("kaiming_uniform()", initial_call),
+    "sinusoids": Builtin("sinusoids()", initial_call),
     "random_uniform": Builtin("random_uniform([n, d])", _random_uniform),
     "conv": Builtin("conv(x, weight, stride=1, pad=0, dilation=1, groups=1)", _conv, GEOMETRY),
     "conv_transpose": Builtin(

@@ -1,28 +1,17 @@
 """Parameters and states: their declaration, first value and update."""
 
-from collections.abc import Iterator
-from functools import cache
 from typing import Protocol
 
 from meganeura_dsl.check.apply import dtype_of, shape_of
 from meganeura_dsl.check.frame import Frame, ParameterInfo
-from meganeura_dsl.check.problems import MissingInitial, UnknownName
+from meganeura_dsl.check.initials import WORDS, as_initializer
+from meganeura_dsl.check.problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.check.shape_problems import ElementTypeMismatch, ResultMismatch
 from meganeura_dsl.check.tensors import cast, equal
-from meganeura_dsl.check.usage import walk
-from meganeura_dsl.check.values import Evaluated, Tensor, Unknown
+from meganeura_dsl.check.values import Evaluated, Tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Origin
-from meganeura_dsl.initialize import (
-    Full,
-    Initializer,
-    KaimingUniform,
-    Normal,
-    Ones,
-    Sinusoids,
-    Uniform,
-    Zeros,
-)
+from meganeura_dsl.initialize import Initializer, Zeros, fits, spell
 from meganeura_dsl.ops.leaf import Kind
 from meganeura_dsl.shapes.solve import Proved
 from meganeura_dsl.shapes.tensor import DType, TensorType
@@ -54,12 +43,12 @@ def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluate
     type_ = TensorType(dtype, shape_of(statement.type.shape, frame, elaborator.evaluate))
     place = frame.place(statement.span).outside()
     initializer = _initializer(statement, frame, elaborator, relative)
+    _check_fit(initializer, type_, frame, statement)
     info = ParameterInfo(
         frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
     )
-    label = frame.path.rsplit(".", 1)[-1]
     with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
-        leaf = frame.state.declare(info, label)
+        leaf = frame.state.declare(info, frame.label)
     if "." not in relative:
         frame.own.add(relative)
         frame.names[relative] = leaf
@@ -78,42 +67,31 @@ def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
     return dtype.value, dtype
 
 
+def _check_fit(
+    initializer: Initializer, type_: TensorType, frame: Frame, statement: ast.Declare
+) -> None:
+    sizes = tuple(size for size in type_.shape if isinstance(size, int))
+    if len(sizes) == type_.rank and not fits(initializer, sizes):
+        place, name = frame.place(statement.span), statement.path.span.text
+        raise ProblemError(UnfitInitial(place, name, str(type_), spell(initializer)))
+
+
 def _initializer(
     statement: ast.Declare, frame: Frame, elaborator: Evaluates, name: str
 ) -> Initializer:
-    node = statement.initial
+    given, node = frame.initials.get(name), statement.initial
+    if given is not None:
+        return given
     if node is None:
         if statement.kind == "param":
             raise ProblemError(MissingInitial(frame.place(statement.span), name, ""))
         return Zeros()
-    match node:
-        case ast.Name(text="zeros") | ast.Call(callee="zeros", arguments=()):
-            return Zeros()
-        case ast.Name(text="ones") | ast.Call(callee="ones", arguments=()):
-            return Ones()
-        case ast.Call(callee="kaiming_uniform", arguments=()):
-            return KaimingUniform()
-        case ast.Call(callee="sinusoids", arguments=()):
-            return Sinusoids()
-        case ast.Call(callee="uniform", arguments=(ast.Argument(value=value),)):
-            return Uniform(_number(value, frame, elaborator, name))
-        case ast.Call(callee="normal", arguments=(ast.Argument(value=value),)):
-            return Normal(_number(value, frame, elaborator, name))
-        case _:
-            return Full(_number(node, frame, elaborator, name))
-
-
-def _number(
-    node: ast.Expression | ast.Rearrangement, frame: Frame, elaborator: Evaluates, name: str
-) -> float:
-    value = None if isinstance(node, ast.Rearrangement) else elaborator.evaluate(node, frame)
-    if isinstance(value, Unknown):
-        return 0.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if frame.state.generic:
-        return 0.0
-    raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
+    if isinstance(node, ast.Call) and node.callee in WORDS and not node.arguments:
+        return WORDS[node.callee]
+    initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    if initializer is None:
+        raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
+    return initializer
 
 
 def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
@@ -154,34 +132,3 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     frame.state.updates[name] = value
     if "." not in relative:
         frame.names[relative] = value
-
-
-def own_parameters(block: ast.Block) -> tuple[str, ...]:
-    """The names of what a block itself declares, whatever its configuration."""
-    return tuple(path.span.text for path in _declared(block.body))
-
-
-@cache
-def own_paths(block: ast.Block) -> tuple[str, ...]:
-    """Where a block keeps weights: the names it declares, and the labels of its layers."""
-    labels = [
-        "".join(node.label.span.text.split())
-        for statement in block.body
-        for node in walk(statement)
-        if isinstance(node, ast.Call) and node.label is not None
-    ]
-    return tuple(dict.fromkeys([*own_parameters(block), *labels]))
-
-
-def _declared(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Path]:
-    for statement in statements:
-        match statement:
-            case ast.Declare(path=path):
-                yield path
-            case ast.If(then=then, otherwise=otherwise):
-                yield from _declared(then)
-                yield from _declared(otherwise)
-            case ast.For(body=body):
-                yield from _declared(body)
-            case _:
-                pass

@@ -11,22 +11,25 @@ from meganeura_dsl.check.apply import (
     Arguments,
     bind_config,
     bind_inputs,
+    caller_place,
     check_where,
     declared_types,
     match_inputs,
 )
 from meganeura_dsl.check.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.check.builtins import BUILTINS
-from meganeura_dsl.check.declare import own_parameters, own_paths
-from meganeura_dsl.check.expressions import layer_text
+from meganeura_dsl.check.expressions import OWN_PATH, layer_text
 from meganeura_dsl.check.frame import BoundLayer, Frame, UndecidableError
+from meganeura_dsl.check.initials import passed_on, take_initials
 from meganeura_dsl.check.names import LinkedModule, configuration, nearest
+from meganeura_dsl.check.owned import own_parameters, own_paths
 from meganeura_dsl.check.place import counted
 from meganeura_dsl.check.problems import (
     MissingLabel,
     NoResult,
     RecursiveBlock,
     UnknownName,
+    UnknownParameter,
     WrongArguments,
     WrongKind,
 )
@@ -187,7 +190,10 @@ class Elaborator(Statements):
         frame: Frame,
     ) -> Results:
         label = "" if call.label is None else self.path_text(call.label, frame)
-        path, config = frame.join(label), arguments.config()
+        path = frame.join(label)
+        if call.label is not None and not call.label.parts:
+            arguments = passed_on(arguments, call, frame)
+        config = arguments.config()
         owns = call.label is not None or isinstance(declaration, ast.Model)
         if call.label is None and isinstance(declaration, ast.Model):
             if frame.state.models.get((declaration, path)) == config:
@@ -197,7 +203,8 @@ class Elaborator(Statements):
             module, declaration, arguments, path, call.span, frame, may_own=owns
         )
         if call.label is not None:
-            frame.layers[layer_text(call)] = BoundLayer(module, declaration, config, path)
+            name = layer_text(call) if call.label.parts else OWN_PATH
+            frame.layers[name] = BoundLayer(module, declaration, config, path)
         return results
 
     def _sharing(
@@ -232,7 +239,11 @@ class Elaborator(Statements):
                 Application(module, declaration, arguments, path, span, may_own), frame
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
-        return self.run_block(application, frame)
+        frame.state.models += 1
+        try:
+            return self.run_block(application, frame)
+        finally:
+            frame.state.models -= 1
 
     def model_application(
         self,
@@ -285,17 +296,17 @@ class Elaborator(Statements):
         inner = self._child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
         if not inner.may_own:
-            owned = own_parameters(block)
+            owned = own_parameters(inner.module, block)
             if owned:
                 raise ProblemError(MissingLabel(frame.place(span), block.name.text, owned))
         config = bind_inputs(inner, block, application.arguments, span)
+        config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
         match_inputs(inner, block, span, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
         if may_take_at_word(inner, block, self.evaluate):
-            for name in own_paths(block):
-                label = inner.path.rsplit(".", 1)[-1]
-                inner.state.claim(inner.join(name), frame.place(span), label)
+            for name in own_paths(inner.module, block):
+                inner.state.claim(inner.join(name), frame.place(span), inner.label)
             return self._stand_in(inner, block, dict(inner.names))
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
@@ -314,6 +325,10 @@ class Elaborator(Statements):
                 NoResult(inner.place(block.name.span), name, "ends without `return`")
             )
         self._check_results(inner, block, signature, results)
+        for name in inner.initials:
+            if not inner.state.generic and inner.join(name) not in inner.state.parameters:
+                place = caller_place(inner, inner.call_span or block.name.span)
+                raise ProblemError(UnknownParameter(place, block.name.text, name, (name,)))
         return results
 
     def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:

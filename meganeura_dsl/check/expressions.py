@@ -6,6 +6,7 @@ from meganeura_dsl import ops
 from meganeura_dsl.check import arithmetic, tensors
 from meganeura_dsl.check.arithmetic import KindError
 from meganeura_dsl.check.frame import Binding, Frame, NeedsBodiesError, UndecidableError
+from meganeura_dsl.check.initials import WORDS as INITIALS
 from meganeura_dsl.check.names import nearest
 from meganeura_dsl.check.problems import UndecidedChoice, UnknownName, WrongKind
 from meganeura_dsl.check.shape_problems import RankMismatch
@@ -15,6 +16,7 @@ from meganeura_dsl.check.values import (
     Tensor,
     describe,
     is_condition,
+    is_initializer,
     is_size,
     is_static,
     is_tensor,
@@ -25,6 +27,9 @@ from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
+
+OWN_PATH = "."
+"""The label of a layer whose path is that of the block it stands in."""
 
 MOST_PATHS = 64
 """Paths through one block that are tried before its proof is left to each model."""
@@ -97,6 +102,8 @@ class Expressions(ABC):
         value = self.evaluate(node, frame)
         if frame.state.generic and isinstance(value, Dim):
             value = _as_flag(value)
+        if is_initializer(value):
+            return True  # a flag that also says how the parameter begins
         if not is_condition(value):
             raise _wrong_kind(frame, node.span, "a condition", value)
         return value
@@ -137,6 +144,11 @@ class Expressions(ABC):
             return value
         if node.text == "training":
             return frame.state.training
+        if node.text in INITIALS:
+            return INITIALS[node.text]
+        own = self._parameter(node.text, frame) if OWN_PATH in frame.layers else None
+        if own is not None:
+            return own
         place = frame.place(node.span)
         layer = self.layer_words(node.text, frame)
         if layer is not None:
@@ -200,16 +212,23 @@ class Expressions(ABC):
             raise ProblemError(
                 WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
             )
-        name = frame.join(relative)
-        if name in frame.state.leaves:
-            return frame.state.current(name)
-        if frame.state.is_proved is not None:
-            raise NeedsBodiesError
+        value = self._parameter(relative, frame)
+        if value is not None:
+            return value
         prefix = f"{frame.path}." if frame.path else ""
         known = [key.removeprefix(prefix) for key in frame.state.leaves if key.startswith(prefix)]
         raise ProblemError(
             UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
         )
+
+    def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
+        """The parameter at a path inside this layer, if there is one."""
+        name = frame.join(relative)
+        if name in frame.state.leaves:
+            return frame.state.current(name)
+        if frame.state.is_proved is not None:
+            raise NeedsBodiesError
+        return None
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
         base = self.evaluate(node.base, frame)
@@ -333,5 +352,7 @@ def short_text(node: ast.Expression) -> str:
 
 
 def layer_text(call: ast.Call) -> str:
-    """A layer's label, or its name if it has none."""
-    return call.callee if call.label is None else "".join(call.label.span.text.split())
+    """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.label is None or not call.label.parts:
+        return call.callee
+    return "".join(call.label.span.text.split())

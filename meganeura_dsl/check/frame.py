@@ -128,6 +128,10 @@ class Elaborating:
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
+    own: list[str] = field(default_factory=list[str])
+    """Names of what was declared outside of every model."""
+    models: int = 0
+    """Models inside of models that are open."""
     claimed: dict[str, Place] = field(default_factory=dict[str, Place])
     """In a proof, the paths of weights in layers that were taken at their word."""
     models: dict[tuple[ast.Model, str], Config] = field(
@@ -187,6 +191,8 @@ class Elaborating:
         except Unproved as error:
             raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
         self.parameters[info.name] = info
+        if not self.models:
+            self.own.append(info.name)
         self.leaves[info.name] = leaf
         return leaf
 
@@ -212,6 +218,15 @@ class Frame:
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: Choices = field(default_factory=Choices)
+    initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
+    """How the parameters declared here begin, where whoever applied the block says so."""
+
+    @property
+    def label(self) -> str:
+        """The last word of the path, or nothing if it is the path of the block around it."""
+        if self.parent is not None and self.path == self.parent.path:
+            return ""
+        return self.path.rsplit(".", 1)[-1]
 
     @property
     def build(self) -> Builder:

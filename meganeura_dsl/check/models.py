@@ -7,6 +7,7 @@ from meganeura_dsl import ops
 from meganeura_dsl.check.apply import Arguments, bind_config, dtype_of, shape_of
 from meganeura_dsl.check.elaborate import Application, Elaborator, Results
 from meganeura_dsl.check.frame import Binding, Elaborating, Frame, ParameterInfo, UndecidableError
+from meganeura_dsl.check.initials import take_initials
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.place import Place, counted
@@ -38,6 +39,8 @@ class Elaboration:
     bindings: tuple[Binding, ...]
     notes: tuple[Problem, ...]
     facts: Facts
+    own: tuple[str, ...]
+    """The parameters that belong to no model that was applied, by name."""
 
 
 def elaborate_model(
@@ -109,7 +112,7 @@ def _run_model(
         state, application.module, block.name.text, {}, application.path,
         parent=root, call_span=application.span, declaration=block,
     )  # fmt: skip
-    config = application.arguments
+    config = take_initials(inner, block, application.arguments, application.span)
     bind_config(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
@@ -122,7 +125,8 @@ def _run_model(
     for item, type_ in zip(block.inputs, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
         tensors.append(root.add(item.span, leaf))
-    arguments = Arguments((*tensors, *config.positional), config.named)
+    given_config = application.arguments
+    arguments = Arguments((*tensors, *given_config.positional), given_config.named)
     run = Application(application.module, block, arguments, application.path, application.span)
     return elaborator.run_block(run, root)
 
@@ -167,4 +171,5 @@ def finish(state: Elaborating, outputs: Mapping[str, Tensor]) -> Elaboration:
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),
         state.build.facts,
+        tuple(state.own),
     )

@@ -348,6 +348,56 @@ class UnknownDType(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class UnknownParameter(PlacedProblem):
+    """An argument says how a parameter begins that the block does not declare itself.
+
+    `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
+    initial values of parameters. A parameter of a layer inside of the block is that layer's.
+
+        x |> fc: linear(10, weights=zeros)    # E0230: it is called `weight`
+        x |> fc: linear(10, weight=zeros)
+    """
+
+    code: ClassVar[str] = "E0230"
+    topic: ClassVar[str] = "arguments"
+    block: str
+    name: str
+    known: tuple[str, ...]
+
+    def report(self) -> Report:
+        if self.name in self.known:
+            return self.words(
+                f"`{self.block}` has no parameter `{self.name}` in this configuration"
+            )
+        told = (
+            f"its parameters are {quoted(self.known, 'and')}"
+            if self.known
+            else ("it declares no parameters itself: say it where the layer that does is applied")
+        )
+        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=Help(told))
+
+
+@dataclass(frozen=True)
+class UnfitInitial(PlacedProblem):
+    """A parameter cannot begin as it is said to, because of its shape.
+
+    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
+    """
+
+    code: ClassVar[str] = "E0231"
+    topic: ClassVar[str] = "parameters"
+    name: str
+    type: str
+    initial: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` cannot begin as `{self.initial}`",
+            f"this is {self.type}, and not a table of an even number of channels from 4",
+        )
+
+
+@dataclass(frozen=True)
 class CheckedPerModel(PlacedProblem):
     """A block could not be proved for all sizes at once, so each model that uses it is checked.
 
@@ -384,6 +434,8 @@ PROBLEMS: tuple[type[Problem], ...] = (
     UndecidedChoice,
     NotAllowedHere,
     UnknownDType,
+    UnknownParameter,
+    UnfitInitial,
     CheckedPerModel,
 )
 """Every problem of this module."""

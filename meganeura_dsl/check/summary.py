@@ -3,7 +3,15 @@
 from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.patterns import Evaluate
 from meganeura_dsl.check.symbols import REST_RANKS, rest_names
-from meganeura_dsl.check.values import Axes, Evaluated, is_condition, is_number, is_size, is_tensor
+from meganeura_dsl.check.values import (
+    Axes,
+    Evaluated,
+    is_condition,
+    is_initializer,
+    is_number,
+    is_size,
+    is_tensor,
+)
 from meganeura_dsl.shapes.dim import Dim
 from meganeura_dsl.shapes.solve import Compare, Proved
 from meganeura_dsl.shapes.tensor import DType
@@ -37,7 +45,8 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     default = None if parameter.default is None else evaluate(parameter.default, inner)
     match default:
         case bool():
-            return is_condition(value) or isinstance(value, Dim)  # a name whose kind is unknown
+            is_flag = is_condition(value) or is_initializer(value)
+            return is_flag or isinstance(value, Dim)  # a name whose kind is unknown
         case int() if default < 0:
             return value == default
         case None | int():
@@ -47,5 +56,7 @@ def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
             )
         case float():
             return is_number(value)
+        case _ if is_initializer(default):
+            return is_initializer(value)
         case _:
             return type(value) is type(default) and value == default

@@ -74,7 +74,8 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
         return None
     config = tuple(inner.names[parameter.name] for parameter in block.parameters)
     types = tuple(value.type for value in inputs)
-    key = (block, _hashable(config), types, state.training, inner.facts)
+    initials = frozenset(inner.initials.items())
+    key = (block, _hashable(config), initials, types, state.training, inner.facts)
     return None if key[1] is None else key
 
 
@@ -132,7 +133,6 @@ def _repeat(
     inner: Frame, template: Template, inputs: Sequence[Tensor], span: Span
 ) -> tuple[Tensor, ...]:
     state, place = inner.state, inner.place(span).outside()
-    label = inner.path.rsplit(".", 1)[-1]
     made: list[Tensor] = list(inputs)
 
     def value(place: Place) -> Tensor:
@@ -143,7 +143,7 @@ def _repeat(
             match step:
                 case Declared(relative, info):
                     again = replace(info, name=inner.join(relative), place=place)
-                    made.append(state.declare(again, label))
+                    made.append(state.declare(again, inner.label))
                 case Made(op, operands, type_):
                     made.append(state.build.add_typed(op, type_, *map(value, operands)))
     for relative, place_ in template.updates:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.check.place import PlacedProblem
-from meganeura_dsl.diagnostics import Help, Problem, Report
+from meganeura_dsl.diagnostics import Help, Problem, Report, Severity
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,37 @@ class LabelsMismatch(PlacedProblem):
         )
 
 
+@dataclass(frozen=True)
+class NoModelHolds(PlacedProblem):
+    """A `train` block has weights of its own, which no model of the file holds.
+
+    They are trained and written, but `run`, `deploy` and `build` take models. Move the layers into
+    a block, declare a model of it, and apply the model in the `train` block:
+
+        model net = Net()
+
+        train fit(x: [batch, 20], label: i32[batch]):
+          minimize cross_entropy(x |> net, label)
+    """
+
+    code: ClassVar[str] = "N0004"
+    topic: ClassVar[str] = "training"
+    severity: ClassVar[Severity] = Severity.NOTE
+    train: str
+    names: tuple[str, ...]
+
+    def report(self) -> Report:
+        shown = (*self.names[:3], "...") if len(self.names) > 3 else self.names
+        return self.words(
+            f"`{self.train}` trains weights that no model of this file holds",
+            ", ".join(shown),
+            cure=Help(
+                "to run what was trained, move these layers into a block, and apply a model of it",
+                f"model net = Net()     and in `{self.train}`     x |> net",
+            ),
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     ExpectationFailed,
     UnknownUnit,
@@ -127,5 +158,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     MetricNotScalar,
     NoLoss,
     LabelsMismatch,
+    NoModelHolds,
 )
 """Every problem of this module."""

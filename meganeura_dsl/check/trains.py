@@ -17,6 +17,7 @@ from meganeura_dsl.check.values import (
     Invocation,
     Static,
     describe,
+    is_initializer,
     is_static,
 )
 from meganeura_dsl.diagnostics import ProblemError
@@ -134,7 +135,7 @@ def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
     """The value of one setting. Raises `ProblemError`."""
     frame = Frame(Elaborating(Builder()), module, "run", {})
     value = SettingElaborator().evaluate(node, frame)
-    if not is_static(value):
+    if not is_static(value) or is_initializer(value):
         raise ProblemError(
             WrongKind(frame.place(node.span), "a number, text or list", describe(value))
         )

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TypeGuard
 
 from meganeura_dsl.graph.core import Value
+from meganeura_dsl.initialize import Initializer, spell
 from meganeura_dsl.shapes.dim import Dim, Size, show
 from meganeura_dsl.shapes.solve import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.syntax import ast
@@ -51,6 +52,7 @@ Static = (
     | SymbolicCondition
     | Unknown
     | Invocation
+    | Initializer
 )
 Tensor = Value
 Evaluated = Static | Tensor | Pattern | tuple[Tensor, ...]
@@ -69,6 +71,11 @@ def is_number(value: Evaluated) -> TypeGuard[int | float | Dim | Unknown]:
 def is_condition(value: Evaluated) -> TypeGuard[Condition]:
     """Whether the value is true, false or a condition on sizes."""
     return isinstance(value, bool | Compare | Flag | Not | And | Or)
+
+
+def is_initializer(value: Evaluated) -> TypeGuard[Initializer]:
+    """Whether the value is what a parameter begins as, and not merely a number."""
+    return isinstance(value, Initializer)
 
 
 def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
@@ -106,6 +113,8 @@ def describe(value: Evaluated) -> str:
             return "a rearrangement"
         case tuple():
             return f"{len(value)} results"
+        case _:
+            return f"the initial value {spell(value)}"
 
 
 def show_shape(shape: Sequence[Size]) -> str:

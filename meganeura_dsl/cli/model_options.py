@@ -109,7 +109,17 @@ def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
         if type(number) is not int or number < 1:
             raise typer.BadParameter(f"the size `{key}` is a number from 1", param_hint="--set")
         sizes[key] = number
-    return ConfiguredModel(program, name, given, sizes)
+    return ConfiguredModel(program, name, dict(map(_argument, given.items())), sizes)
+
+
+def _argument(given: "tuple[str, Static]") -> "tuple[str, Static]":
+    """An argument of a model, as the language has it: `zeros` is an initial value, not a choice."""
+    from meganeura_dsl.check.initials import initial_setting
+    from meganeura_dsl.check.values import Invocation
+
+    name, value = given
+    initial = initial_setting(value) if isinstance(value, Invocation) else None
+    return name, value if initial is None else initial
 
 
 EXAMPLES = 1

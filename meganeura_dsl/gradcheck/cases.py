@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from meganeura_dsl.check.domain import BlockDomain, DomainInput, block_domain
 from meganeura_dsl.check.models import Elaboration, elaborate_block
 from meganeura_dsl.check.symbols import REST_RANKS, rest_names
-from meganeura_dsl.check.values import Static, Unknown
+from meganeura_dsl.check.values import Static, Unknown, is_initializer
 from meganeura_dsl.gradcheck.sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
 from meganeura_dsl.gradcheck.subjects import Subject
+from meganeura_dsl.initialize import spell
 from meganeura_dsl.shapes.dim import evaluate
 from meganeura_dsl.shapes.solve import Flag
 from meganeura_dsl.shapes.tensor import DType, TensorType
@@ -135,5 +136,7 @@ def _written(value: Static) -> str:
             return f"[{', '.join(map(_written, value))}]"
         case str():
             return f'"{value}"'
+        case _ if is_initializer(value):
+            return spell(value)
         case _:
             return str(value)

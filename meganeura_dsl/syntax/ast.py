@@ -161,7 +161,10 @@ Expression = (
 
 @dataclass(frozen=True, eq=False)
 class Path(Node):
-    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order."""
+    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order.
+
+    The label `.` has none: it is the path of the block it stands in.
+    """
 
     parts: tuple["str | Expression", ...]
 

@@ -389,6 +389,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "range": _range,
     "labelled": _labelled,
     "applied": _applied,
+    "here": _path,
     "path": _path,
     "arguments": _arguments,
     "argument": _argument,

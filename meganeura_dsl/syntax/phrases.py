@@ -203,7 +203,9 @@ class Phrase:
     # --- paths, types and parts of headers -------------------------------------------------------
 
     def path(self, node: ast.Path) -> None:
-        """A path, such as `layers[i].conv`."""
+        """A path, such as `layers[i].conv`, or `.` if it has no parts."""
+        if not node.parts:
+            self.write(".")
         for position, part in enumerate(node.parts):
             if isinstance(part, str):
                 self.write(f".{part}" if position else part)

@@ -10,10 +10,11 @@ import pytest
 from meganeura_dsl.autodiff import differentiate
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import Linker
+from meganeura_dsl.check.values import Static
 from meganeura_dsl.diagnostics import ProblemError, Sink
 from meganeura_dsl.evaluate import Interpreter, Precision, evaluate, storage_type
 from meganeura_dsl.graph.core import Array, continued
-from meganeura_dsl.initialize import sample
+from meganeura_dsl.initialize import KaimingUniform, Ones, Uniform, Zeros, sample
 from meganeura_dsl.ops import Conv, Input
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.pipeline import (
@@ -285,6 +286,58 @@ def test_dropping_everything_gives_zeros_and_no_gradient() -> None:
     found = evaluate(build.graph({"y": graph.outputs["output"], "slope": slope}), given).outputs
     assert found["y"] == 0
     np.testing.assert_array_equal(found["slope"], np.zeros(5))
+
+
+# --- heads and initial values ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "head", "config", "width"),
+    [
+        ("resnet:resnet18", "fc", {"depths": [1, 1, 1, 1], "width": 4}, 32),
+        ("resnet:resnet50", "fc", {"depths": [1, 1, 1, 1], "width": 2}, 64),
+        ("repvgg:repvgg_a0", "head.fc", {"depths": [1, 1, 1, 1], "a": 0.125, "b": 0.0625}, 32),
+    ],
+)
+def test_without_classes_the_features_under_the_head_come_out(
+    file: str, head: str, config: dict[str, Static], width: int
+) -> None:
+    module, _, name = file.partition(":")
+
+    def made(classes: int) -> tuple[Elaboration, Array]:
+        given = {**config, "classes": classes}
+        sizes = {"n": 2, "h": 33, "w": 32}
+        elaboration = elaborate_model(load(module), name, config=given, sizes=sizes)
+        return elaboration, output(elaboration, {"x": noise(2, 3, 33, 32)})
+
+    whole, logits = made(5)
+    bare, features = made(0)
+    assert features.shape == (2, width)
+    names = [info.name for info in whole.parameters]
+    assert [info.name for info in bare.parameters] == [
+        name for name in names if not name.startswith(head)
+    ]
+    weight, bias = (
+        sample(info.initializer, 0, info.name, concrete_shape(info.type.shape))
+        for info in whole.parameters
+        if info.name.startswith(head)
+    )
+    np.testing.assert_allclose(features @ weight.T.astype(float) + bias, logits, atol=1e-9)
+
+
+def test_the_biased_resnet_begins_as_graphspec_documents() -> None:
+    parameters = elaborate_model(load("resnet"), "resnet18_biased").parameters
+    trained = {info.name: info for info in parameters if info.kind == "param"}
+    assert len(trained) == 82
+    for name, info in trained.items():
+        is_norm = "bn" in name or "downsample.1" in name
+        if name.endswith("bias"):
+            assert info.initializer == Zeros()
+        else:
+            assert info.initializer == (Ones() if is_norm else KaimingUniform())
+    plain = elaborate_model(load("resnet"), "resnet18", config={"conv_bias": True}).parameters
+    (first,) = (info for info in plain if info.name == "conv1.bias")
+    assert first.initializer == Uniform((3 * 7 * 7) ** -0.5)  # PyTorch's
 
 
 # --- the page of the models ----------------------------------------------------------------------

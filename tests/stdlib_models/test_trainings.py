@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from meganeura_dsl.evaluate import Interpreter
 from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.pipeline import elaborate_train, load
+from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.tensors.stored import Array
@@ -48,6 +48,13 @@ def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> N
     trained = [info.name for info in made.parameters if info.kind == "param"]
     still = [name for name in trained if np.array_equal(results.updates[name], kept[name])]
     assert not still
+
+
+@pytest.mark.parametrize("train", ["words", "frames"])
+def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
+    model = elaborate_model(load("whisper"), f"whisper_{train}")
+    written = {info.name: info.type for info in job("whisper", train, tmp_path).parameters}
+    assert written == {info.name: info.type for info in model.parameters}
 
 
 EMBEDDED = [

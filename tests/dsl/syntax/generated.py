@@ -60,12 +60,15 @@ def paths(inner: Strategy[ast.Expression]) -> Strategy[ast.Path]:
     return made(ast.Path, several(WORDS | inner, 1))
 
 
+HERE = made(ast.Path, st.just(()))
+"""The label `.`."""
+
 DOTTED = several(WORDS, 1).map(".".join)
 
 
 def layers(inner: Strategy[ast.Expression]) -> Strategy[ast.Call]:
     """What can follow a pipe."""
-    return _call(st.none() | paths(inner), DOTTED, inner)
+    return _call(st.none() | paths(inner) | HERE, DOTTED, inner)
 
 
 def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:

@@ -73,6 +73,7 @@ def call(callee: str, *arguments: object, label: object = None, inputs: object =
         ("x |> a.b[y][0].c: f(1)(z)", ("Pipe", X, call(
             "f", ONE, label=("Path", ("a", "b", Y, ("Integer", 0), "c")), inputs=(Z,)))),
         ("x |> [y + 1]: f", ("Pipe", X, call("f", label=("Path", (binary("+", Y, ONE),))))),
+        ("x |> .: f", ("Pipe", X, call("f", label=("Path", ())))),
         ("x |> head.fc(1)", ("Pipe", X, call("head.fc", ONE))),
         ("f([x, y * 2] -> [y, x])", call("f", ("Rearrangement",
             ("Pattern", (X, binary("*", Y, TWO))), ("Pattern", (Y, X))))),
