@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import DuplicatePath, InputSizedParameter, NotAllowedHere
-from meganeura_dsl.check.refusals import refusal
+from meganeura_dsl.check.refusals import refusal, require_countable
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ops import Parameter
@@ -167,6 +167,7 @@ class Elaborating:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
+        require_countable(info.type, info.place, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
             leaf = self.build.add(op)
@@ -207,6 +208,11 @@ class Frame:
         """What is known of the sizes here."""
         return self.state.build.facts
 
+    @property
+    def root(self) -> Frame:
+        """The frame of the declaration that is being checked."""
+        return self if self.parent is None else self.parent.root
+
     def join(self, relative: str) -> str:
         """The full path of a name inside this layer."""
         return f"{self.path}.{relative}" if self.path and relative else self.path or relative
@@ -226,9 +232,11 @@ class Frame:
         """The value of an op, with refusals of its type rule told as problems at `span`."""
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
-                return self.build.add(op, *operands)
+                value = self.build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
             raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+        require_countable(value.type, self.place(span), self.facts)
+        return value
 
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
