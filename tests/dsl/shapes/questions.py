@@ -55,7 +55,7 @@ class Question:
 def question(seed: int) -> Question:
     """The question of a seed."""
     random = Random(seed)
-    least = {name: 0 for name in NAMES if random.random() < 0.1}
+    least = {name: 0 for name in NAMES if random.random() < 0.2}
     facts = tuple(_fact(random) for _ in range(random.choice((0, 0, 1, 1, 2, 2, 3, 4))))
     return Question(least, facts, _clause(random, random.choice((0, 0, 0, 1)), 3))
 
@@ -131,10 +131,18 @@ def _clause(random: Random, parts: int, depth: int) -> Clause:
 
 
 def _fact(random: Random) -> Clause:
-    match random.randrange(6):
+    match random.randrange(7):
         case 0:
             divisor = random.choice((2, 3, 4, *NAMES))
             return "==", ("%", _tree(random, 1), divisor), random.choice((0, 0, 1))
+        case 6:
+            divisor = _difference(random)  # which may be negative
+            operator = random.choice(("%", "//"))
+            return (
+                "==",
+                (operator, _tree(random, 1), divisor),
+                random.choice((0, 0, 2, ("-", 0, 2))),
+            )
         case 1:
             return "==", random.choice(NAMES), _tree(random, 2)
         case 2:
@@ -143,6 +151,11 @@ def _fact(random: Random) -> Clause:
             return _clause(random, 1, 1)
         case _:
             return _relation(random, random.randint(1, 2))
+
+
+def _difference(random: Random) -> Tree:
+    first, second = random.sample(NAMES, 2)
+    return "-", random.choice((first, ("*", 2, first))), random.choice((second, 1, 4))
 
 
 def _identity(random: Random) -> Clause:
