@@ -275,7 +275,9 @@ def test_an_exact_quotient_by_a_negative_divisor_is_not_counted_from_zero() -> N
 
 def test_a_variable_of_its_own_divisor_has_no_value() -> None:
     known = Knowledge(nonnegative=(h - s,))
-    assert isinstance(relation := h % (h - s), Dim)
+    relation, other = h % (h - s), k % (h - s)
+    assert isinstance(relation, Dim)
+    assert isinstance(other, Dim)
     solution = solve(relation, known)
     assert solution is None or solution.name not in variables_of(solution.value)
-    assert solve(k % (h - s), known) is not None
+    assert solve(other, known) is not None
