@@ -4,7 +4,7 @@ All are far beyond what the standard models and the largest programs of the benc
 none depends on the machine.
 """
 
-CHECK = 2_500_000
+CHECK = 2_200_000
 """Steps of one check of a file, or of one graph made outside of a check; see `work`."""
 CHECK_CHARACTER = 100
 """Further steps for each character of the file."""

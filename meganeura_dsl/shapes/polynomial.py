@@ -215,6 +215,7 @@ def terms_of(size: Size) -> Mapping[Monomial, int]:
 
 def length_of(size: Size) -> int:
     """How many terms a size has, those inside its floors included."""
+    spend(len(terms_of(size)))
     return sum(
         1 + sum(atom.length for atom in monomial if isinstance(atom, Floor))
         for monomial in terms_of(size)
@@ -274,7 +275,7 @@ def common_monomial(monomials: Iterable[Monomial]) -> Monomial:
 def _sum(
     left: Mapping[Monomial, int], right: Mapping[Monomial, int], sign: int = 1
 ) -> dict[Monomial, int]:
-    spend(len(right))
+    spend(1 + len(right))
     total = dict(left)
     for monomial, coefficient in right.items():
         value = total.get(monomial, 0) + sign * coefficient
@@ -287,7 +288,7 @@ def _sum(
 
 
 def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dict[Monomial, int]:
-    spend(len(left) * len(right))
+    spend(2 * len(left) * len(right))
     total: dict[Monomial, int] = {}
     for first, first_coefficient in left.items():
         for second, second_coefficient in right.items():
@@ -300,6 +301,7 @@ def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dic
 
 
 def _scaled(size: Dim, factor: int) -> Size:
+    spend(len(size.terms))
     if factor == 0:
         return 0
     return Dim({monomial: factor * value for monomial, value in size.terms.items()})
@@ -316,7 +318,7 @@ def _rank_of_monomial(monomial: Monomial) -> tuple[int, tuple[Rank, ...]]:
 
 def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
     """The next term of a quotient by a divisor that starts with `unit * lead`, 0 at the end."""
-    spend(len(terms))
+    spend(2 * len(terms))
     cofactors = {
         monomial: cofactor
         for monomial, coefficient in terms.items()
