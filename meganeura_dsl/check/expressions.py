@@ -42,7 +42,8 @@ class Expressions(ABC):
             spend(EXPRESSION)
             return self._evaluate(node, frame)
         except OutOfWorkError as error:
-            problem = TooMuchWork(frame.place(node.span), error.reason, frame.root.name)
+            name, place = frame.outermost(node.span)
+            problem = TooMuchWork(place, error.reason, name)
             raise ProblemError(problem) from error
 
     def _evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:

@@ -208,10 +208,13 @@ class Frame:
         """What is known of the sizes here."""
         return self.state.build.facts
 
-    @property
-    def root(self) -> Frame:
-        """The frame of the declaration that is being checked."""
-        return self if self.parent is None else self.parent.root
+    def outermost(self, span: Span) -> tuple[str, Place]:
+        """The declaration that is being checked, and the place in it that led to this one."""
+        frame = self
+        while frame.parent is not None:
+            span = frame.call_span or span
+            frame = frame.parent
+        return frame.name, Place(span)
 
     def join(self, relative: str) -> str:
         """The full path of a name inside this layer."""

@@ -274,10 +274,11 @@ def test_an_exact_quotient_by_a_negative_divisor_is_not_counted_from_zero() -> N
 
 
 def test_a_variable_of_its_own_divisor_has_no_value() -> None:
-    known = Knowledge(nonnegative=(h - s,))
-    relation, other = h % (h - s), k % (h - s)
+    divisor, relation, other = h - s, h % (h - s), k % (h - s)
+    assert isinstance(divisor, Dim)
     assert isinstance(relation, Dim)
     assert isinstance(other, Dim)
+    known = Knowledge(nonnegative=(divisor,))
     solution = solve(relation, known)
     assert solution is None or solution.name not in variables_of(solution.value)
     assert solve(other, known) is not None
