@@ -13,17 +13,20 @@ from meganeura_dsl.check.frame import Binding
 from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
 from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.problems import TooMuchWork
 from meganeura_dsl.check.prove import Prover
 from meganeura_dsl.check.train_problems import NoModelHolds
 from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.usage import unused_values
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
+from meganeura_dsl.limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.resources import standard_model_names, standard_models
-from meganeura_dsl.source import Source
+from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.files import read_source
 from meganeura_dsl.syntax.parser import outline
 from meganeura_dsl.targets import UnknownTarget
+from meganeura_dsl.work import Budget, OutOfWorkError, within
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.values import Static
@@ -179,6 +182,7 @@ class Checker:
         self.proved: list[str] = []
         self.types: dict[tuple[int, str], TensorType] = {}
         self.holds = 0
+        self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
         self._places: set[tuple[str, int, int]] = set()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
 
@@ -189,18 +193,24 @@ class Checker:
                 UnknownTarget(self.module.source.name, "model", self.chosen, self._names())
             )
         self._blocks()
+        self._declarations()
+        return CheckResult(self.sink.reports, self.types, tuple(self.proved), self.holds)
+
+    def _declarations(self) -> None:
         for name, model in self.module.models.items():
             if self._is_chosen(name):
-                self._attempt(lambda m=model: self._keep(self._elaborate(self.module, m, {})))
+                self._attempt(
+                    model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
+                )
         for expectation in self.module.expectations:
             if self._is_chosen(expectation.call.callee):
                 self.holds += self._attempt(
-                    lambda e=expectation: check_expectation(self.module, e, self._elaborate)
+                    expectation.call.span,
+                    lambda e=expectation: check_expectation(self.module, e, self._elaborate),
                 )
         for name, train in self.module.trains.items():
             if self._is_chosen(name):
-                self._attempt(lambda t=train: self._train(t))
-        return CheckResult(self.sink.reports, self.types, tuple(self.proved), self.holds)
+                self._attempt(train.name.span, lambda t=train: self._train(t))
 
     def _names(self) -> tuple[str, ...]:
         return (*self.module.models, *self.module.trains)
@@ -230,9 +240,10 @@ class Checker:
                 for problem in unused_values(node):
                     self._add(problem)
         for name, block in self.module.blocks.items():
-            if block in cut:
+            if block in cut or self._budget.is_spent:
                 continue
-            problem = prover.prove(self.module, block)
+            with within(self._budget):
+                problem = prover.prove(self.module, block)
             if problem is None:
                 self.proved.append(name)
             else:
@@ -280,11 +291,17 @@ class Checker:
             if binding.span.source is self.module.source:
                 self.types.setdefault((binding.span.line, binding.name), binding.type)
 
-    def _attempt(self, action: Callable[[], None]) -> bool:
+    def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
+        if self._budget.is_spent:
+            return False
         try:
-            action()
+            with within(self._budget):
+                action()
         except ProblemError as error:
             self._add(error.problem)
+            return False
+        except OutOfWorkError as error:
+            self._add(TooMuchWork(Place(span), error.reason, span.text))
             return False
         return True
 

@@ -2,7 +2,8 @@
 
 import math
 import operator as operators
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from meganeura_dsl.check.frame import UndecidableError
@@ -17,8 +18,18 @@ from meganeura_dsl.check.values import (
     is_number,
     is_size,
 )
+from meganeura_dsl.limits import (
+    HIGHEST_DEGREE,
+    LONGEST_LIST,
+    MOST_ATOMS,
+    MOST_DIGITS,
+    MOST_TERMS,
+)
+from meganeura_dsl.shapes.conditions import atoms_of
 from meganeura_dsl.shapes.dim import Dim, Size
+from meganeura_dsl.shapes.polynomial import length_of
 from meganeura_dsl.shapes.solve import And, Compare, Condition, Not, Operator, Or
+from meganeura_dsl.work import spend
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operators.eq,
@@ -30,12 +41,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-MOST_DIGITS = 300
-"""A power with more digits is no size, and would take long to compute."""
-HIGHEST_DEGREE = 32
-"""A symbolic size to a higher power is no size either."""
-LONGEST_LIST = 100_000
-"""Items of a list made by repetition."""
+_MOST_BITS = math.ceil(MOST_DIGITS * math.log2(10))
 
 
 class KindError(Exception):
@@ -56,11 +62,11 @@ def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
     if operator in COMPARISONS:
         return compare(operator, left, right)
     if isinstance(left, list) and isinstance(right, list) and operator == "+":
-        return [*left, *right]
+        return _bounded_list([*left, *right], right)
     if isinstance(left, list) and operator == "*" and isinstance(right, int):
         if len(left) * right > LONGEST_LIST:
             raise KindError(f"a list of at most {LONGEST_LIST:,}", right)
-        return left * right
+        return _bounded_list(left * right, right)
     if not is_number(left):
         raise KindError("a number", left)
     if not is_number(right):
@@ -139,7 +145,7 @@ def _connect(operator: str, left: Condition, right: Condition) -> Condition:
         return right if left is neutral else left
     if isinstance(right, bool):
         return left if right is neutral else right
-    return And((left, right)) if operator == "and" else Or((left, right))
+    return _bounded_condition(And((left, right)) if operator == "and" else Or((left, right)))
 
 
 def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
@@ -162,9 +168,57 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
 
 def _combine_sizes(operator: str, left: Size, right: Size) -> Static:
     try:
-        return _combine_bounded(operator, left, right)
+        return _bounded(_combine_bounded(operator, left, right), right)
     except (OverflowError, ZeroDivisionError) as error:
         raise KindError("numbers whose result is finite", right) from error
+
+
+def _bounded(value: Static, right: Size) -> Static:
+    """The value, unless it is larger than what a size can be."""
+    if not is_size(value):
+        return value
+    numbers = (value,) if isinstance(value, int) else value.terms.values()
+    if any(number.bit_length() > _MOST_BITS for number in numbers):
+        raise KindError(f"a number of at most {MOST_DIGITS} digits", right)
+    if length_of(value) > MOST_TERMS:
+        raise KindError(f"a size of at most {MOST_TERMS:,} terms", right)
+    return value
+
+
+def _require_degree(left: Size, right: Size) -> None:
+    """A product of sizes stays within what sizes can be."""
+    if isinstance(left, Dim) and isinstance(right, Dim):
+        degree = sum(max(map(len, size.terms)) for size in (left, right))
+        if degree > HIGHEST_DEGREE:
+            raise KindError(f"a size of degree {HIGHEST_DEGREE} at most", right)
+        if len(left.terms) * len(right.terms) > MOST_TERMS * HIGHEST_DEGREE:
+            raise KindError(f"a size of at most {MOST_TERMS:,} terms", right)
+
+
+def length_of_list(items: Sequence[Static]) -> int:
+    """The items of a list and of those inside it; somewhat above `LONGEST_LIST` at most."""
+    count, waiting = len(items), [items]
+    while waiting and count <= LONGEST_LIST:
+        for item in waiting.pop():
+            if isinstance(item, list):
+                count += len(item)
+                waiting.append(item)
+    spend(count)
+    return count
+
+
+def _bounded_list(items: list[Static], right: Evaluated) -> list[Static]:
+    if length_of_list(items) > LONGEST_LIST:
+        raise KindError(f"a list of at most {LONGEST_LIST:,}", right)
+    return items
+
+
+def _bounded_condition(condition: Condition) -> Condition:
+    count = sum(1 for _ in islice(atoms_of(condition), MOST_ATOMS + 1))
+    spend(count)
+    if count > MOST_ATOMS:
+        raise KindError(f"a condition of at most {MOST_ATOMS} comparisons", condition)
+    return condition
 
 
 def _power(left: Size, right: int) -> Size:
@@ -184,6 +238,7 @@ def _combine_bounded(operator: str, left: Size, right: Size) -> Static:
         case "-":
             return left - right
         case "*":
+            _require_degree(left, right)
             return left * right
         case "//" | "%" | "/" if right == 0:
             raise KindError("a divisor other than zero", right)

@@ -33,7 +33,7 @@ from meganeura_dsl.check.problems import (
     WrongArguments,
     WrongKind,
 )
-from meganeura_dsl.check.refusals import example_of
+from meganeura_dsl.check.refusals import example_of, require_countable
 from meganeura_dsl.check.shape_problems import ResultMismatch
 from meganeura_dsl.check.statements import Results, Statements
 from meganeura_dsl.check.summary import may_take_at_word
@@ -41,15 +41,14 @@ from meganeura_dsl.check.templates import apply_template
 from meganeura_dsl.check.tensors import equal
 from meganeura_dsl.check.values import Evaluated, Pattern, Tensor, describe, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.limits import APPLICATION, DEEPEST
 from meganeura_dsl.ops import Input
 from meganeura_dsl.shapes.dim import show
 from meganeura_dsl.shapes.solve import Proved, Unknown, Unproved, Verdict, show_condition
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
-
-DEEPEST = 100
-"""Blocks inside blocks that may be open at once."""
+from meganeura_dsl.work import spend
 
 
 @dataclass(frozen=True)
@@ -153,15 +152,23 @@ class Elaborator(Statements):
         frame: Frame,
     ) -> Evaluated:
         known = frame.state.results
-        key = (declaration, arguments.positional, tuple(arguments.named.items()))
-        if not frame.state.generic and _is_hashable(key) and key in known:
+        given = (*arguments.positional, *arguments.named.values())
+        kinds = tuple(map(type, given))  # 1 is true and 1.0 to a dict, and no other number is
+        key = (
+            declaration,
+            frame.facts,
+            kinds,
+            arguments.positional,
+            tuple(arguments.named.items()),
+        )
+        if _is_hashable(key) and key in known:
             return known[key]
         inner = self._child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
         result = self.evaluate(declaration.body, inner)
-        if _is_hashable(key):
+        if frame.facts is key[1] and _is_hashable(key):  # otherwise it made a choice on the way
             known[key] = result
         return result
 
@@ -239,11 +246,11 @@ class Elaborator(Statements):
                 Application(module, declaration, arguments, path, span, may_own), frame
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
-        frame.state.models += 1
+        frame.state.open_models += 1
         try:
             return self.run_block(application, frame)
         finally:
-            frame.state.models -= 1
+            frame.state.open_models -= 1
 
     def model_application(
         self,
@@ -276,6 +283,7 @@ class Elaborator(Statements):
         span: Span,
         path: str,
     ) -> Frame:
+        spend(APPLICATION)
         chain = [declaration.name.text]
         ancestor: Frame | None = frame
         while ancestor is not None:
@@ -367,7 +375,7 @@ class Elaborator(Statements):
             raise UndecidableError(
                 f"`{block.name.text}` has results of several shapes and declares none"
             )
-        return self._leaves(inner, types[0])
+        return self._leaves(inner, block, types[0])
 
     def _stand_in(
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
@@ -376,10 +384,12 @@ class Elaborator(Statements):
         inner.choices.closed = True
         types = declared_types(inner, block, signature, self.evaluate)
         assert types is not None
-        return self._leaves(inner, types)
+        return self._leaves(inner, block, types)
 
-    def _leaves(self, inner: Frame, types: tuple[TensorType, ...]) -> Results:
-        count = len(inner.build.values)
+    def _leaves(self, inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
+        for type_ in types:
+            require_countable(type_, inner.place(block.name.span), inner.facts)
+        count = inner.build.count
         try:
             return tuple(
                 inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))

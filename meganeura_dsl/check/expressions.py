@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 
 from meganeura_dsl import ops
 from meganeura_dsl.check import arithmetic, tensors
-from meganeura_dsl.check.arithmetic import KindError
+from meganeura_dsl.check.arithmetic import KindError, length_of_list
 from meganeura_dsl.check.frame import Binding, Frame, NeedsBodiesError, UndecidableError
 from meganeura_dsl.check.initials import WORDS as INITIALS
 from meganeura_dsl.check.names import nearest
-from meganeura_dsl.check.problems import UndecidedChoice, UnknownName, WrongKind
+from meganeura_dsl.check.problems import TooMuchWork, UndecidedChoice, UnknownName, WrongKind
 from meganeura_dsl.check.shape_problems import RankMismatch
 from meganeura_dsl.check.values import (
     Axes,
@@ -22,17 +22,16 @@ from meganeura_dsl.check.values import (
     is_tensor,
 )
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.shapes.conditions import sizes_in
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show
 from meganeura_dsl.shapes.solve import Condition, Flag, negate, show_condition
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.work import OutOfWorkError, spend
 
 OWN_PATH = "."
 """The label of a layer whose path is that of the block it stands in."""
-
-MOST_PATHS = 64
-"""Paths through one block that are tried before its proof is left to each model."""
 
 
 class Expressions(ABC):
@@ -48,6 +47,15 @@ class Expressions(ABC):
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
+        try:
+            spend(EXPRESSION)
+            return self._evaluate(node, frame)
+        except OutOfWorkError as error:
+            name, place = frame.outermost(node.span)
+            problem = TooMuchWork(place, error.reason, name)
+            raise ProblemError(problem) from error
+
+    def _evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         match node:
             case ast.Name():
                 return self._name(node, frame)
@@ -195,7 +203,11 @@ class Expressions(ABC):
             if not is_static(item):
                 place = frame.place(written.span)
                 raise ProblemError(WrongKind(place, "a number or a size in a list", describe(item)))
-        return [item for item in items if is_static(item)]
+        made = [item for item in items if is_static(item)]
+        if length_of_list(made) > LONGEST_LIST:
+            wanted = f"a list of at most {LONGEST_LIST:,}"
+            raise ProblemError(WrongKind(frame.place(node.span), wanted, describe(made)))
+        return made
 
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
         value = self.evaluate(node.source, frame)
@@ -249,6 +261,7 @@ class Expressions(ABC):
         if isinstance(entry, ast.Range):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
+            spend(len(items))
             return items[start:stop]
         index = self._index(entry, frame)
         if not -len(items) <= index < len(items):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import DuplicatePath, InputSizedParameter, NotAllowedHere
-from meganeura_dsl.check.refusals import refusal
+from meganeura_dsl.check.refusals import refusal, require_countable
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ops import Parameter
@@ -130,8 +130,8 @@ class Elaborating:
 
     own: list[str] = field(default_factory=list[str])
     """Names of what was declared outside of every model."""
-    models: int = 0
-    """Models inside of models that are open."""
+    open_models: int = 0
+    """Models inside of models that are being elaborated."""
     claimed: dict[str, Place] = field(default_factory=dict[str, Place])
     """In a proof, the paths of weights in layers that were taken at their word."""
     models: dict[tuple[ast.Model, str], Config] = field(
@@ -185,13 +185,14 @@ class Elaborating:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
+        require_countable(info.type, info.place, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
             leaf = self.build.add(op)
         except Unproved as error:
             raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
         self.parameters[info.name] = info
-        if not self.models:
+        if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
         return leaf
@@ -238,6 +239,14 @@ class Frame:
         """What is known of the sizes here."""
         return self.state.build.facts
 
+    def outermost(self, span: Span) -> tuple[str, Place]:
+        """The declaration that is being checked, and the place in it that led to this one."""
+        frame = self
+        while frame.parent is not None:
+            span = frame.call_span or span
+            frame = frame.parent
+        return frame.name, Place(span)
+
     def join(self, relative: str) -> str:
         """The full path of a name inside this layer."""
         return f"{self.path}.{relative}" if self.path and relative else self.path or relative
@@ -257,9 +266,11 @@ class Frame:
         """The value of an op, with refusals of its type rule told as problems at `span`."""
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
-                return self.build.add(op, *operands)
+                value = self.build.add(op, *operands)
         except (Unproved, TypeRuleError) as error:
             raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+        require_countable(value.type, self.place(span), self.facts)
+        return value
 
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""

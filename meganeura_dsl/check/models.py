@@ -11,7 +11,7 @@ from meganeura_dsl.check.initials import take_initials
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.place import Place, counted
-from meganeura_dsl.check.problems import WrongKind
+from meganeura_dsl.check.problems import TooMuchWork, WrongKind
 from meganeura_dsl.check.shape_problems import (
     RankMismatch,
 )
@@ -23,10 +23,12 @@ from meganeura_dsl.check.values import (
 )
 from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.graph.core import Builder, Graph
+from meganeura_dsl.limits import CHECK
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.work import OutOfWorkError, at_most
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,13 @@ def _elaborate(
     sizes: Mapping[str, int],
     inputs: tuple[TensorType, ...] | None,
 ) -> Elaboration:
+    place = Place(application.span)
     try:
-        results = _run_model(elaborator, application, root, sizes, inputs)
+        with at_most(CHECK):
+            results = _run_model(elaborator, application, root, sizes, inputs)
+    except OutOfWorkError as error:
+        raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
     except UndecidableError as error:
-        place = Place(application.span)
         raise ProblemError(
             WrongKind(place, "a configuration that is known", error.reason)
         ) from error

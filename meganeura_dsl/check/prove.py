@@ -14,7 +14,7 @@ from meganeura_dsl.check.frame import (
 )
 from meganeura_dsl.check.names import LinkedModule, library
 from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import CheckedPerModel
+from meganeura_dsl.check.problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.check.shape_problems import ImpossibleWhere
 from meganeura_dsl.check.symbols import REST_RANKS, any_inputs, rest_names
 from meganeura_dsl.check.values import (
@@ -24,9 +24,11 @@ from meganeura_dsl.check.values import (
 )
 from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.graph.core import Builder
+from meganeura_dsl.limits import LIBRARY
 from meganeura_dsl.shapes.dim import Dim, dim
 from meganeura_dsl.shapes.solve import Flag
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.work import OutOfWorkError, apart
 
 
 class Prover:
@@ -64,6 +66,8 @@ class Prover:
             return CheckedPerModel(Place(block.name.span), block.name.text, error.reason)
         except ProblemError as error:
             return error.problem
+        except OutOfWorkError as error:
+            return TooMuchWork(Place(block.name.span), error.reason, block.name.text)
         return None
 
 
@@ -77,7 +81,8 @@ def _proves_library(module_name: str, block_name: str) -> bool:
     (module,) = (module for module in library() if module.source.name == module_name)
     block = module.own[block_name]
     assert isinstance(block, ast.Block)
-    return Prover().prove(module, block) is None
+    with apart(LIBRARY):
+        return Prover().prove(module, block) is None
 
 
 def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:

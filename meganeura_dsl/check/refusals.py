@@ -1,12 +1,15 @@
 """From a failed proof or a refused operand to the problem a reader sees."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from meganeura_dsl.check.place import Place
+from meganeura_dsl.check.problems import TooManyAxes, TooManyElements
 from meganeura_dsl.check.shape_problems import Example, MissingFact, TooSmall, TypeRuleBroken
 from meganeura_dsl.check.values import Tensor, show_shape
-from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.graph.core import TypeRuleError
+from meganeura_dsl.limits import MOST_AXES, MOST_ELEMENTS
 from meganeura_dsl.shapes.dim import Dim, Size, dim, show, substitute
 from meganeura_dsl.shapes.solve import (
     Compare,
@@ -17,6 +20,7 @@ from meganeura_dsl.shapes.solve import (
     Verdict,
     show_condition,
 )
+from meganeura_dsl.shapes.tensor import TensorType
 
 
 def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
@@ -48,6 +52,15 @@ def cure_of(facts: Facts, condition: Condition) -> str:
     return (
         "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
     )
+
+
+def require_countable(type_: TensorType, place: Place, facts: Facts) -> None:
+    """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
+    if type_.rank > MOST_AXES:
+        raise ProblemError(TooManyAxes(place, type_.rank))
+    least = [facts.least_value(size) for size in type_.shape]
+    if prod(max(1, size) for size in least) > MOST_ELEMENTS:
+        raise ProblemError(TooManyElements(place, show_shape(type_.shape)))
 
 
 def refusal(

@@ -13,13 +13,12 @@ from meganeura_dsl.check.tensors import equal
 from meganeura_dsl.check.values import Evaluated, Tensor, describe, is_static, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Value
+from meganeura_dsl.limits import MOST_ROUNDS
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.solve import Compare, Proved
 from meganeura_dsl.syntax import ast
 
 Results = tuple[Tensor, ...]
-MOST_ROUNDS = 20_000
-"""Rounds of loops that are unrolled in one model."""
 
 
 class Statements(Expressions, ABC):

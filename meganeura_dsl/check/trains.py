@@ -9,7 +9,7 @@ from meganeura_dsl.check.models import Elaboration, finish
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import NotAllowedHere, WrongKind
+from meganeura_dsl.check.problems import NotAllowedHere, TooMuchWork, WrongKind
 from meganeura_dsl.check.symbols import any_inputs
 from meganeura_dsl.check.train_problems import LossNotScalar, MetricNotScalar, NoLoss
 from meganeura_dsl.check.values import (
@@ -22,9 +22,11 @@ from meganeura_dsl.check.values import (
 )
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder
+from meganeura_dsl.limits import CHECK
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
+from meganeura_dsl.work import OutOfWorkError, at_most
 
 LOSS = "loss"
 """The output a `train` block minimizes."""
@@ -85,6 +87,18 @@ def elaborate_train(
     module: LinkedModule, train: ast.Train, *, sizes: Mapping[str, int], training: bool
 ) -> Elaboration:
     """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`."""
+    try:
+        with at_most(CHECK):
+            return _elaborate_train(module, train, sizes, training=training)
+    except OutOfWorkError as error:
+        raise ProblemError(
+            TooMuchWork(Place(train.name.span), error.reason, train.name.text)
+        ) from error
+
+
+def _elaborate_train(
+    module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], *, training: bool
+) -> Elaboration:
     elaborator = TrainElaborator()
     state = Elaborating(Builder(), training)
     frame = Frame(state, module, train.name.text, {}, declaration=train)

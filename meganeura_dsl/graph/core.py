@@ -12,6 +12,7 @@ from meganeura_dsl.shapes.conditions import Compare
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import DType, Shape, TensorType
 from meganeura_dsl.source import Span
+from meganeura_dsl.work import require_values
 
 
 class TypeRuleError(Exception):
@@ -159,6 +160,7 @@ class Builder:
         operands: tuple[Value, ...],
         inferred: TensorType,
     ) -> Value:
+        require_values(len(self._values))
         value = Value(len(self._values), op, operands, inferred, self.origin)
         self._values.append(value)
         self._interned[key] = value

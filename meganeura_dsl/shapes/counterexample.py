@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, product
-from operator import add
+from itertools import combinations, islice, product
+from operator import add, sub
 from typing import NamedTuple
 
 from meganeura_dsl.shapes.conditions import Condition, flags_in, holds, sizes_in
 from meganeura_dsl.shapes.dim import Size, evaluate
 from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.polynomial import variables_of
+from meganeura_dsl.work import spend
 
 _FARTHEST = 400
 _MARGIN = 6
 _MOST_SMALL = 5_000
 _MOST_LARGE = 2_500
+_MOST_FLAGS = 256
 _LARGE = (2, 3, 4, 7, 8, 16, 32, 56, 64, 128, 224, 256, 512, 1000, 1024)
 """Sizes of real models, tried when no small ones will do."""
 
@@ -83,6 +85,7 @@ class Search:
         least_sum = 0
         margin = _MARGIN if self._solved else 0
         for row in islice(self._rows(), trials):
+            spend(1 + len(row))
             if best is not None and sum(row) >= least_sum + margin:
                 break
             sizes = self._sizes(row)
@@ -108,10 +111,11 @@ class Search:
 
     @cached_property
     def _flags(self) -> list[dict[str, bool]]:
-        """The values the flags can have."""
+        """The values the flags can have, or the first of them."""
         known = self._known.flags
         choices = [[known[name]] if name in known else [False, True] for name in self._flag_names]
-        return [dict(zip(self._flag_names, chosen, strict=True)) for chosen in product(*choices)]
+        chosen = islice(product(*choices), _MOST_FLAGS)
+        return [dict(zip(self._flag_names, values, strict=True)) for values in chosen]
 
     @cached_property
     def _flag_names(self) -> tuple[str, ...]:
@@ -146,6 +150,7 @@ class Search:
         return sizes
 
     def _accepts(self, goal: Condition, values: Mapping[str, int]) -> bool:
+        spend(1)
         try:
             return holds(goal, values) and all(holds(fact, values) for fact in self._group.facts)
         except ZeroDivisionError:
@@ -154,12 +159,9 @@ class Search:
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write `total` as an ordered sum of numbers >= 0."""
-    if parts == 1:
-        yield (total,)
-    else:
-        for first in range(total + 1):
-            for rest in _compositions(total - first, parts - 1):
-                yield (first, *rest)
+    last = total + parts - 1
+    for bars in combinations(range(last), parts - 1):
+        yield tuple(map(sub, (*bars, last), (0, *(bar + 1 for bar in bars))))
 
 
 def _spread(values: Sequence[int], most: int) -> Sequence[int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from meganeura_dsl.shapes.polynomial import Atom, Dim, Size, terms_of
 from meganeura_dsl.shapes.text import show
+from meganeura_dsl.work import spend
 
 __all__ = ["Dim", "Size", "dim", "evaluate", "product", "rebuild", "show", "substitute"]
 
@@ -29,6 +30,7 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     """The number a size is for these values of its variables."""
     if isinstance(size, int):
         return size
+    spend(2 * len(size.terms))
     total = 0
     for monomial, coefficient in size.terms.items():
         term = coefficient

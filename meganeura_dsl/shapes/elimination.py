@@ -71,8 +71,13 @@ def _exact_quotients(relation: Size) -> Iterator[tuple[Size, Floor]]:
 
 
 def _with_quotient(whole: Size, floor: Floor, known: Knowledge) -> Solution | None:
-    """A variable's value where `whole` is the divisor of `floor` times `floor`."""
+    """A variable's value where `whole` is the divisor of `floor` times `floor`.
+
+    The quotient is a variable like all others, so it must not be negative: neither may the divisor.
+    """
     divisor = floor.denominator
+    if not is_at_least(divisor, 0, known):
+        return None
     for name, coefficient in linear_variables(whole):
         rest = whole - coefficient * dim(name)
         if isinstance(divisor, int) and isinstance(rest, int):

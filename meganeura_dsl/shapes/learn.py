@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from meganeura_dsl.limits import LEARNING
 from meganeura_dsl.shapes.conditions import And, Compare, Condition, Flag, Not, Or, negate
 from meganeura_dsl.shapes.dim import Dim, dim, substitute
 from meganeura_dsl.shapes.elimination import Solution, linear_variables, solve
@@ -20,6 +21,7 @@ from meganeura_dsl.shapes.proof import (
     without_factors,
     without_outer_floor,
 )
+from meganeura_dsl.work import Budget, OutOfWorkError, spend, within
 
 _MOST_STEPS = 200
 
@@ -28,15 +30,23 @@ Step = tuple[Knowledge, Iterable[Condition]]
 
 
 def learn(known: Knowledge, condition: Condition) -> Knowledge:
-    """The knowledge with one more fact, and with the earlier ones seen in its light."""
+    """The knowledge with one more fact, and with the earlier ones seen in its light.
+
+    What would take too long to see is left out, which proves less.
+    """
     waiting = deque([condition])
+    budget = Budget(LEARNING)
     for _ in range(_MOST_STEPS):
         if not waiting or known.is_contradictory:
             break
         try:
-            known, further = _absorb(known, waiting.popleft())
+            with within(budget):
+                known, further = _absorb(known, waiting.popleft())
         except ZeroDivisionError:  # a fact that speaks of a quotient says that there is one
             known, further = known.contradicted(), ()
+        except OutOfWorkError:
+            spend(0)
+            break
         waiting.extend(further)
     return known
 

@@ -19,6 +19,7 @@ from math import gcd
 from typing import NoReturn
 
 from meganeura_dsl.shapes.text import show
+from meganeura_dsl.work import measured, require_terms, spend
 
 
 class Floor:
@@ -97,6 +98,7 @@ class Dim:
 
     def floors(self) -> list[Floor]:
         """The floors among the factors, each once, in the order they occur."""
+        spend(len(self._terms))
         atoms = (atom for monomial in self._terms for atom in monomial)
         return list(dict.fromkeys(atom for atom in atoms if isinstance(atom, Floor)))
 
@@ -213,6 +215,7 @@ def terms_of(size: Size) -> Mapping[Monomial, int]:
 
 def length_of(size: Size) -> int:
     """How many terms a size has, those inside its floors included."""
+    spend(len(terms_of(size)))
     return sum(
         1 + sum(atom.length for atom in monomial if isinstance(atom, Floor))
         for monomial in terms_of(size)
@@ -231,6 +234,7 @@ def leading_monomial(size: Dim) -> Monomial:
 
 def quotient_of_monomials(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """The factors left of `monomial` when those of `divisor` are taken, None if some is missing."""
+    spend(1)
     left = list(monomial)
     for atom in divisor:
         if atom not in left:
@@ -271,6 +275,7 @@ def common_monomial(monomials: Iterable[Monomial]) -> Monomial:
 def _sum(
     left: Mapping[Monomial, int], right: Mapping[Monomial, int], sign: int = 1
 ) -> dict[Monomial, int]:
+    spend(1 + len(right))
     total = dict(left)
     for monomial, coefficient in right.items():
         value = total.get(monomial, 0) + sign * coefficient
@@ -278,10 +283,12 @@ def _sum(
             total[monomial] = value
         else:
             del total[monomial]
+    require_terms(len(total))
     return total
 
 
 def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dict[Monomial, int]:
+    spend(2 * len(left) * len(right))
     total: dict[Monomial, int] = {}
     for first, first_coefficient in left.items():
         for second, second_coefficient in right.items():
@@ -289,10 +296,12 @@ def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dic
             if first and second:
                 monomial = tuple(sorted(monomial, key=_rank))
             total[monomial] = total.get(monomial, 0) + first_coefficient * second_coefficient
+        require_terms(len(total))
     return {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
 
 
 def _scaled(size: Dim, factor: int) -> Size:
+    spend(len(size.terms))
     if factor == 0:
         return 0
     return Dim({monomial: factor * value for monomial, value in size.terms.items()})
@@ -309,6 +318,7 @@ def _rank_of_monomial(monomial: Monomial) -> tuple[int, tuple[Rank, ...]]:
 
 def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
     """The next term of a quotient by a divisor that starts with `unit * lead`, 0 at the end."""
+    spend(2 * len(terms))
     cofactors = {
         monomial: cofactor
         for monomial, coefficient in terms.items()
@@ -323,8 +333,20 @@ def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
 # --- the normal form of a floor ------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8192)
 def _floor(numerator: Size, denominator: Size) -> Size:
+    """The floor, which takes the same steps whether or not it was worked out before."""
+    floor, steps = _measured_floor(numerator, denominator)
+    spend(steps)
+    return floor
+
+
+@lru_cache(maxsize=8192)
+def _measured_floor(numerator: Size, denominator: Size) -> tuple[Size, int]:
+    return measured(lambda: _normal_floor(numerator, denominator))
+
+
+def _normal_floor(numerator: Size, denominator: Size) -> Size:
+    spend(1)
     if isinstance(denominator, int):
         if isinstance(numerator, int) or denominator == 0:
             return numerator // denominator if denominator else _refuse_zero(numerator)

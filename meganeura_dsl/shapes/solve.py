@@ -1,9 +1,11 @@
 """What is known of sizes, and what follows from it: yes, no with an example, or not known."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
+from meganeura_dsl.limits import QUESTION
 from meganeura_dsl.shapes.conditions import (
     And,
     Compare,
@@ -16,12 +18,13 @@ from meganeura_dsl.shapes.conditions import (
     show_condition,
 )
 from meganeura_dsl.shapes.counterexample import Group, Search, gathered, group_of, grouped
-from meganeura_dsl.shapes.dim import Size, dim, substitute
+from meganeura_dsl.shapes.dim import Size, dim, evaluate, substitute
 from meganeura_dsl.shapes.domain import Domain
 from meganeura_dsl.shapes.knowledge import Knowledge
 from meganeura_dsl.shapes.learn import entails, learn
 from meganeura_dsl.shapes.proof import is_plain
 from meganeura_dsl.shapes.suggestions import suggestions
+from meganeura_dsl.work import OutOfWorkError, at_most, spend
 
 __all__ = [
     "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
@@ -30,6 +33,7 @@ __all__ = [
 
 _FEW_TRIALS = 8
 _SOME_TRIALS = 2_000
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,18 @@ class Facts:
         """
         return self._known.restore(self._known.reduce(size))
 
+    def least_value(self, size: Size) -> int:
+        """The size where all its variables are as small as they may be; 1 where it has none."""
+        if isinstance(size, int):
+            return size
+        try:
+            return evaluate(size, {name: self._least_of(name) for name in size.variables()})
+        except ZeroDivisionError:
+            return 1
+
+    def _least_of(self, name: str) -> int:
+        return self._known.least_of(name)
+
     def decide(self, condition: Condition) -> Verdict:
         """Whether a condition holds for all sizes that satisfy the facts."""
         verdict = self._verdicts.get(condition)
@@ -116,19 +132,13 @@ class Facts:
 
     def truth(self, condition: Condition) -> bool | None:
         """True if the condition always holds, False if it never does, None if neither is shown."""
-        opposite = negate(condition)
-        if self._may_follow(condition) and entails(self._known, condition):
+        if self._follows(condition):
             return True
-        if self._may_follow(opposite) and entails(self._known, opposite):
-            return False
-        return None
+        return False if self._follows(negate(condition)) else None
 
     def example(self, condition: Condition, trials: int | None = None) -> dict[str, int] | None:
         """The smallest sizes in sight that satisfy the facts and a condition; flags are bools."""
-        group, others = gathered(group_of(condition), self._groups)
-        if not all(map(self._is_satisfied_somewhere, others)):
-            return None
-        return Search(group, self._known, self.least).smallest(condition, trials)
+        return _ended(lambda: self._example(condition, trials))
 
     def domain(self, names: Iterable[str], flags: Iterable[str] = ()) -> Domain:
         """The sizes and flags that satisfy the facts, those named first, to be chosen in order."""
@@ -136,11 +146,7 @@ class Facts:
 
     def suggest(self, condition: Condition) -> Condition | None:
         """The simplest further fact in sight that makes a condition true, and can be true."""
-        for fact in suggestions(condition, self._known):
-            further = self.assume(fact)
-            if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
-                return fact
-        return None
+        return _ended(lambda: self._suggestion(condition))
 
     def require(self, condition: Condition, reason: str) -> None:
         """Raise `Unproved` unless the condition is proved."""
@@ -164,6 +170,9 @@ class Facts:
 
         None if there may be none, or several. The value can be 0 or less: `k + 1 == h`.
         """
+        return _ended(lambda: self._solution(pattern, name, value))
+
+    def _solution(self, pattern: Size, name: str, value: Size) -> Size | None:
         try:
             offset = substitute(pattern, {name: 0})
             factor = substitute(pattern, {name: 1}) - offset
@@ -177,12 +186,28 @@ class Facts:
         return solution if entails(self._known, solved) else None
 
     def _judge(self, condition: Condition) -> Verdict:
-        if self._may_follow(condition) and entails(self._known, condition):
+        if self._follows(condition):
             return Proved()
         example = self.example(negate(condition))
         if example is not None:
             return Refuted(example)
         return Unknown(self.suggest(condition))
+
+    def _follows(self, condition: Condition) -> bool:
+        return bool(_ended(lambda: self._may_follow(condition) and entails(self._known, condition)))
+
+    def _example(self, condition: Condition, trials: int | None) -> dict[str, int] | None:
+        group, others = gathered(group_of(condition), self._groups)
+        if not all(map(self._is_satisfied_somewhere, others)):
+            return None
+        return Search(group, self._known, self.least).smallest(condition, trials)
+
+    def _suggestion(self, condition: Condition) -> Condition | None:
+        for fact in suggestions(condition, self._known):
+            further = self.assume(fact)
+            if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
+                return fact
+        return None
 
     def _may_follow(self, condition: Condition) -> bool:
         """Whether a few small sizes say nothing against a condition that is not plainly true."""
@@ -199,3 +224,13 @@ class Facts:
             search = Search(group, self._known, self.least)
             self._satisfied[group] = search.smallest(goal=True) is not None
         return self._satisfied[group]
+
+
+def _ended(question: Callable[[], _Answer | None]) -> _Answer | None:
+    """The answer to a question, None where it would take too many steps to find."""
+    try:
+        with at_most(QUESTION):
+            return question()
+    except OutOfWorkError:
+        spend(0)
+        return None

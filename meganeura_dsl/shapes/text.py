@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from meganeura_dsl.work import spend
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -14,6 +16,7 @@ def show(size: Size) -> str:
     """The size as one would write it: `2*d`, `(h - 1)//stride + 1`, `ceil(h/32)`, `d % heads`."""
     if isinstance(size, int):
         return str(size)
+    spend(2 * len(size.terms))
     first, *others = sorted(_terms(size), key=_place)
     text = f"-{first.product}" if first.is_negative else first.alone
     for term in others:

@@ -2,7 +2,10 @@
 
 import pytest
 
-from meganeura_dsl.shapes.dim import Size, dim, show
+from meganeura_dsl.shapes.dim import Dim, Size, dim, show
+from meganeura_dsl.shapes.elimination import solve
+from meganeura_dsl.shapes.knowledge import Knowledge
+from meganeura_dsl.shapes.polynomial import variables_of
 from meganeura_dsl.shapes.solve import (
     And,
     Compare,
@@ -252,3 +255,30 @@ def test_a_size_that_is_never_defined_is_not_decided() -> None:
     facts = given(equal(s, 1))
     assert facts.decide(equal(h // (s - 1), 4)) == Unknown(None)
     assert facts.truth(equal(h // (s - 1), 4)) is None
+
+
+# --- divisors that may be negative ---------------------------------------------------------------
+
+
+def test_a_quotient_by_a_negative_divisor_is_possible() -> None:
+    facts = given(equal(g * w // (2 * s - 3), -6))
+    assert not facts.is_contradictory
+    assert isinstance(facts.decide(Compare(">", s * g, g + 2)), Refuted)
+
+
+def test_an_exact_quotient_by_a_negative_divisor_is_not_counted_from_zero() -> None:
+    facts = given(equal(s % (2 * w - 4), 0), Compare("<", 5 * w, w + 5))  # w == 1, s even
+    assert not facts.is_contradictory
+    assert facts.decide(Compare("<=", h, w * s)) == Refuted({"h": 3, "s": 2, "w": 1})
+    assert given(equal(s % (2 * w + 4), 0)).decide(Compare(">=", s, 6)) == Proved()
+
+
+def test_a_variable_of_its_own_divisor_has_no_value() -> None:
+    divisor, relation, other = h - s, h % (h - s), k % (h - s)
+    assert isinstance(divisor, Dim)
+    assert isinstance(relation, Dim)
+    assert isinstance(other, Dim)
+    known = Knowledge(nonnegative=(divisor,))
+    solution = solve(relation, known)
+    assert solution is None or solution.name not in variables_of(solution.value)
+    assert solve(other, known) is not None

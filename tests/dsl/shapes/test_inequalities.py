@@ -129,3 +129,26 @@ def test_long_sizes_are_not_searched() -> None:
     inside = with_others(60)
     assert is_nonnegative(inside // 3 + h - h // 2)
     assert not is_nonnegative((inside * (w + 1)) // 3 + h - h // 2)
+
+
+# --- every condition of a rule matters -----------------------------------------------------------
+
+RARE = (h + 4) // 16 - (h + 3) // 16
+"""1 where h % 16 == 12, where no sample point is, and 0 elsewhere."""
+
+
+def test_a_floor_is_below_the_next_number_and_may_reach_it_less_one() -> None:
+    assert not is_nonnegative(-((1 + RARE) // 2))
+    assert Facts().decide(Compare("<=", (2 * h + 1 + RARE) // 2, h)) == Refuted({"h": 12})
+
+
+def test_a_fact_is_multiplied_by_nothing_that_may_be_negative() -> None:
+    seldom_negative = -RARE // (s + 1)
+    assert not is_nonnegative(seldom_negative * (a - b), [a - b])
+    assert is_nonnegative((h // (s + 1)) * (a - b), [a - b])
+
+
+def test_a_floor_is_dissolved_only_where_its_divisor_is_positive() -> None:
+    seldom_negative = 1 - 2 * RARE
+    assert not is_nonnegative(a - (-a - 2) // seldom_negative)
+    assert is_nonnegative(a - (-a - 2) // (s + 1))
