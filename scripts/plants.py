@@ -257,9 +257,9 @@ PLANTS = (
     Plant(
         "half of a checkpoint is loaded",
         "runtime/meganeura_runtime/weights.py",
-        "if mismatch is not None:\n            raise ProblemError(mismatch)\n        fault",
+        "if mismatch is not None:\n            raise ProblemError(mismatch)\n        return {",
         "if mismatch is not None and not self.matched:\n            raise ProblemError(mismatch)\n"
-        "        fault",
+        "        return {",
         ("tests/runtime/test_weights.py",),
     ),
     Plant(

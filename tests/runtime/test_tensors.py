@@ -185,7 +185,10 @@ HOSTILE = {
     "not JSON": ((4).to_bytes(8, "little") + b"{{{{", "not JSON"),
     "not UTF-8": ((2).to_bytes(8, "little") + b"\xff\xfe", "not JSON"),
     "a nesting bomb": ((100_000).to_bytes(8, "little") + b"[" * 100_000, "not JSON"),
-    "an enormous number": ((5001).to_bytes(8, "little") + b"[" + b"9" * 5000, "not JSON"),
+    "an enormous number": (
+        (5001).to_bytes(8, "little") + b"[" + b"9" * 5000,
+        "a number of 5,000 digits",
+    ),
     "a list": (header([]), "not a JSON object"),
     "an entry that is a list": (header({"x": []}), "not a JSON object"),
     "a name twice": (

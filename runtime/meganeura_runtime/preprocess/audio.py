@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.files import opened
 from meganeura_runtime.preprocess.extras import load
 from meganeura_runtime.preprocess.mel import HOP, RATE, log_mel
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
@@ -51,7 +52,8 @@ def _decode(path: Path) -> tuple[Samples, int]:
         raise ProblemError(NoSuchFile(path))
     read = cast("Callable[..., tuple[Samples, int]]", soundfile.read)
     try:
-        samples, rate = read(str(path), dtype="float32", always_2d=True)
+        with opened(path):  # which it must be able to be; the library opens it by its name
+            samples, rate = read(str(path), dtype="float32", always_2d=True)
     except (RuntimeError, OSError) as error:
         raise ProblemError(UnreadableFile(path, str(error))) from None
     if not len(samples):
