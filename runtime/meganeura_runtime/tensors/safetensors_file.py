@@ -24,13 +24,18 @@ from meganeura_runtime.tensors.problems import (
 from meganeura_runtime.tensors.shapes import claimed_elements
 from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor, stored_array
 
-LONGEST_HEADER = 100_000_000
-"""Bytes of the longest header the format allows."""
+LONGEST_HEADER = 32 << 20
+"""Bytes of a header: of a few hundred thousand tensors. The format allows 100 MB."""
 
 MOST_DIGITS = 20
 """Of a number in a header: none is larger than a file could be."""
 ALIGNMENT = 8
 """Bytes that a header is filled up to a multiple of, so that tensors lie at multiples of theirs."""
+
+SHORT = 1 << 18
+"""Bytes of a header that is read whatever is in it."""
+DENSEST = 8
+"""Bytes of a longer header for each bracket or brace; a tensor takes fifty for three of them."""
 
 METADATA = "__metadata__"
 ENTRY = {"dtype", "shape", "data_offsets"}
@@ -121,11 +126,20 @@ def _header(file: OpenFile) -> tuple[dict[str, object], int]:
     if length > file.size - 8:
         raise DistrustError(f"it ends inside its header of {length:,} bytes: it was cut short")
     try:
-        text = file.read(8, length).decode()
+        content = file.read(8, length)
+        _require_few(content)
+        text = content.decode()
         header = cast("object", json.loads(text, object_pairs_hook=_once, parse_int=_whole))
     except (ValueError, RecursionError):
         raise DistrustError("its header is not JSON; this is no safetensors file") from None
     return _record(header, "its header"), 8 + length
+
+
+def _require_few(header: bytes) -> None:
+    """Refuse lists within lists: each takes but two bytes, and long to make."""
+    most = max(SHORT, len(header)) // DENSEST
+    if max(header.count(b"["), header.count(b"{")) > most:
+        raise DistrustError("its header is not JSON that describes tensors")
 
 
 def _whole(digits: str) -> int:
