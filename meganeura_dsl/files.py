@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from errno import EINVAL, EISDIR, ENXIO
+from errno import EINVAL
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,7 +13,15 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
 }
+
+
+class NotAFileError(OSError):
+    """What was to be read is no regular file; its text says what it is."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 @contextmanager
@@ -44,9 +52,5 @@ def descriptor_of(path: Path) -> int:
 def _require_regular(found: os.stat_result, path: Path) -> None:
     if stat.S_ISREG(found.st_mode):
         return
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(EISDIR, "it is a folder", str(path))
-    kind = KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-    raise OSError(
-        ENXIO if kind == "a device" else EINVAL, f"it is {kind}, and not a file", str(path)
-    )
+    kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+    raise NotAFileError(EINVAL, f"this is {kind}", str(path))

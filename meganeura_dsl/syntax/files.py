@@ -44,8 +44,6 @@ def _reason(error: OSError | ValueError) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such file"
-        case IsADirectoryError():
-            return "this is a folder"
         case PermissionError():
             return "you may not read it"
         case OSError():

@@ -171,7 +171,7 @@ TRAIN = [sys.executable, "-m", "meganeura_dsl.cli", "train"]
 def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_path: Path) -> None:
     """A mapped file would end the process with SIGBUS; this one has more than is kept in memory."""
     data = tmp_path / "points.npy"
-    np.save(data, np.zeros((300_000, 256), np.float32))
+    np.lib.format.open_memmap(data, "w+", np.float32, (300_000, 256)).flush()  # zeros, unwritten
     (tmp_path / "fit.mgn").write_text(
         "train fit(points: [batch, 256]):\n  minimize mean((points |> fc: linear(1)) ** 2)\n"
         '  run:\n    data = "points.npy"\n    batch = 64\n    epochs = 9\n    log_every = 1\n'
