@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from meganeura_dsl.diagnostics import Problem
+from meganeura_dsl.diagnostics import Help, Problem
 from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
@@ -129,6 +129,14 @@ EXAMPLES: Mapping[str, Problem] = {
         tensor_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),
         tensor_problems.NoSuchFile(FILE),
         tensor_problems.CannotWrite(Path("runs/1/weights.safetensors"), "no space is left"),
+        tensor_problems.DamagedFile(
+            Path("runs/fit-1/checkpoint.safetensors"),
+            "`fc.weight`",
+            Help(
+                "begin a new run with weights of this one:",
+                "--weights runs/fit-1/best.safetensors",
+            ),
+        ),
         WeightsMismatch(
             WEIGHTS,
             missing=("fc.weight",),

@@ -1,8 +1,10 @@
 """What docs/security.md promises, as far as no other test holds it."""
 
 import ast
+import os
 import re
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,18 @@ import pytest
 from safetensors.numpy import save_file
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.cli.outputs import read_labels
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.render import render
+from meganeura_dsl.syntax.files import read_source
+from meganeura_runtime.artefact import Artefact
+from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.data.idx_files import read_idx
+from meganeura_runtime.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.data.problems import OutsideFolder
+from meganeura_runtime.preprocess.sidecar import image_steps
+from meganeura_runtime.tensors.safetensors_file import read_tensors
+from meganeura_runtime.tensors.shards import open_weights
 from meganeura_runtime.train.job import prepare
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,3 +108,62 @@ def test_every_promise_names_a_test_that_exists() -> None:
     assert len(named) >= 9
     for path, test in named:
         assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{test}"
+
+
+# --- only files ----------------------------------------------------------------------------------
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.fspath(path))
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "net.mgn": read_source,
+    "x.safetensors": read_tensors,
+    "x.npy": read_npy,
+    "x.npz": read_npz,
+    "x-idx1-ubyte": read_idx,
+    "x-idx1-ubyte.gz": read_idx,
+    "model.safetensors.index.json": open_weights,
+    "checkpoint.safetensors": read_checkpoint,
+    "model.mgb": Artefact.read,
+    "labels.txt": read_labels,
+    "preprocessor_config.json": image_steps,
+}
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_device, make_socket, Path.mkdir])
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[Path], None]
+) -> None:
+    """A pipe that nobody writes to would keep its reader for ever; a device need not end."""
+    monkeypatch.chdir(tmp_path)
+    make(Path(name))
+    with pytest.raises(ProblemError) as caught:
+        READERS[name](Path(name))
+    words = render(caught.value.problem.report(), colour=False)
+    kinds = ("a pipe", "a device", "a socket", "a folder", "there is no")  # in a folder of weights
+    assert any(kind in words for kind in kinds)
+
+
+def test_standard_input_and_its_kin_are_read_if_they_are_files(tmp_path: Path) -> None:
+    program = tmp_path / "net.mgn"
+    program.write_text("def f(x) = x\n")
+    with program.open() as file:
+        assert read_source(Path(f"/dev/fd/{file.fileno()}")).text == "def f(x) = x\n"
+    ends = os.pipe()
+    with pytest.raises(ProblemError) as caught:
+        read_source(Path(f"/dev/fd/{ends[0]}"))
+    assert "a pipe" in render(caught.value.problem.report(), colour=False)
+    for end in ends:
+        os.close(end)

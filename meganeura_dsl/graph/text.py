@@ -110,6 +110,11 @@ def _known(values: list[Value], number: int) -> Value:
 HIGHEST_POWER = 64
 """A size to a higher power is no size, and would take long to compute."""
 
+LARGEST_NUMBER = 1 << 64
+"""No number of a graph is larger."""
+MOST_FACTORS = 400
+"""Names and floors in all products of a size; a size of more would take long to compute with."""
+
 TOKEN = re.compile(
     r"""\s*(?:
     (?P<text>"(?:[^"\\]|\\.)*")
@@ -135,6 +140,16 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
             yield found.lastgroup, found[found.lastgroup]
         start = found.end()
     yield "end", ""
+
+
+def _bounded(size: Size) -> Size:
+    """The size itself; raises `ValueError` if it is too large to be one of a graph."""
+    numbers = [size] if isinstance(size, int) else size.terms.values()
+    if any(abs(number) > LARGEST_NUMBER for number in numbers):
+        raise ValueError("a number is too large for a graph")
+    if isinstance(size, Dim) and sum(map(len, size.terms)) > MOST_FACTORS:
+        raise ValueError("a size is too long for a graph")
+    return size
 
 
 class _Line:
@@ -227,7 +242,7 @@ class _Line:
     def _size(self) -> Size:
         total = -self._term() if self._has("-") else self._term()
         while self.peek in ("+", "-"):
-            total = total + self._term() if self._has("+") else self._minus(total)
+            total = _bounded(total + self._term() if self._has("+") else self._minus(total))
         return total
 
     def _minus(self, total: Size) -> Size:
@@ -238,7 +253,7 @@ class _Line:
         total = self._power()
         while self.peek in ("*", "//"):
             if self._has("*"):
-                total = total * self._power()
+                total = _bounded(total * self._power())
             else:
                 self._mark("//")
                 total = total // self._power()
@@ -251,7 +266,10 @@ class _Line:
         exponent = int(self._take("whole"))
         if exponent > HIGHEST_POWER:
             raise ValueError(f"{exponent} is too high a power for a size")
-        return base**exponent
+        total: Size = 1
+        for _ in range(exponent):
+            total = _bounded(total * base)
+        return total
 
     def _atom(self) -> Size:
         if self._has("("):
@@ -259,7 +277,7 @@ class _Line:
             self._mark(")")
             return inside
         if self._kind == "whole":
-            return int(self._take("whole"))
+            return _bounded(int(self._take("whole")))
         name = self._take("name")
         if name != "ceil" or not self._has("("):
             return dim(name)

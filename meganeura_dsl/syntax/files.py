@@ -4,6 +4,7 @@ from codecs import BOM_UTF8
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.files import opened
 from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax import text_problems
 from meganeura_dsl.syntax.parser import LARGEST
@@ -13,7 +14,7 @@ def read_source(path: Path, name: str | None = None) -> Source:
     """The text of a file, shown under `name` or its path; raises `ProblemError` if it has none."""
     shown = str(path) if name is None else name
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         raise ProblemError(text_problems.UnreadableFile(shown, _reason(error))) from error
@@ -43,8 +44,6 @@ def _reason(error: OSError | ValueError) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such file"
-        case IsADirectoryError():
-            return "this is a folder"
         case PermissionError():
             return "you may not read it"
         case OSError():

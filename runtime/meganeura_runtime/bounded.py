@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from meganeura_dsl.files import opened
+
 MEBIBYTE = 1 << 20
 
 
@@ -12,7 +14,7 @@ class TooLongError(ValueError):
 def read_bytes(path: Path, mebibytes: int) -> bytes:
     """The content of a file that is no longer; raises `TooLongError`, and `OSError`."""
     most = mebibytes * MEBIBYTE
-    with path.open("rb") as file:
+    with opened(path) as file:
         content = file.read(most + 1) if path.stat().st_size <= most else None
     if content is None or len(content) > most:
         raise TooLongError(f"it has more than {mebibytes} MiB")

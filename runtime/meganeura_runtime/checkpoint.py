@@ -7,9 +7,9 @@ parameters, states and the moments of the optimizer. Its metadata is a `Progress
 from collections.abc import Iterable, Mapping
 from hashlib import file_digest
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.resolve import RunSettings
@@ -19,6 +19,9 @@ from meganeura_runtime.tensors.stored import Array, StoredTensor
 
 KEY = "meganeura"
 """The entry of the metadata that holds a `Progress`."""
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+"""How many of something there were, which is a number that every program can hold."""
 
 
 class Origin(BaseModel):
@@ -38,11 +41,11 @@ class Progress(BaseModel):
     version: Literal[1] = 1
     program: str
     """Hash of the training step's graph."""
-    step: NonNegativeInt
+    step: Count
     """Steps made since the start; the counter of everything random in the graph."""
-    epoch: NonNegativeInt
+    epoch: Count
     """The epoch of the next step, from 0; with the seed it decides the order of examples."""
-    position: NonNegativeInt
+    position: Count
     """Batches of that epoch already used."""
     lowest_loss: float | None = None
     """The lowest held-out loss so far, if there was an evaluation."""

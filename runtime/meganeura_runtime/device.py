@@ -137,7 +137,8 @@ class Device:
             half_floats="shader-f16" in features,
         )
         self.has_clock = "timestamp-query" in features
-        self._pipelines: dict[str, Future[Pipeline]] = {}
+        self._pipelines: dict[tuple[str, bool], Future[Pipeline]] = {}
+        """By their text, and whether they are checked."""
         if "subgroup" in features and info.is_software:
             self.limits = replace(self.limits, lanes=self._working_lanes())
 
@@ -191,10 +192,15 @@ class Device:
         return np.frombuffer(data, np.uint8)
 
     def launch(
-        self, text: str, ranges: Sequence[Range], workgroups: tuple[int, int, int]
+        self,
+        text: str,
+        ranges: Sequence[Range],
+        workgroups: tuple[int, int, int],
+        *,
+        checked: bool = False,
     ) -> Launch:
         """A kernel bound to ranges in order; one text is compiled once."""
-        pipeline = self._pipeline(text)
+        pipeline = self._pipeline(text, checked=checked)
         entries = [
             {
                 "binding": number,
@@ -209,29 +215,30 @@ class Device:
             pipeline, bindings, workgroups, native.command(pipeline, bindings, workgroups)
         )
 
-    def compile(self, texts: Sequence[str]) -> int:
+    def compile(self, texts: Sequence[str], *, checked: bool = False) -> int:
         """Begin to compile kernels on all processors; how many of them are new.
 
-        `launch` waits for its kernel.
+        `launch` waits for its kernel. Those that are not ours are `checked` on every device.
         """
-        new = [text for text in dict.fromkeys(texts) if text not in self._pipelines]
+        checked = checked or self.checked
+        new = [text for text in dict.fromkeys(texts) if (text, checked) not in self._pipelines]
         if not new:
             return 0
         compilers = ThreadPoolExecutor(min(MOST_COMPILERS, os.cpu_count() or 1))
         for text in new:
-            self._pipelines[text] = compilers.submit(self._compiled, text)
+            self._pipelines[text, checked] = compilers.submit(self._compiled, text, checked)
         compilers.shutdown(wait=False)
         return len(new)
 
-    def _pipeline(self, text: str) -> Pipeline:
-        self.compile([text])
+    def _pipeline(self, text: str, *, checked: bool) -> Pipeline:
+        self.compile([text], checked=checked)
         with explained("compiling a kernel"):
-            return self._pipelines[text].result()
+            return self._pipelines[text, checked or self.checked].result()
 
-    def _compiled(self, text: str) -> Pipeline:
+    def _compiled(self, text: str, checked: bool) -> Pipeline:  # noqa: FBT001 - for `submit`
         module = (
             self._device.create_shader_module(code=text)
-            if self.checked
+            if checked
             else native.unchecked_module(self._device, text)
         )
         return self._device.create_compute_pipeline(

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
+from meganeura_dsl.render import render
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.device import Device, explained
 from meganeura_runtime.plan.schedule import plan_graph
@@ -121,6 +124,69 @@ def test_what_was_measured_after_the_checkpoint_is_forgotten(place: Place) -> No
     (folder.path / ".checkpoint.safetensors.1.partial").write_bytes(b"half")
     assert_same_run(place.resume("run"), place.start("whole"))
     assert not list(folder.path.glob(".*"))
+
+
+def test_equal_runs_are_equal_to_the_byte(place: Place) -> None:
+    one, two = place.start("one"), place.start("two")
+    for name in ("weights", "best", "checkpoint", "settings"):
+        assert getattr(one, name).read_bytes() == getattr(two, name).read_bytes(), name
+
+
+# --- damaged -------------------------------------------------------------------------------------
+
+
+def damage(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 16
+    path.write_bytes(content)
+
+
+def told(place: Place) -> str:
+    with pytest.raises(ProblemError) as caught:
+        place.resume("run")
+    return render(caught.value.problem.report(), colour=False)
+
+
+def test_a_damaged_checkpoint_is_named_and_what_there_is_instead(place: Place) -> None:
+    folder = place.start("run", steps=7)
+    damage(folder.checkpoint, -1)
+    message = told(place)
+    assert "E0542" in message
+    assert f"--weights {folder.weights}" in message
+    damage(folder.weights, -1)
+    assert f"--weights {folder.best}" in told(place)
+    folder.best.unlink()
+    assert "--weights" not in told(place)
+
+
+def test_a_checkpoint_that_was_cut_short_is_named_too(place: Place) -> None:
+    folder = place.start("run", steps=7)
+    os.truncate(folder.checkpoint, 100)
+    assert f"--weights {folder.weights}" in told(place)
+
+
+TRAIN = [sys.executable, "-m", "meganeura_dsl.cli", "train"]
+
+
+def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_path: Path) -> None:
+    """A mapped file would end the process with SIGBUS; this one has more than is kept in memory."""
+    data = tmp_path / "points.npy"
+    np.lib.format.open_memmap(data, "w+", np.float32, (300_000, 256)).flush()  # zeros, unwritten
+    (tmp_path / "fit.mgn").write_text(
+        "train fit(points: [batch, 256]):\n  minimize mean((points |> fc: linear(1)) ** 2)\n"
+        '  run:\n    data = "points.npy"\n    batch = 64\n    epochs = 9\n    log_every = 1\n'
+        "    shuffle = false\n    optimizer = sgd(lr=0.1)\n"
+    )
+    words = [*TRAIN, "fit.mgn", "--out", "run", "--device", "cpu"]
+    run = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while run.poll() is None and not (metrics.exists() and metrics.stat().st_size > 2000):
+        sleep(0.01)
+    os.truncate(data, 4096)
+    shown, _ = run.communicate(timeout=60)
+    assert run.returncode == 1, shown
+    assert b"E0530" in shown
+    assert b"and has 4,096 now" in shown
 
 
 # --- refused -------------------------------------------------------------------------------------

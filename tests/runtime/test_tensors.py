@@ -1,20 +1,30 @@
 """Files of tensors: what is read, how it becomes a graph's type, and what is refused."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.data.numpy_files import read_npy
 from meganeura_runtime.tensors import atomic
 from meganeura_runtime.tensors.atomic import replacing, write_text
-from meganeura_runtime.tensors.problems import NotFinite, OutOfRange, UnreadableFile
+from meganeura_runtime.tensors.checksums import KEY, MARK
+from meganeura_runtime.tensors.problems import (
+    DamagedFile,
+    NotFinite,
+    OutOfRange,
+    UnreadableFile,
+)
 from meganeura_runtime.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
 from meganeura_runtime.tensors.shapes import transposed
 from meganeura_runtime.tensors.stored import (
@@ -31,7 +41,7 @@ def stored(values: Array, stored: str) -> StoredTensor:
     return StoredTensor(Path("data.safetensors"), "x", stored, values)
 
 
-def refused(call: Callable[[], object]) -> object:
+def refused(call: Callable[[], object]) -> Problem:
     with pytest.raises(ProblemError) as caught:
         call()
     caught.value.problem.report()
@@ -185,7 +195,10 @@ HOSTILE = {
     "not JSON": ((4).to_bytes(8, "little") + b"{{{{", "not JSON"),
     "not UTF-8": ((2).to_bytes(8, "little") + b"\xff\xfe", "not JSON"),
     "a nesting bomb": ((100_000).to_bytes(8, "little") + b"[" * 100_000, "not JSON"),
-    "an enormous number": ((5001).to_bytes(8, "little") + b"[" + b"9" * 5000, "not JSON"),
+    "an enormous number": (
+        (5001).to_bytes(8, "little") + b"[" + b"9" * 5000,
+        "a number of 5,000 digits",
+    ),
     "a list": (header([]), "not a JSON object"),
     "an entry that is a list": (header({"x": []}), "not a JSON object"),
     "a name twice": (
@@ -196,6 +209,12 @@ HOSTILE = {
     "no offsets": (header({"x": {"dtype": "F32", "shape": []}}), "exactly a dtype"),
     "10^18 elements": (header({"x": entry([10**18], 0, 4)}, b"1234"), "claims 4,000,000,000,0"),
     "an overflowing product": (header({"x": entry([2**40, 2**40], 0, 0)}), "claims"),
+    "sizes of four thousand digits": (
+        header({"x": entry([int("9" * 4000)] * 2, 0, 4)}, b"1234"),
+        "a number of 4,000 digits",
+    ),
+    "60,000 axes": (header({"x": entry([10**18] * 60_000, 0, 4)}, b"1234"), "60,000 axes"),
+    "three million lists": (header({"x": [[]] * 3_000_000}), "not JSON"),
     "an impossible empty shape": (header({"x": entry([2**62, 2**62, 0], 0, 0)}), "impossible"),
     "a negative size": (header({"x": entry([-1], 0, 4)}, b"1234"), "no sizes"),
     "a size that is a truth": (header({"x": entry([True], 0, 4)}, b"1234"), "no sizes"),
@@ -218,6 +237,15 @@ def test_a_hostile_file_is_refused(tmp_path: Path, content: bytes, reason: str) 
     problem = refused(lambda: read_tensors(path))
     assert isinstance(problem, UnreadableFile)
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize("name", ["sizes of four thousand digits", "60,000 axes"])
+def test_a_header_is_refused_no_slower_than_it_is_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "hostile.safetensors"
+    path.write_bytes(HOSTILE[name][0])
+    began = process_time()
+    refused(lambda: read_tensors(path))
+    assert process_time() - began < 1.0  # the product of 60,000 sizes alone took 24 s
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
@@ -247,6 +275,145 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
         read_tensors(tmp_path / "no.safetensors")
     with pytest.raises(ProblemError, match="E0530"):
         read_tensors(tmp_path)
+
+
+# --- files that change ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Path:
+    """A file of more than one page."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(12_000, dtype=np.float32).reshape(3000, 4))
+    return path
+
+
+ROWS = [slice(0, 2000), np.array([2500, 3]), slice(None)]
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=["a run", "scattered", "all"])
+@pytest.mark.parametrize("held", [0, 1 << 20], ids=["on disk", "held"])
+def test_rows_of_a_file_are_those_of_the_array(
+    changing: Path, monkeypatch: pytest.MonkeyPatch, rows: slice, held: int
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.tensors.in_file.HELD", held)
+    tensor, whole = read_npy(changing), np.load(changing)
+    for _ in range(2):
+        np.testing.assert_array_equal(read(tensor, DType.F32, rows), whole[rows], strict=True)
+    np.testing.assert_array_equal(tensor.bits.view(np.float32), whole)
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=["a run", "scattered", "all"])
+def test_a_file_that_is_cut_short_while_it_is_open_is_told(changing: Path, rows: slice) -> None:
+    tensor = read_npy(changing)
+    os.truncate(changing, 8192)
+    problem = refused(lambda: read(tensor, DType.F32, rows))
+    assert isinstance(problem, UnreadableFile)
+    assert problem.reason == "it had 48,128 bytes when it was opened, and has 8,192 now"
+
+
+def test_a_file_that_grows_or_is_written_to_is_told(changing: Path) -> None:
+    tensor = read_npy(changing)
+    with changing.open("ab") as file:
+        file.write(b"more")
+    assert "48,132 now" in str(refused(lambda: tensor.bits).report())
+    tensor = read_npy_again(changing)
+    content = changing.read_bytes()
+    changing.write_bytes(content)
+    os.utime(changing, (0, 0))
+    assert "written to while it was in use" in str(refused(lambda: tensor.bits).report())
+
+
+def read_npy_again(path: Path) -> StoredTensor:
+    """The file without what was added to it."""
+    os.truncate(path, 48_128)
+    return read_npy(path)
+
+
+def test_a_file_that_is_replaced_is_read_as_it_was(changing: Path) -> None:
+    tensor, whole = read_npy(changing), np.load(changing)
+    write_text(changing, "another file")
+    np.testing.assert_array_equal(tensor.bits.view(np.float32), whole)
+
+
+def test_rows_are_read_where_there_is_no_call_for_it(
+    changing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "preadv")
+    np.testing.assert_array_equal(read(read_npy(changing), DType.F32), np.load(changing))
+
+
+def test_a_row_that_is_not_there_is_an_error(
+    changing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.tensors.in_file.HELD", 0)
+    for row in (-1, 3000):
+        with pytest.raises(IndexError):
+            read(read_npy(changing), DType.F32, np.array([0, row]))
+
+
+# --- checksums -----------------------------------------------------------------------------------
+
+
+def damaged(path: Path, at: int) -> DamagedFile:
+    """What is said of a file one byte of which is another."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    problem = refused(lambda: open_tensors(path))
+    assert isinstance(problem, DamagedFile)
+    return problem
+
+
+LONG = {"long": np.zeros((3 << 20) + 5, np.uint8), "short": np.ones(3, np.float32)}
+
+
+@pytest.mark.parametrize("piece", [0, 1, 2, 3])
+def test_damage_is_named(tmp_path: Path, piece: int) -> None:
+    path = tmp_path / "some.safetensors"
+    write_tensors(path, LONG, {})
+    end = path.stat().st_size
+    assert damaged(path, end - 1 - (piece << 20)).damaged == "`long`"
+    write_tensors(path, LONG, {})
+    assert damaged(path, end - ((3 << 20) + 5) - 1).damaged == "`short`"
+
+
+@pytest.mark.parametrize(
+    "text", [b"meganeura.checksums", b"meganeura-crc32", b'"who":"', b'"test"', b'"short"']
+)
+def test_damage_of_the_header_is_told(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "some.safetensors"
+    write_tensors(
+        path, {"short": np.ones((1, 3), np.float16), "three": np.ones(3)}, {"who": "test"}
+    )
+    problem = damaged(path, path.read_bytes().index(text) + 1)
+    assert problem.damaged == "its header"
+
+
+def test_a_header_of_two_pieces_of_checksums_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "some.safetensors"
+    save_file({}, path, {KEY: MARK})
+    assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
+    save_file({}, path, {"other": f"{MARK} 00000000"})
+    assert isinstance(refused(lambda: open_tensors(path)), DamagedFile)
+
+
+def test_a_file_that_others_wrote_again_is_whole(tmp_path: Path) -> None:
+    """As long as they have kept what it holds: the order of a header says nothing."""
+    path, again = tmp_path / "some.safetensors", tmp_path / "again.safetensors"
+    write_tensors(path, {"b": np.ones(3, np.float32), "a": np.ones(2, np.int64)}, {"who": "test"})
+    with safe_open(path, "np") as content:
+        metadata = content.metadata()
+    save_file(load_file(path), again, metadata)
+    assert open_tensors(again)[1] == {"who": "test"}
+
+
+def test_the_same_tensors_are_the_same_bytes(tmp_path: Path) -> None:
+    tensors = {"b": np.ones(3, np.float32), "a": np.ones(2, np.int64), "c": np.ones(1, np.float16)}
+    metadata = {"train": "fit", "format": "pt", "step": "3", "more": "yes"}
+    write_tensors(tmp_path / "one", tensors, metadata)
+    write_tensors(tmp_path / "two", dict(sorted(tensors.items())), dict(sorted(metadata.items())))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 # --- writing -------------------------------------------------------------------------------------

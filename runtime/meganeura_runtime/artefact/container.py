@@ -18,8 +18,14 @@ from meganeura_dsl.graph.verify import GraphError, verify
 from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.fused import FUSED_OPS
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_runtime.adapters import DeviceError, OutOfMemoryError
+from meganeura_runtime.artefact.match import MismatchError, require_one_model
 from meganeura_runtime.artefact.problems import NotAnArtefact
-from meganeura_runtime.plan.plan import Plan
+from meganeura_runtime.artefact.seal import is_sealed, seal
+from meganeura_runtime.device import Device
+from meganeura_runtime.kernels.limits import DeviceLimits
+from meganeura_runtime.plan.plan import Plan, PlanError
+from meganeura_runtime.plan.verify import verify_plan
 from meganeura_runtime.session import CpuSession, GpuSession, Session, choose_device
 from meganeura_runtime.session.base import leaf_types
 from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
@@ -28,7 +34,13 @@ from meganeura_runtime.tensors.stored import read
 KEY = "meganeura.artefact"
 """The entry of the metadata that makes a safetensors file a compiled model."""
 
+SEAL = "meganeura.seal"
+"""The entry that says which installation compiled it."""
+
 VERSION = 1
+
+PORTABLE = DeviceLimits(half_floats=True)
+"""What a plan may need, so that every adapter has it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,8 @@ class Artefact:
     graph: Graph
     plan: Plan
     values: Mapping[str, Array]
+    trusted: bool = True
+    """Whether this installation made the plan: kernels of others run with checked bounds."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -61,18 +75,39 @@ class Artefact:
     def open(self, device: str = "auto") -> Session:
         """The model on a device, ready to run."""
         chosen = choose_device(device).device
-        session = CpuSession(self.graph) if chosen is None else GpuSession(self.plan, chosen)
+        session = CpuSession(self.graph) if chosen is None else self._on(chosen)
         session.load(self.values)
+        return session
+
+    def _on(self, device: Device) -> Session:
+        session = GpuSession(self.plan, device, checked=not self.trusted)
+        if self.trusted:
+            return session
+        try:
+            session.ready()
+        except OutOfMemoryError:
+            session.close()
+            raise
+        except DeviceError as error:
+            session.close()
+            reason = f"its kernels cannot be compiled or bound: {error}"
+            raise ProblemError(NotAnArtefact(self.model, reason)) from error
         return session
 
     def write(self, path: Path) -> None:
         """Write the file at once or not at all; raises `ProblemError`."""
-        header = Header(self.model, format_graph(self.graph), self.plan)
-        write_tensors(path, self.values, {KEY: _ADAPTER.dump_json(header).decode()})
+        header = _ADAPTER.dump_json(Header(self.model, format_graph(self.graph), self.plan))
+        sealed = seal(header) if self.trusted else None
+        origin = {} if sealed is None else {SEAL: sealed}
+        write_tensors(path, self.values, {KEY: header.decode(), **origin})
 
     @staticmethod
     def read(path: Path) -> "Artefact":
-        """Read a file; raises `ProblemError` where it is none, or one of another version."""
+        """Read a file; raises `ProblemError` where it is none, or one of another version.
+
+        Whatever it holds, its graph and its plan are checked, also against each other, so that it
+        runs within its own memory; see `docs/security.md`.
+        """
         tensors, metadata = open_tensors(path)
         if KEY not in metadata:
             raise ProblemError(NotAnArtefact(str(path), "it holds tensors, but no plan"))
@@ -80,17 +115,19 @@ class Artefact:
             header = _ADAPTER.validate_json(metadata[KEY])
             graph = parse_graph(header.graph, [*OPS, *FUSED_OPS])
             verify(graph)
+            verify_plan(header.plan, PORTABLE)
+            require_one_model(graph, header.plan, tensors)
+        except (MismatchError, PlanError) as error:
+            raise ProblemError(NotAnArtefact(str(path), str(error))) from None
         except ValidationError as error:
             raise ProblemError(NotAnArtefact(str(path), _first_error(error))) from None
         except (GraphTextError, GraphError) as error:
             reason = f"its graph cannot be read: {error}"
             raise ProblemError(NotAnArtefact(str(path), reason)) from None
         kept = leaf_types(graph)[0]
-        if not kept.keys() == tensors.keys() == {each.name for each in header.plan.parameters}:
-            reason = "its tensors are not the parameters of its graph and of its plan"
-            raise ProblemError(NotAnArtefact(str(path), reason))
         values = {name: read(tensors[name], wanted.dtype) for name, wanted in kept.items()}
-        return Artefact(header.model, graph, header.plan, values)
+        trusted = is_sealed(metadata[KEY].encode("utf-8", "replace"), metadata.get(SEAL, ""))
+        return Artefact(header.model, graph, header.plan, values, trusted)
 
 
 def open(path: Path | str, device: str = "auto") -> Session:  # noqa: A001 - called `artefact.open`

@@ -28,7 +28,7 @@ from meganeura_dsl.shapes.dim import Size
 from meganeura_dsl.source import Span
 from meganeura_runtime.data.dataset import Dataset
 from meganeura_runtime.data.problems import PicksNothing
-from meganeura_runtime.tensors.stored import StoredTensor
+from meganeura_runtime.tensors.stored import StoredTensor, chunks
 
 SAME_VALUES: tuple[type[Op], ...] = (Broadcast, Cast, Reshape, Slice, Transpose)
 """Ops whose result holds values of their operand and no others, if those are integers."""
@@ -74,17 +74,17 @@ def check_dataset(dataset: Dataset, bounds: Mapping[str, Bound], place: Span | N
 
 def check_ids(tensor: StoredTensor, bound: Bound, place: Span | None = None) -> None:
     """Raise `ProblemError` at the first value that picks nothing."""
-    values = tensor.bits
-    wrong = np.less(values, 0) | np.greater_equal(values, bound.count)
-    if bound.exempt and wrong.any():
-        wrong &= ~np.isin(values, list(bound.exempt))
-    if not wrong.any():
-        return
-    index = np.unravel_index(int(wrong.argmax()), values.shape)
-    problem = PicksNothing(
-        place, tensor.file, tensor.name, tuple(map(int, index)), int(values[index]), bound.count
-    )
-    raise ProblemError(problem)
+    for start, values in chunks(tensor.content):
+        wrong = np.less(values, 0) | np.greater_equal(values, bound.count)
+        if bound.exempt and wrong.any():
+            wrong &= ~np.isin(values, list(bound.exempt))
+        if not wrong.any():
+            continue
+        within = np.unravel_index(int(wrong.argmax()), values.shape)
+        first, *rest = map(int, within)
+        index = (first + start, *rest) if tensor.shape else ()
+        value = int(values[within])
+        raise ProblemError(PicksNothing(place, tensor.file, tensor.name, index, value, bound.count))
 
 
 def _compared_with(graph: Graph) -> dict[str, list[int]]:

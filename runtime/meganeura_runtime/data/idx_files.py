@@ -7,7 +7,7 @@ of each the most significant. Format: http://yann.lecun.com/exdb/mnist/ ("the ID
 import gzip
 import re
 from collections.abc import Sequence
-from math import prod
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 from zlib import error as ZlibError  # noqa: N812 - zlib names its exception like a function
@@ -15,12 +15,18 @@ from zlib import error as ZlibError  # noqa: N812 - zlib names its exception lik
 import numpy as np
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.data.numpy_files import LARGEST_UNPACKED, stored_array
+from meganeura_dsl.files import opened
+from meganeura_runtime.data.numpy_files import LARGEST_UNPACKED
+from meganeura_runtime.tensors.in_file import OpenFile
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
-from meganeura_runtime.tensors.stored import Array, StoredTensor
+from meganeura_runtime.tensors.shapes import claimed_elements
+from meganeura_runtime.tensors.stored import StoredTensor, stored_array, stored_in_file
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """The type byte, and NumPy's word for the type."""
+
+LONGEST_HEADER = 4 + 4 * 255
+"""Bytes of the type, the rank and the sizes."""
 
 IDX_NAME = re.compile(r"(?P<stem>.+?)[-.]idx\d*(-[a-z]+)?(\.gz)?")
 
@@ -40,8 +46,7 @@ def read_idx(path: Path) -> StoredTensor:
     Raises `ProblemError`.
     """
     try:
-        values = _unpack(path) if path.suffix == ".gz" else _map(path)
-        return stored_array(path, tensor_name(path), values)
+        return _unpack(path) if path.suffix == ".gz" else _in_place(path)
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except (OSError, EOFError, ZlibError, ValueError) as error:
@@ -56,23 +61,23 @@ def tensor_name(path: Path) -> str:
     return stem if known is None else f"{SPLITS[known['split']]}.{KINDS[known['kind']]}"
 
 
-def _map(path: Path) -> Array:
-    with path.open("rb") as file:
-        dtype, shape = _header(file)
-        offset = file.tell()
-    _check_length(shape, dtype, path.stat().st_size - offset)
-    return np.memmap(path, dtype, "r", offset, shape) if prod(shape) else np.empty(shape, dtype)
+def _in_place(path: Path) -> StoredTensor:
+    file = OpenFile(path)
+    start = BytesIO(file.read(0, min(file.size, LONGEST_HEADER)))
+    dtype, shape = _header(start)
+    _check_length(_claimed(shape, dtype), file.size - start.tell())
+    return stored_in_file(file, tensor_name(path), dtype, shape, start.tell())
 
 
-def _unpack(path: Path) -> Array:
-    with gzip.open(path) as file:
+def _unpack(path: Path) -> StoredTensor:
+    with opened(path) as packed, gzip.open(packed) as file:
         dtype, shape = _header(file)
-        claimed = prod(shape) * dtype.itemsize
+        claimed = _claimed(shape, dtype)
         if claimed > LARGEST_UNPACKED:
             raise ValueError(f"it claims to unpack to {claimed:,} bytes")
         content = file.read(claimed + 1)
-    _check_length(shape, dtype, len(content))
-    return np.frombuffer(content, dtype).reshape(shape)
+    _check_length(claimed, len(content))
+    return stored_array(path, tensor_name(path), np.frombuffer(content, dtype).reshape(shape))
 
 
 def _header(file: BinaryIO | gzip.GzipFile) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
@@ -87,8 +92,15 @@ def _header(file: BinaryIO | gzip.GzipFile) -> tuple[np.dtype[np.generic], tuple
     return np.dtype(TYPES[magic[2]]), shape
 
 
-def _check_length(shape: Sequence[int], dtype: np.dtype[np.generic], available: int) -> None:
-    claimed = prod(shape) * dtype.itemsize
+def _claimed(shape: Sequence[int], dtype: np.dtype[np.generic]) -> int:
+    """Bytes of all values; raises `ValueError` for a shape that no array can have."""
+    try:
+        return claimed_elements(shape) * dtype.itemsize
+    except ValueError as error:
+        raise ValueError(f"its header {error}") from None
+
+
+def _check_length(claimed: int, available: int) -> None:
     if claimed != available:
         more = "more" if available > claimed else f"{available:,}"
         raise ValueError(f"its header claims {claimed:,} bytes, and {more} follow")

@@ -1,8 +1,10 @@
 """NumPy's formats .npy and .npz, read without pickle and without trusting their headers."""
 
+from dataclasses import replace
 from io import BytesIO
-from math import prod
+from lzma import LZMAError
 from pathlib import Path
+from struct import error as StructError  # noqa: N812 - as below
 from tokenize import TokenError
 from typing import BinaryIO
 from warnings import catch_warnings
@@ -13,8 +15,11 @@ import numpy as np
 from numpy.lib import format as npy
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.files import opened
+from meganeura_runtime.tensors.in_file import OpenFile
 from meganeura_runtime.tensors.problems import UnreadableFile
-from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor
+from meganeura_runtime.tensors.shapes import claimed_elements
+from meganeura_runtime.tensors.stored import StoredTensor, stored_array, stored_in_file
 
 LARGEST_UNPACKED = 8 << 30
 """Bytes of the largest .npz, unpacked: it has to fit into memory, and might be made to hurt."""
@@ -22,25 +27,24 @@ LARGEST_UNPACKED = 8 << 30
 LONGEST_HEADER = 1 << 16
 """Bytes of a header: of a type, which is one word, and of sizes."""
 
-KINDS = {"f8": "f64", "f4": "f32", "f2": "f16", "b1": "bool"} | {
-    f"{kind}{width}": f"{kind}{8 * width}" for kind in "iu" for width in (1, 2, 4, 8)
-}
-"""NumPy's kind and width of a type, and its name here."""
+DAMAGED = (BadZipFile, LZMAError, NotImplementedError, RuntimeError, StructError, ZlibError)
+"""What the readers of archives say of one that is damaged, encrypted, or packed in another way."""
 
 
 def read_npy(path: Path) -> StoredTensor:
-    """The one tensor of a .npy file, mapped into memory and named like the file."""
+    """The one tensor of a .npy file, named like the file; raises `ProblemError`.
+
+    Its values stay in the file. If columns come first, all of them are read, as rows lie scattered.
+    """
     try:
-        with path.open("rb") as file:
-            shape, fortran, dtype = _header(file)
-            offset = file.tell()
-            _check_size(shape, dtype, path.stat().st_size - offset)
-        order = "F" if fortran else "C"
-        if prod(shape):
-            values: Array = np.memmap(path, dtype, "r", offset, shape, order)
-        else:
-            values = np.empty(shape, dtype)
-        return stored_array(path, path.stem, values)
+        file = OpenFile(path)
+        shape, fortran, dtype, offset = _header_of(file)
+        _check_size(shape, dtype, file.size - offset)
+        if not fortran or len(shape) < 2:
+            return stored_in_file(file, path.stem, dtype, shape, offset)
+        _check_unpacked(file.size)
+        columns = stored_in_file(file, path.stem, dtype, shape[::-1], offset)
+        return replace(columns, content=np.ascontiguousarray(columns.bits.T))
     except (ValueError, EOFError, OSError) as error:
         raise ProblemError(UnreadableFile(path, _reason(error))) from None
 
@@ -48,11 +52,11 @@ def read_npy(path: Path) -> StoredTensor:
 def read_npz(path: Path) -> list[StoredTensor]:
     """All tensors of a .npz file, unpacked into memory."""
     try:
-        with ZipFile(path) as archive:
+        with opened(path) as file, ZipFile(file) as archive:
             members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
             _check_unpacked(sum(member.file_size for member in members))
             return [_member(path, archive, member) for member in members]
-    except (BadZipFile, ZlibError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise ProblemError(UnreadableFile(path, f"the archive is damaged: {error}")) from None
     except (ValueError, EOFError, OSError) as error:
         raise ProblemError(UnreadableFile(path, _reason(error))) from None
@@ -72,6 +76,12 @@ def _member(path: Path, archive: ZipFile, member: ZipInfo) -> StoredTensor:
     return stored_array(path, member.filename.removesuffix(".npy"), values)
 
 
+def _header_of(file: OpenFile) -> tuple[tuple[int, ...], bool, np.dtype[np.generic], int]:
+    """Shape, whether columns come first, type, and where the first value is."""
+    start = BytesIO(file.read(0, min(file.size, LONGEST_HEADER + 12)))
+    return *_header(start), start.tell()
+
+
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     """Shape, whether columns come first, and type; the file is left at its first value."""
     version = npy.read_magic(file)
@@ -83,7 +93,7 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]
     except (SyntaxError, TokenError, RecursionError, TypeError) as error:
         raise ValueError("its header cannot be read") from error
     if any(type(size) is not int or size < 0 for size in shape):
-        raise ValueError(f"its header claims the shape {list(shape)}")
+        raise ValueError(f"its header claims the shape {str(list(shape))[:80]}")
     return shape, fortran, dtype
 
 
@@ -99,19 +109,12 @@ def _check_header(file: BinaryIO, width: int) -> None:
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[np.generic], available: int) -> None:
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which could run code")
-    claimed = prod(shape) * dtype.itemsize
+    try:
+        claimed = claimed_elements(shape) * dtype.itemsize
+    except ValueError as error:
+        raise ValueError(f"its header {error}") from None
     if claimed != available:
         raise ValueError(f"its header claims {claimed:,} bytes, and {available:,} follow")
-
-
-def stored_array(path: Path, name: str, values: Array) -> StoredTensor:
-    """An array as a tensor of a file; raises `ValueError` for a type that no graph has."""
-    kind = f"{values.dtype.kind}{values.dtype.itemsize}"
-    if kind not in KINDS:
-        raise ValueError(f"`{name}` has the type {values.dtype}, which is not read here")
-    stored = KINDS[kind]
-    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    return StoredTensor(path, name, stored, little.view(BITS[stored]))
 
 
 def _reason(error: Exception) -> str:

@@ -7,9 +7,8 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.data.ids import check_ids, id_bounds
-from meganeura_runtime.data.numpy_files import stored_array
 from meganeura_runtime.data.problems import DataType
-from meganeura_runtime.tensors.stored import StoredTensor, read_verified
+from meganeura_runtime.tensors.stored import StoredTensor, read_verified, stored_array
 
 
 def feeds(

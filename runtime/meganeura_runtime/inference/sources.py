@@ -9,14 +9,13 @@ import numpy as np
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.data.files import open_data
-from meganeura_runtime.data.numpy_files import stored_array
 from meganeura_runtime.data.problems import MissingTensor
 from meganeura_runtime.inference.problems import UnusedChoice, WrongInputs
 from meganeura_runtime.preprocess import audio, images
 from meganeura_runtime.preprocess.choices import Choices
 from meganeura_runtime.preprocess.problems import UnfitInput
 from meganeura_runtime.tensors.problems import UnreadableFile
-from meganeura_runtime.tensors.stored import Array, StoredTensor
+from meganeura_runtime.tensors.stored import Array, StoredTensor, stored_array
 
 PICTURE_FORM = "a picture becomes f32[n, 3, h, w], or f32[n, 1, h, w] in grey"
 SOUND_FORM = "a sound becomes f32[n, mels, t]"

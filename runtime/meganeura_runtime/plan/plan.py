@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Literal
+from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +14,8 @@ from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.kernels.limits import Style
 
 VERSION = 2
+CHECKSUM = b"crc32 %08x\n"
+"""The last line of a file of a plan."""
 LONGEST = 64
 """Mebibytes of a plan: of many thousand dispatches."""
 
@@ -133,16 +136,25 @@ class Plan:
             raise PlanError(f"this is no plan of version {VERSION}: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write the plan as JSON."""
-        path.write_bytes(_ADAPTER.dump_json(self, indent=1))
+        """Write the plan as JSON, and a line with its checksum."""
+        text = _ADAPTER.dump_json(self, indent=1) + b"\n"
+        path.write_bytes(text + CHECKSUM % crc32(text))
 
     @staticmethod
     def load(path: Path) -> "Plan":
-        """Read a plan; `PlanError` where the file is none, or one of another version."""
+        """Read a plan; `PlanError` where the file is none, damaged, or one of another version.
+
+        It is as trusted as the program: what it holds is run unchecked.
+        """
         try:
-            return Plan.from_json(read_bytes(path, LONGEST))
+            content = read_bytes(path, LONGEST)
+            text, mark, _ = content.rpartition(CHECKSUM[:6])
+            plan = Plan.from_json(text or content)
         except (PlanError, TooLongError) as error:
             raise PlanError(f"{path}: {error}") from error
+        if mark and content != text + CHECKSUM % crc32(text):
+            raise PlanError(f"{path}: it is damaged: its checksum is that of another plan")
+        return plan
 
 
 _ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)

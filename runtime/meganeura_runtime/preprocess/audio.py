@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.files import opened
 from meganeura_runtime.preprocess.extras import load
 from meganeura_runtime.preprocess.mel import HOP, RATE, log_mel
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
@@ -80,9 +81,9 @@ def _opened(path: Path) -> Generator[SoundFile]:
     soundfile = load("soundfile", "audio", "read sounds")
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
-    opened = cast("Callable[[str], AbstractContextManager[SoundFile]]", soundfile.SoundFile)
+    decode = cast("Callable[[str], AbstractContextManager[SoundFile]]", soundfile.SoundFile)
     try:
-        with opened(str(path)) as sound:
+        with opened(path), decode(str(path)) as sound:  # the decoder opens it by its name
             yield sound
     except (RuntimeError, OSError) as error:
         raise ProblemError(UnreadableFile(path, str(error))) from None

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.files import opened
 from meganeura_runtime.preprocess.extras import load
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 
@@ -182,7 +183,7 @@ def _open(path: Path, mode: str) -> Picture:
     upright = cast("Callable[[Picture], Picture]", turned)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
-    with _explained(path), path.open("rb") as file, _refusing_bombs():
+    with _explained(path), opened(path) as file, _refusing_bombs():
         picture = decode(file)
         if picture.mode not in MODES:
             reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"

@@ -188,7 +188,9 @@ def _read(path: Path, kind: type[C]) -> C:
         raise ProblemError(UnreadableFile(path, f"`{place}`: {first['msg']}")) from None
     except TooLongError as error:
         raise ProblemError(UnreadableFile(path, str(error))) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
+    except (ValueError, RecursionError) as error:
         raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
     unknown = _asked_for(config.model_extra or {})
     if unknown:

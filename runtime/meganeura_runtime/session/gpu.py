@@ -53,12 +53,14 @@ class GpuSession(Session):
     only if their `request()` was called before the next step.
     """
 
-    def __init__(self, plan: Plan, device: Device) -> None:
+    def __init__(self, plan: Plan, device: Device, *, checked: bool = False) -> None:
+        """`checked` has every index of the kernels checked, whatever the device does otherwise."""
         super().__init__(_types(plan.parameters), _types(plan.inputs))
+        self._checked = checked
         self.plan = plan
         self.device = device
         self.steps = 0
-        self._new_kernels = device.compile(plan.kernels)
+        self._new_kernels = device.compile(plan.kernels, checked=checked)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}
         self._buffers = _allocated(plan, device)
         self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
@@ -96,6 +98,7 @@ class GpuSession(Session):
                     self.plan.kernels[dispatch.kernel],
                     [self._range(slot) for slot in dispatch.slots],
                     dispatch.workgroups,
+                    checked=self._checked,
                 )
                 for dispatch in self.plan.dispatches
             ]

@@ -21,6 +21,8 @@ class UnreadableFile(Problem):
 
     file: Path
     reason: str
+    instead: Help | None = None
+    """What may be used instead."""
 
     def report(self) -> Report:
         return Report(
@@ -30,6 +32,7 @@ class UnreadableFile(Problem):
             self.topic,
             None,
             (Remark("because", self.reason),),
+            self.instead,
         )
 
 
@@ -132,6 +135,41 @@ class CannotWrite(Problem):
         )
 
 
+@dataclass(frozen=True)
+class DamagedFile(Problem):
+    """A file is not as it was written: some of its bits have changed.
+
+    Checkpoints, weights and compiled models hold a checksum of each tensor and one of the header:
+    their names, types and shapes, and whatever else the file says of itself. A disk, a cable or a
+    copy that was not finished can change a file without anybody noticing. Nothing of such a file is
+    used. The message names the tensor that has changed, or the header.
+
+    Another program that reads such a file and writes other tensors with the same metadata makes
+    one whose checksums are wrong. Leave `meganeura.checksums` out of its metadata: a file without
+    checksums is read as it is.
+    """
+
+    code = "E0542"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    damaged: str
+    """The tensor, in backticks, or `its header`."""
+    instead: Help | None = None
+    """What may be used instead."""
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.file}` is damaged",
+            self.topic,
+            None,
+            (Remark("because", f"{self.damaged} is not as it was written"),),
+            self.instead,
+        )
+
+
 def show_index(index: tuple[int, ...]) -> str:
     """`[3, 0, 7]`, as one would write it in Python."""
     return f"[{', '.join(map(str, index))}]"
@@ -143,5 +181,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     OutOfRange,
     NoSuchFile,
     CannotWrite,
+    DamagedFile,
 )
 """Every kind of problem a file of tensors can have."""

@@ -6,22 +6,36 @@ Format: https://huggingface.co/docs/safetensors
 
 import json
 from collections.abc import Iterable, Mapping
-from math import prod
 from pathlib import Path
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_runtime.tensors import checksums
 from meganeura_runtime.tensors.atomic import replacing
-from meganeura_runtime.tensors.problems import CannotWrite, NoSuchFile, UnreadableFile
-from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor
+from meganeura_runtime.tensors.in_file import InFile, OpenFile
+from meganeura_runtime.tensors.problems import (
+    CannotWrite,
+    DamagedFile,
+    NoSuchFile,
+    UnreadableFile,
+)
+from meganeura_runtime.tensors.shapes import claimed_elements
+from meganeura_runtime.tensors.stored import BITS, Array, StoredTensor, stored_array
 
-LONGEST_HEADER = 100_000_000
-"""Bytes of the longest header the format allows."""
+LONGEST_HEADER = 32 << 20
+"""Bytes of a header: of a few hundred thousand tensors. The format allows 100 MB."""
+
+MOST_DIGITS = 20
+"""Of a number in a header: none is larger than a file could be."""
+
+SHORT = 1 << 18
+"""Bytes of a header that is read whatever is in it."""
+DENSEST = 8
+"""Bytes of a longer header for each bracket or brace; a tensor takes fifty for three of them."""
 
 METADATA = "__metadata__"
 ENTRY = {"dtype", "shape", "data_offsets"}
@@ -37,51 +51,97 @@ def read_tensors(path: Path) -> dict[str, StoredTensor]:
 
 
 def open_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
-    """All tensors of a file, and its metadata; raises `ProblemError`."""
+    """All tensors of a file, and its metadata; raises `ProblemError`.
+
+    What has checksums is compared with them; the metadata that is returned no longer holds them.
+    """
     try:
-        content: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
+        file = OpenFile(path)
+        header, start = _header(file)
+        metadata = _metadata(header.pop(METADATA, {}))
+        tensors = _tensors(file, start, header)
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
-    except ValueError:
-        raise ProblemError(UnreadableFile(path, "it is empty")) from None
     except OSError as error:
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
-    try:
-        header, data = _split(content)
-        metadata = _metadata(header.pop(METADATA, {}))
-        return _tensors(path, header, data), metadata
     except DistrustError as distrust:
         raise ProblemError(UnreadableFile(path, str(distrust))) from None
+    types = {name: str(tensor) for name, tensor in tensors.items()}
+    contents = {name: tensor.content for name, tensor in tensors.items()}
+    damaged = checksums.find_damage(metadata, types, contents)
+    if damaged is not None:
+        raise ProblemError(DamagedFile(path, damaged))
+    metadata.pop(checksums.KEY, None)
+    return tensors, metadata
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write a file at once or not at all; raises `ProblemError` where it cannot be."""
+    """Write a file at once or not at all; raises `ProblemError` where it cannot be.
+
+    The same tensors and metadata give the same bytes: the library writes metadata in any order, so
+    the header is sorted afterwards.
+    """
     whole = {name: np.asarray(values, order="C") for name, values in tensors.items()}
+    try:
+        stored = [stored_array(path, name, values) for name, values in whole.items()]
+    except ValueError as error:
+        raise ProblemError(CannotWrite(path, str(error))) from None
+    contents = {each.name: each.bits for each in stored}
+    sums = checksums.checksums(metadata, {each.name: str(each) for each in stored}, contents)
     with replacing(path) as partial:
         try:
             save = safetensors_numpy.save_file  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - its stub leaves PathLike open
-            save(whole, partial, dict(metadata))
+            save(whole, partial, {**metadata, checksums.KEY: sums})
         except SafetensorError as error:
             raise ProblemError(CannotWrite(path, str(error))) from None
+        _sort_header(partial)
 
 
-def _split(content: NDArray[np.uint8]) -> tuple[dict[str, object], NDArray[np.uint8]]:
-    """The header, parsed, and the bytes after it."""
-    if len(content) < 8:
-        raise DistrustError(
-            f"it has {len(content)} bytes, and the length of its header alone takes 8"
-        )
-    length = int.from_bytes(content[:8].tobytes(), "little")
+def _sort_header(path: Path) -> None:
+    """Sort the metadata of a file that was just written."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = cast("dict[str, object]", json.loads(file.read(length)))
+        metadata = cast("dict[str, str]", header.pop(METADATA, {}))
+        whole = {METADATA: dict(sorted(metadata.items())), **dict(sorted(header.items()))}
+        text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
+        file.seek(8)
+        file.write(text.ljust(length))
+
+
+def _header(file: OpenFile) -> tuple[dict[str, object], int]:
+    """The header, parsed, and where the values begin."""
+    if not file.size:
+        raise DistrustError("it is empty")
+    if file.size < 8:
+        raise DistrustError(f"it has {file.size} bytes, and the length of its header alone takes 8")
+    length = int.from_bytes(file.read(0, 8), "little")
     if length > LONGEST_HEADER:
         raise DistrustError(f"its header claims {length:,} bytes; this is no safetensors file")
-    if length > len(content) - 8:
+    if length > file.size - 8:
         raise DistrustError(f"it ends inside its header of {length:,} bytes: it was cut short")
     try:
-        text = content[8 : 8 + length].tobytes().decode()
-        header = cast("object", json.loads(text, object_pairs_hook=_once))
+        content = file.read(8, length)
+        _require_few(content)
+        text = content.decode()
+        header = cast("object", json.loads(text, object_pairs_hook=_once, parse_int=_whole))
     except (ValueError, RecursionError):
         raise DistrustError("its header is not JSON; this is no safetensors file") from None
-    return _record(header, "its header"), content[8 + length :]
+    return _record(header, "its header"), 8 + length
+
+
+def _require_few(header: bytes) -> None:
+    """Refuse lists within lists: each takes but two bytes, and long to make."""
+    most = max(SHORT, len(header)) // DENSEST
+    if max(header.count(b"["), header.count(b"{")) > most:
+        raise DistrustError("its header is not JSON that describes tensors")
+
+
+def _whole(digits: str) -> int:
+    """A number of a header, which takes no longer to read than to look at."""
+    if len(digits) > MOST_DIGITS:
+        raise DistrustError(f"its header has a number of {len(digits):,} digits")
+    return int(digits)
 
 
 def _once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
@@ -108,21 +168,20 @@ def _metadata(value: object) -> dict[str, str]:
     return texts
 
 
-def _tensors(
-    path: Path, header: Mapping[str, object], data: NDArray[np.uint8]
-) -> dict[str, StoredTensor]:
+def _tensors(file: OpenFile, start: int, header: Mapping[str, object]) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
     places: list[tuple[int, int, str]] = []
+    length = file.size - start
     for name, value in header.items():
         stored, shape, begin, end = _entry(name, _record(value, f"the entry of `{name}`"))
-        if end > len(data):
+        if end > length:
             raise DistrustError(
-                f"`{name}` ends {end - len(data):,} bytes after the file: it was cut short"
+                f"`{name}` ends {end - length:,} bytes after the file: it was cut short"
             )
-        bits = _shaped(name, data[begin:end].view(BITS[stored]), shape)
-        tensors[name] = StoredTensor(path, name, stored, bits)
+        content = InFile(file, start + begin, BITS[stored], BITS[stored], shape)
+        tensors[name] = StoredTensor(file.path, name, stored, content)
         places.append((begin, end, name))
-    _without_gaps(sorted(places), len(data))
+    _without_gaps(sorted(places), length)
     return tensors
 
 
@@ -138,22 +197,17 @@ def _entry(name: str, entry: Mapping[str, object]) -> tuple[str, tuple[int, ...]
     shape = _sizes(name, entry["shape"])
     offsets = _sizes(name, entry["data_offsets"])
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise DistrustError(f"`{name}` has no place: its offsets are {list(offsets)}")
-    size = prod(shape) * BITS[stored].itemsize
+        raise DistrustError(f"`{name}` has no place: its offsets are {list(offsets[:4])}")
+    try:
+        size = claimed_elements(shape) * BITS[stored].itemsize
+    except ValueError as error:
+        raise DistrustError(f"`{name}` {error}") from None
     if size != offsets[1] - offsets[0]:
         raise DistrustError(
             f"`{name}` claims {size:,} bytes by its shape {list(shape)} "
             f"and {offsets[1] - offsets[0]:,} by its offsets"
         )
     return stored, shape, offsets[0], offsets[1]
-
-
-def _shaped(name: str, bits: Array, shape: tuple[int, ...]) -> Array:
-    """The bits in their shape; sizes may still be absurd where another one is 0."""
-    try:
-        return bits.reshape(shape)
-    except ValueError:
-        raise DistrustError(f"`{name}` has the impossible shape {list(shape)}") from None
 
 
 def _sizes(name: str, value: object) -> tuple[int, ...]:

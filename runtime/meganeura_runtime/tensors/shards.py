@@ -70,7 +70,9 @@ def _weight_map(index: Path) -> dict[str, str]:
         raise ProblemError(NoSuchFile(index)) from None
     except TooLongError as error:
         raise ProblemError(UnreadableFile(index, str(error))) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ProblemError(UnreadableFile(index, error.strerror or str(error))) from None
+    except (ValueError, RecursionError) as error:
         raise ProblemError(UnreadableFile(index, f"it is not JSON: {error}")) from None
     entries: object = None
     if isinstance(content, dict):

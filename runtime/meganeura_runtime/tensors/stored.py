@@ -5,7 +5,7 @@ nearest (floats), or refused with its index.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime.tensors.in_file import Array, InFile, OpenFile, Rows
 from meganeura_runtime.tensors.problems import NotFinite, OutOfRange
-
-Array = NDArray[np.generic]
-Rows = slice | NDArray[np.int64]
 
 BITS: dict[str, np.dtype[np.generic]] = {
     "f64": np.dtype("<f8"),
@@ -36,6 +34,11 @@ BITS: dict[str, np.dtype[np.generic]] = {
 }
 """How each type lies in a file. bf16 is the upper half of an f32; a bool is a byte of 0 or 1."""
 
+KINDS = {"f8": "f64", "f4": "f32", "f2": "f16", "b1": "bool"} | {
+    f"{kind}{width}": f"{kind}{8 * width}" for kind in "iu" for width in (1, 2, 4, 8)
+}
+"""NumPy's kind and width of a type, and its name here."""
+
 NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.F32: np.dtype(np.float32),
     DType.F16: np.dtype(np.float16),
@@ -51,18 +54,23 @@ CHUNK_BYTES = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class StoredTensor:
-    """One tensor of a file. Its bits stay in the file until they are asked for."""
+    """One tensor of a file. Its bits may stay in the file until they are asked for."""
 
     file: Path
     name: str
     stored: str
     """A key of `BITS`."""
-    bits: Array
+    content: Array | InFile
+
+    @property
+    def bits(self) -> Array:
+        """All of it; raises `ProblemError` if the file has changed since it was opened."""
+        return self.content.all() if isinstance(self.content, InFile) else self.content
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes, as the file has them."""
-        return self.bits.shape
+        return self.content.shape
 
     @property
     def is_float(self) -> bool:
@@ -75,16 +83,15 @@ class StoredTensor:
 
 def read(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:
     """The values, or some rows of them, as a type of graphs; `verify` says if all of them fit."""
-    bits = tensor.bits if tensor.bits.ndim == 0 else tensor.bits[rows]
-    with np.errstate(over="ignore"):
-        return np.asarray(_values(tensor.stored, bits).astype(NUMPY[dtype]))
+    bits = tensor.bits if tensor.content.ndim == 0 else tensor.content[rows]
+    return _converted(tensor.stored, bits, dtype, copy=not isinstance(tensor.content, InFile))
 
 
 def verify(tensor: StoredTensor, dtype: DType) -> None:
     """Raise `ProblemError` at the first value that is not finite or that `dtype` cannot hold."""
     if not tensor.is_float and _holds_all(tensor.stored, dtype):
         return
-    for start, bits in _chunks(tensor.bits):
+    for start, bits in chunks(tensor.content):
         values = _values(tensor.stored, bits)
         if tensor.is_float:
             _refuse_first(tensor, start, values, ~np.isfinite(values), None)
@@ -93,8 +100,15 @@ def verify(tensor: StoredTensor, dtype: DType) -> None:
 
 def read_verified(tensor: StoredTensor, dtype: DType) -> Array:
     """All values as a type of graphs; raises `ProblemError` if one does not fit."""
-    verify(tensor, dtype)
-    return read(tensor, dtype)
+    held = replace(tensor, content=tensor.bits)
+    verify(held, dtype)
+    is_new = isinstance(tensor.content, InFile)
+    return _converted(tensor.stored, held.bits, dtype, copy=not is_new)
+
+
+def _converted(stored: str, bits: Array, dtype: DType, *, copy: bool) -> Array:
+    with np.errstate(over="ignore"):
+        return np.asarray(_values(stored, bits).astype(NUMPY[dtype], copy=copy))
 
 
 def _values(stored: str, bits: Array) -> Array:
@@ -109,15 +123,15 @@ def _holds_all(stored: str, dtype: DType) -> bool:
     return stored == "bool" or np.can_cast(BITS[stored], NUMPY[dtype], "safe")
 
 
-def _chunks(bits: Array) -> Iterator[tuple[int, Array]]:
+def chunks(content: Array | InFile) -> Iterator[tuple[int, Array]]:
     """Runs of whole rows, each with the number of its first row."""
-    if bits.ndim == 0:
-        yield 0, bits.reshape(1)
+    if content.ndim == 0:
+        yield 0, (content.all() if isinstance(content, InFile) else content).reshape(1)
         return
-    row_bytes = max(1, bits.itemsize * prod(bits.shape[1:]))
+    row_bytes = max(1, content.itemsize * prod(content.shape[1:]))
     step = max(1, CHUNK_BYTES // row_bytes)
-    for start in range(0, len(bits), step):
-        yield start, bits[start : start + step]
+    for start in range(0, len(content), step):
+        yield start, content[start : start + step]
 
 
 def _fits(values: Array, dtype: DType) -> NDArray[np.bool_]:
@@ -147,9 +161,34 @@ def _refuse_first(
     within = np.unravel_index(int(wrong.argmax()), wrong.shape)
     value = str(values[within])
     first, *rest = (int(axis) for axis in within)
-    index = (first + start, *rest) if tensor.bits.ndim else ()
+    index = (first + start, *rest) if tensor.content.ndim else ()
     if dtype is None:
         raise ProblemError(NotFinite(tensor.file, tensor.name, index, value))
     raise ProblemError(
         OutOfRange(tensor.file, tensor.name, index, value, tensor.stored, dtype.value)
     )
+
+
+# --- of arrays -----------------------------------------------------------------------------------
+
+
+def stored_array(path: Path, name: str, values: Array) -> StoredTensor:
+    """An array as a tensor of a file; raises `ValueError` for a type that no graph has."""
+    stored = _kind(name, values.dtype)
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return StoredTensor(path, name, stored, little.view(BITS[stored]))
+
+
+def stored_in_file(
+    file: OpenFile, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], offset: int
+) -> StoredTensor:
+    """An array that lies in a file in row-major order; raises `ValueError` as `stored_array`."""
+    stored = _kind(name, dtype)
+    return StoredTensor(file.path, name, stored, InFile(file, offset, dtype, BITS[stored], shape))
+
+
+def _kind(name: str, dtype: np.dtype[np.generic]) -> str:
+    kind = f"{dtype.kind}{dtype.itemsize}"
+    if kind not in KINDS:
+        raise ValueError(f"`{name}` has the type {dtype}, which is not read here")
+    return KINDS[kind]

@@ -1,16 +1,18 @@
 """Going on with a run: its checkpoint, and whether program and settings are still the same."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.resolve import RunSettings
 from meganeura_runtime.checkpoint import Progress, read_checkpoint
 from meganeura_runtime.spans import Span, unobserved
+from meganeura_runtime.tensors.problems import DamagedFile, UnreadableFile
+from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import NUMPY, Array, StoredTensor
 from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, prepare
@@ -53,7 +55,7 @@ def resume_job(
     """
     if not folder.checkpoint.is_file():
         raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
-    tensors, progress = read_checkpoint(folder.checkpoint)
+    tensors, progress = _checkpoint(folder)
     job = prepare(
         program, train, base, overrides,
         revise=lambda now: _revised(progress.settings, overrides, now),
@@ -61,6 +63,29 @@ def resume_job(
     if progress.program != job.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
     return job, Resumption(progress, _kept(tensors, job))
+
+
+def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+    """What the checkpoint holds; where it is damaged, the message has what is not."""
+    try:
+        return read_checkpoint(folder.checkpoint)
+    except ProblemError as error:
+        match error.problem:
+            case DamagedFile() | UnreadableFile() as problem:
+                raise ProblemError(replace(problem, instead=_instead(folder))) from None
+            case _:
+                raise
+
+
+def _instead(folder: RunFolder) -> Help | None:
+    """How to begin anew with the latest weights of a run that are not damaged."""
+    for path in (folder.weights, folder.best):
+        try:
+            read_tensors(path)
+        except ProblemError:
+            continue
+        return Help("begin a new run with weights of this one:", f"--weights {path}")
+    return None
 
 
 def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:
@@ -79,6 +104,6 @@ def _kept(tensors: Mapping[str, StoredTensor], job: Job) -> dict[str, Array]:
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():
         found = tensors[name]
-        if found.shape != leaf.shape or found.bits.dtype != NUMPY[leaf.dtype]:
+        if found.shape != leaf.shape or found.content.dtype != NUMPY[leaf.dtype]:
             raise ProblemError(CannotResume(f"`{name}` is {found} in its checkpoint"))
     return {name: np.array(tensors[name].bits) for name in wanted}

@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,16 +15,21 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Array
+from meganeura_dsl.graph.core import Array, Builder
+from meganeura_dsl.ops import Add, Input
 from meganeura_dsl.optimize.rewriting import Rewriting
-from meganeura_runtime import artefact
-from meganeura_runtime.artefact import Artefact
+from meganeura_dsl.shapes.tensor import DType
+from meganeura_runtime import artefact, native
+from meganeura_runtime.artefact import Artefact, container
 from meganeura_runtime.artefact.container import KEY
 from meganeura_runtime.artefact.problems import NotAnArtefact
 from meganeura_runtime.deploy.convert import deploy
+from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import CpuSession
+from meganeura_runtime.session import Choice, CpuSession
+from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.webgpu import WebGpuDevice
 from tests.narrow import NARROW, trained
 
 WITHOUT_THE_COMPILER = """
@@ -43,6 +51,7 @@ assert not [name for name in sys.modules if name.startswith(("egglog", "meganeur
 """
 
 
+@cache
 def compiled(name: str = "digits_cnn") -> tuple[Artefact, Array, Array]:
     """A compiled model, an input, and what the model itself makes of it."""
     model = NARROW[name].elaborate()
@@ -57,7 +66,15 @@ def compiled(name: str = "digits_cnn") -> tuple[Artefact, Array, Array]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder of another installation."""
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def file(tmp_path: Path, kept: Path) -> Path:
+    assert kept
     compiled()[0].write(tmp_path / "model.mgb")
     return tmp_path / "model.mgb"
 
@@ -118,6 +135,204 @@ def test_a_graph_that_does_not_fit_is_refused(file: Path) -> None:
 def test_weights_alone_are_refused(tmp_path: Path) -> None:
     save_file({"a": np.zeros(1, np.float32)}, tmp_path / "model.mgb")
     assert reason(tmp_path / "model.mgb") == "it holds tensors, but no plan"
+
+
+# --- hostile -------------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, Any]], object]
+"""Of a plan as data."""
+
+
+def forged(file: Path, change: Change, graph: tuple[str, str] = ("", "")) -> Path:
+    """The file with another plan or graph, and checksums that are right, as anybody can make."""
+    tensors, metadata = open_tensors(file)
+    header = json.loads(metadata[KEY])
+    change(header["plan"])
+    header["graph"] = header["graph"].replace(*graph) if graph[0] else header["graph"]
+    arrays = {name: tensor.bits for name, tensor in tensors.items()}
+    write_tensors(file, arrays, {**metadata, KEY: json.dumps(header)})
+    return file
+
+
+def first_slot(**changes: int) -> Change:
+    return lambda plan: plan["dispatches"][0]["slots"][0].update(changes)
+
+
+def first(kind: str, **changes: object) -> Change:
+    return lambda plan: plan[kind][0].update(changes)
+
+
+def first_place(kind: str, **changes: int) -> Change:
+    return lambda plan: plan[kind][0]["slot"].update(changes)
+
+
+def in_one_place(plan: dict[str, Any]) -> None:
+    place = plan["parameters"][0]["slot"]
+    for each in plan["parameters"]:
+        each["slot"] = place
+
+
+def swapped(plan: dict[str, Any]) -> None:
+    plan["dispatches"].reverse()
+
+
+SLOT = {"buffer": 0, "offset": 0, "bytes": 1 << 40}
+FORGED: dict[str, Change] = {
+    "a buffer that is not there": first_slot(buffer=99),
+    "a buffer before the first": first_slot(buffer=-1),
+    "an offset beyond": first_slot(offset=1 << 40),
+    "an offset before": first_slot(offset=-256),
+    "an offset between words": first_slot(offset=3),
+    "an offset no adapter binds": first_slot(offset=128),
+    "a range of 2**63 bytes": first_slot(bytes=1 << 63),
+    "a range of 10**4000 bytes": first_slot(bytes=10**4000),
+    "a buffer of 2**50 bytes": first("buffers", bytes=1 << 50),
+    "a buffer of -4 bytes": first("buffers", bytes=-4),
+    "a buffer of no bytes": first("buffers", bytes=0),
+    "a buffer for another purpose": first("buffers", role="temporaries"),
+    "a kernel that is not there": first("dispatches", kernel=99),
+    "a kernel before the first": first("dispatches", kernel=-1),
+    "no workgroups": first("dispatches", workgroups=[0, 1, 1]),
+    "2**31 workgroups": first("dispatches", workgroups=[1 << 31, 1 << 31, 1]),
+    "fewer than no workgroups": first("dispatches", workgroups=[-1, 1, 1]),
+    "a range too few": lambda plan: plan["dispatches"][0]["slots"].pop(),
+    "no kernel text": lambda plan: plan["kernels"].__setitem__(0, ""),
+    "a null byte": lambda plan: plan["kernels"].__setitem__(0, plan["kernels"][0] + "\0"),
+    "no dispatches": lambda plan: plan.update(dispatches=[]),
+    "the last dispatch is missing": lambda plan: plan["dispatches"].pop(),
+    "dispatches in another order": swapped,
+    "an input of another shape": first("inputs", shape=[7]),
+    "an input of the same size": first("inputs", shape=[1, 2, 8, 8]),
+    "an input elsewhere": first_place("inputs", offset=1 << 30),
+    "an input among the parameters": first_place("inputs", buffer=0),
+    "an input that is cut short": first_place("inputs", bytes=4),
+    "an output elsewhere": first_place("outputs", offset=1 << 30),
+    "a larger output": first("outputs", shape=[1, 100_000]),
+    "an output of -1 rows": first("outputs", shape=[-1, 10]),
+    "an output of a thousand axes": first("outputs", shape=[1] * 1000),
+    "an output of another name": first("outputs", name="\x1b[31mx"),
+    "a parameter of another shape": first("parameters", shape=[1]),
+    "a parameter of another type": first("parameters", dtype="i32"),
+    "a parameter of another name": first("parameters", name="x"),
+    "parameters in one place": in_one_place,
+    "a parameter twice": lambda plan: plan["parameters"].append(plan["parameters"][0]),
+    "a copy": lambda plan: plan.update(copies=[{"source": SLOT, "target": SLOT}]),
+    "a copy in bounds": lambda plan: plan.update(
+        copies=[{"source": plan["inputs"][0]["slot"], "target": plan["inputs"][0]["slot"]}]
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_forged_plan_is_refused(file: Path, change: Change) -> None:
+    assert reason(forged(file, change))
+
+
+GRAPHS = {
+    "a larger input": ("shape=[2, 1, 8, 8]) : f32[2, 1, 8, 8]", "shape=[8, 8]) : f32[8, 8]"),
+    "another output": ('output "output"', 'output "other"'),
+    "no output": ('output "output"', '# "output"'),
+    "a size of 10**4000": ("[2, 1, 8, 8]", f"[2, 1, 8, {10**4000}]"),
+    "a size that is not known": ("[2, 1, 8, 8]", "[n, 1, 8, 8]"),
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+def test_a_forged_graph_is_refused(file: Path, graph: tuple[str, str]) -> None:
+    assert reason(forged(file, lambda _: None, graph))
+
+
+def test_a_plan_and_a_graph_that_were_changed_by_hand_are_refused(file: Path) -> None:
+    with safe_open(file, "np") as content:
+        metadata = content.metadata()
+    header = json.loads(metadata[KEY])
+    header["graph"] = header["graph"].replace("Maximum", "Minimum")
+    save_file(load_file(file), file, {**metadata, KEY: json.dumps(header)})
+    with pytest.raises(ProblemError, match="E0542"):
+        Artefact.read(file)
+
+
+def test_a_tensor_of_another_type_is_refused(file: Path) -> None:
+    tensors, metadata = open_tensors(file)
+    arrays = {name: tensor.bits.astype(np.float64) for name, tensor in tensors.items()}
+    write_tensors(file, arrays, metadata)
+    assert "wants f32" in reason(file)
+
+
+# --- what is trusted -----------------------------------------------------------------------------
+
+
+def test_only_what_was_compiled_here_is_trusted(
+    kept: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Artefact.read(file).trusted
+    assert (kept / "seal.key").stat().st_mode & 0o77 == 0
+    forge = forged(file, lambda plan: plan["dispatches"][0].update(flops=1))
+    assert not Artefact.read(forge).trusted
+    compiled()[0].write(file)
+    for elsewhere in (str(kept / "other"), "off"):
+        monkeypatch.setenv("MEGANEURA_CACHE", elsewhere)
+        assert not Artefact.read(file).trusted
+
+
+def test_a_file_of_others_is_not_sealed_by_writing_it_again(kept: Path, file: Path) -> None:
+    (kept / "seal.key").unlink()
+    found = Artefact.read(file)
+    found.write(file)
+    assert not Artefact.read(file).trusted
+    replace(found, trusted=True).write(file)
+    assert Artefact.read(file).trusted
+
+
+def test_no_seal_is_a_file_that_is_not_trusted(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", "off")
+    compiled()[0].write(tmp_path / "model.mgb")
+    monkeypatch.setenv("MEGANEURA_CACHE", str(kept))
+    assert not Artefact.read(tmp_path / "model.mgb").trusted
+
+
+@pytest.mark.adapter
+def test_kernels_of_others_are_checked(
+    kept: Path, tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each index is compared with its buffer, though the device was told not to."""
+    unchecked: list[str] = []
+    plain = native.unchecked_module
+
+    def trusting(of: WebGpuDevice, text: str) -> object:
+        unchecked.append(text)
+        return plain(of, text)
+
+    monkeypatch.setattr(device, "checked", False)
+    monkeypatch.setattr(native, "unchecked_module", trusting)
+    monkeypatch.setattr(container, "choose_device", lambda _: Choice("", CpuSession, device))
+    build = Builder()
+    doubled = build.add(Add(), *[build.add(Input("x", DType.F32, (3,)))] * 2)
+    graph = build.graph({"y": doubled})
+    Artefact("net", graph, plan_graph(graph, DeviceLimits()), {}).write(tmp_path / "net.mgb")
+    for expected in (1, 0):
+        with artefact.open(tmp_path / "net.mgb") as session:
+            output = session.step({"x": np.arange(3, dtype=np.float32)})["y"]
+        assert output.tolist() == [0, 2, 4]
+        assert len(unchecked) == expected
+        unchecked.clear()
+        (kept / "seal.key").unlink(missing_ok=True)
+
+
+@pytest.mark.adapter
+def test_a_kernel_that_is_none_is_refused(
+    file: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nonsense(plan: dict[str, Any]) -> None:
+        plan["kernels"][0] = plan["kernels"][0].replace("fn main", "fn moth")
+
+    monkeypatch.setattr(container, "choose_device", lambda _: Choice("", CpuSession, device))
+    before = device.allocated
+    with pytest.raises(ProblemError, match="E0581"):
+        artefact.open(forged(file, nonsense))
+    assert device.allocated == before
 
 
 def test_missing_tensors_are_refused(tmp_path: Path) -> None:

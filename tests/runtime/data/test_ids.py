@@ -9,8 +9,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
 from meganeura_runtime.data.ids import Bound, check_ids, id_bounds
-from meganeura_runtime.data.numpy_files import stored_array
 from meganeura_runtime.data.problems import PicksNothing
+from meganeura_runtime.tensors.stored import stored_array
 
 CLASSES = """\
 train fit(x: [batch, 3], label: i32[batch]):
