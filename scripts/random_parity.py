@@ -3,8 +3,8 @@
     python scripts/random_parity.py COUNT [FIRST_SEED] [--device wgpu:0]
 
 COUNT is that of programs which were accepted and compared. Of each one block is run, in a random
-configuration: in double precision against PyTorch's, to 1e-9, and in single precision on the CPU and
-the device. What is wrong is printed with its seed; the exit code says whether there was any.
+configuration: in double precision against PyTorch's, to 1e-9, and in single precision on the CPU
+and the device. What is wrong is printed with its seed; the exit code says whether there was any.
 """
 
 import argparse

@@ -120,7 +120,7 @@ def test_the_learning_rate_has_effect() -> None:
 
 
 def test_momentum_of_nesterov_looks_ahead() -> None:
-    """v = m v + g, then w = w - lr (g + m v), here with g = 1 and m = 1/2."""
+    """With v = m v + g w = w - lr (g + m v), here with g = 1 and m = 1/2."""
     sgd = Sgd(0.25, momentum=0.5, nesterov=True)
     graph = training_step(forward(), TrainingSettings(sgd))
     name = "layer.weight"

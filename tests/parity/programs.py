@@ -143,7 +143,9 @@ def _theirs(graph: Graph, whole: Graph, feeds: Mapping[str, Array]) -> dict[str,
     outputs, leaves = run(graph, {name: feeds[name] for name in _leaves(graph)})
     found = {name: each.detach().numpy() for name, each in outputs.items()}
     slopes = gradients(outputs["loss"], leaves)
-    return found | {f"d {name}": each for name, each in slopes.items() if f"d {name}" in whole.outputs}
+    return found | {
+        f"d {name}": each for name, each in slopes.items() if f"d {name}" in whole.outputs
+    }
 
 
 def _is_on_one_side(graph: Graph, feeds: Mapping[str, Array]) -> bool:

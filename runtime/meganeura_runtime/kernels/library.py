@@ -96,8 +96,9 @@ fn quarter_turn(x: f32, turns: i32) -> f32 {
 }""",
     "large_angle": """\
 // r and k, where x = r + k pi/2 but for whole turns, |r| <= pi/4 and |k| <= 4; r is NaN if x is no
-// number. |x| = m 2^e times 2/pi is wanted modulo 4, so of the bits of 2/pi those count that weigh 2
-// to 2^-94 times 2^-e (M. Payne and R. Hanek, "Radian reduction for trigonometric functions", 1983).
+// finite number. |x| = m 2^e times 2/pi is wanted modulo 4, so those bits of 2/pi count that weigh
+// 2 to 2^-94 times 2^-e (M. Payne and R. Hanek, "Radian reduction for trigonometric functions",
+// SIGNUM Newsletter 18, 1983).
 fn large_angle(x: f32) -> vec2<f32> {
     let bits = bitcast<u32>(x) & 0x7fffffffu;
     let m = (bits & 0x007fffffu) | 0x00800000u;

@@ -91,7 +91,6 @@ class _Accumulator:
             case _:
                 assert_never(self.reduction.kind)
 
-
     def _exceeds(self, element: str) -> str:
         """Whether an element is larger than all before; NaN is the largest."""
         if self.dtype.is_float:

@@ -1,4 +1,4 @@
-"""No rewrite makes a NaN or an infinity of a number of single precision, but those listed for it."""
+"""No rewrite makes NaN or infinity of a number of single precision, but those listed for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
