@@ -4,7 +4,7 @@ Nothing of the graph's own semantics is used but for values that are whole numbe
 positions, labels and random bits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
@@ -75,8 +75,8 @@ FUNCTIONS = {
     Minimum: torch.minimum,
     Where: torch.where,
 }
-CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
-POOLS = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+CONVOLUTIONS: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
+POOLS: tuple[Callable[..., Tensor], ...] = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
