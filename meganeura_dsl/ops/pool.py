@@ -66,6 +66,9 @@ class Pooling(Op):
             # Taps come in order, so the latest to be larger is the largest number so far.
             np.maximum(first, (candidate > best) * first.dtype.type(tap), out=first)
             np.maximum(best, candidate, out=best)
+        if np.isnan(best).any():
+            # No comparison finds NaN, which is the largest.
+            first = np.argmax(np.stack([padded[(..., *place)] for place in places]), axis=0)
         index = np.arange(padded.size).reshape(padded.shape)
         steps = np.array([index[(0, 0, *place)].flat[0] for place in places])
         return padded.shape, index[(..., *places[0])] + steps[first]

@@ -9,6 +9,7 @@ from meganeura_dsl.graph.core import (
     Array,
     Builder,
     NotDifferentiableError,
+    Op,
     Origin,
     TypeRuleError,
     Value,
@@ -23,9 +24,12 @@ from meganeura_dsl.ops import (
     Gather,
     Input,
     MatMul,
+    Maximum,
     MaxPool,
+    Minimum,
     Mul,
     Parameter,
+    ReduceMax,
     StopGradient,
     Sum,
     Tanh,
@@ -131,6 +135,38 @@ def test_the_first_of_tied_maxima_takes_what_its_windows_get() -> None:
     weights = np.array([1.0, 10, 100, 1000]).reshape(1, 1, 2, 2)
     found = gradient(build, loss, x, x=np.ones((1, 1, 3, 3)), upstream=weights)
     np.testing.assert_array_equal(found[0, 0], [[1, 10, 0], [100, 1000, 0], [0, 0, 0]])
+
+
+def test_all_that_are_largest_share_what_the_largest_gets() -> None:
+    build = Builder()
+    x = floats(build, "x", 2, 3)
+    upstream = floats(build, "upstream", 2)
+    loss = total(build, build.add(Mul(), upstream, build.add(ReduceMax((1,)), x)))
+    at = np.array([[3.0, 1, 3], [2, 2, 2]])
+    found = gradient(build, loss, x, x=at, upstream=np.array([8.0, 30]))
+    np.testing.assert_array_equal(found, [[4, 0, 4], [10, 10, 10]])
+
+
+@pytest.mark.parametrize("op", [Maximum(), Minimum()])
+def test_two_equal_numbers_share_what_the_larger_gets(op: Op) -> None:
+    build = Builder()
+    a, b = floats(build, "a", 3), floats(build, "b", 3)
+    loss = total(build, build.add(op, a, b))
+    feeds = {"a": np.array([1.0, 5, 7]), "b": np.array([1.0, 7, 5])}
+    wins = [0.5, 0, 1] if isinstance(op, Maximum) else [0.5, 1, 0]
+    np.testing.assert_array_equal(gradient(build, loss, a, **feeds), wins)
+    np.testing.assert_array_equal(gradient(build, loss, b, **feeds), [1 - each for each in wins])
+
+
+def test_a_half_that_is_widened_has_a_gradient() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F16, (2,)))
+    wide = build.add(Cast(DType.F32), x)
+    loss = total(build, build.add(Mul(), wide, wide))
+    graph = build.graph({"gradient": differentiate(build, loss, (x,))[0]})
+    found = evaluate(graph, {"x": np.array([1, -3], np.float16)}).outputs["gradient"]
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found, [2, -6])
 
 
 def test_what_a_condition_does_not_choose_has_no_gradient() -> None:

@@ -119,6 +119,21 @@ def test_the_learning_rate_has_effect() -> None:
     np.testing.assert_allclose(1 - after[1], 2 * (1 - after[0]), rtol=1e-6)
 
 
+def test_momentum_of_nesterov_looks_ahead() -> None:
+    """With v = m v + g w = w - lr (g + m v), here with g = 1 and m = 1/2."""
+    sgd = Sgd(0.25, momentum=0.5, nesterov=True)
+    graph = training_step(forward(), TrainingSettings(sgd))
+    name = "layer.weight"
+    velocity = f"optimizer.{name}.momentum"
+    first = evaluate(graph, feeds_for(graph)).updates
+    np.testing.assert_array_equal(first[velocity], np.full(3, 1))
+    np.testing.assert_array_equal(first[name], np.full(3, 1 - 0.25 * (1 + 0.5)))
+    fed = {key: first[key] for key in (name, velocity)}
+    second = evaluate(graph, feeds_for(graph, **fed)).updates
+    np.testing.assert_array_equal(second[velocity], np.full(3, 1.5))
+    np.testing.assert_array_equal(second[name], first[name] - 0.25 * (1 + 0.5 * 1.5))
+
+
 def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
     graph = training_step(forward(), TrainingSettings(AdamW(123), feed_learning_rate=True))
     fixed = training_step(forward(), TrainingSettings(AdamW(0.25)))

@@ -110,16 +110,18 @@ REDUCTIONS = RuleSet(
             "(= e (Sum (Neg x _) a t))",
             "(Neg (Sum x a t) t)",
         ),
+        # Where the number makes terms smaller it stays inside: the sum of the larger ones may
+        # overflow, and 0 times that is NaN.
         Rewrite(
             "sum-scaled",
-            "sum(v x) = v sum(x)",
-            f"(= e (Sum y a t)) (product y x c) (number c v) {_FLOAT}",
+            "sum(v x) = v sum(x), where |v| >= 1",
+            f"(= e (Sum y a t)) (product y x c) (number c v) (>= (abs v) 1.0) {_FLOAT}",
             f"(Mul (Sum x a t) {_SAME} t)",
         ),
         Rewrite(
             "sum-divided",
-            "sum(x / v) = sum(x) / v",
-            f"(= e (Sum (Div x c _) a t)) (number c v) {_FLOAT}",
+            "sum(x / v) = sum(x) / v, where 0 < |v| <= 1",
+            f"(= e (Sum (Div x c _) a t)) (number c v) (<= (abs v) 1.0) (!= v 0.0) {_FLOAT}",
             f"(Div (Sum x a t) {_SAME} t)",
         ),
         Rewrite(

@@ -26,6 +26,22 @@ FUSED = (ACTIVATIONS, NORMS, SOFTMAX, ROTATIONS, ATTENTION)
 AFTER_GRADIENT = (WITHOUT_GRADIENT, EPILOGUES, PROJECTIONS, WINOGRAD)
 WITH_CONSTANTS = (CONSTANTS, AFFINE, REPARAMETERISATION, SCALES)
 
+MAY_OVERFLOW = frozenset(
+    (
+        *(rule.name for each in (SCALES, WINOGRAD) for rule in each.rules),
+        *(f"affine-as-convolution-{spatial}" for spatial in (1, 2)),
+        "fold-affine-into-convolution",
+        "sum-of-convolutions",
+        "reassociate-convolutions",
+        "sum-of-products",
+        "sum-of-sum",
+    )
+)
+"""Rules with intermediate results that the graph has not, which may overflow where its own do not.
+
+All others give a number of single precision wherever the graph does.
+"""
+
 
 def rule_sets(mode: Mode) -> tuple[RuleSet, ...]:
     """The rule sets of a mode. Those of `forward` keep the gradient as well as the value."""

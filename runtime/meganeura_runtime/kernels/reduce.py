@@ -84,12 +84,18 @@ class _Accumulator:
                 writer.line(f"{self.name} = {larger}({self.name}, {element});")
             case Kind.ARG_MAX:
                 place = writer.index(ravel(at, self.reduction.shape))
-                writer.line(
-                    f"{self.result} = select({self.result}, i32({place}), {element} > {self.name});"
-                )
-                writer.line(f"{self.name} = max({self.name}, {element});")
+                better = f"{self.name}_beaten"
+                writer.line(f"let {better} = {self._exceeds(element)};")
+                writer.line(f"{self.result} = select({self.result}, i32({place}), {better});")
+                writer.line(f"{self.name} = select({self.name}, {element}, {better});")
             case _:
                 assert_never(self.reduction.kind)
+
+    def _exceeds(self, element: str) -> str:
+        """Whether an element is larger than all before; NaN is the largest."""
+        if self.dtype.is_float:
+            return f"exceeds({element}, {self.name})"
+        return f"{element} > {self.name}"
 
 
 def reduce_kernel(work: Work, memory: Memory, target: Target) -> Kernel:

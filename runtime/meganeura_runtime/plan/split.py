@@ -4,7 +4,7 @@ from functools import reduce
 from math import prod
 
 from meganeura_dsl.graph.core import Builder, Value
-from meganeura_dsl.ops import Add, Iota, Maximum, Mul, Pad, Reshape, Slice, Sum, Where
+from meganeura_dsl.ops import Add, Concat, Iota, Maximum, Mul, Pad, Reshape, Slice, Sum, Where
 from meganeura_dsl.ops.broadcast import Broadcast, full, others
 from meganeura_dsl.ops.elementwise import Compare
 from meganeura_dsl.ops.reduce import ArgMax, ReduceMax
@@ -146,6 +146,12 @@ def _arg_max_with_tail(build: Builder, axis: int, x: Value, whole: int, most: in
     size = concrete_shape(x.type.shape)[axis]
     parts = [part(build, x, axis, *ends) for ends in ((0, whole), (whole, size))]
     head, tail = (split_arg_max(build, axis, part, most) for part in parts)
-    best, late = (split_reduction(build, ReduceMax((axis,)), part, most) for part in parts)
     moved = build.add(Add(), tail, full(build, tail.type, whole))
-    return build.add(Where(), build.add(Compare("gt"), late, best), moved, head)
+    # A comparison of the two maxima would not see that NaN is the largest.
+    row = concrete_shape(head.type.shape)
+    alone = Reshape((*row[:axis], 1, *row[axis:]))
+    largest = (split_reduction(build, ReduceMax((axis,)), part, most) for part in parts)
+    both = build.add(Concat(axis), *(build.add(alone, each) for each in largest))
+    which = build.add(ArgMax(axis), both)
+    first = build.add(Compare("eq"), which, full(build, which.type, 0))
+    return build.add(Where(), first, head, moved)

@@ -114,7 +114,7 @@ def reductions() -> Iterator[tuple[str, Make]]:
 
     yield "sum-neg", summed(lambda net, x: net.negative(x))
     yield "sum-scaled", summed(lambda net, x: net.do(Mul(), net.full(3, x), x))
-    yield "sum-divided", summed(lambda net, x: net.do(Div(), x, net.full(3, x)))
+    yield "sum-divided", summed(lambda net, x: net.do(Div(), x, net.full(0.25, x)))
     yield "sum-of-sum", sum_of_sum
     yield "sum-of-copies", sum_of_copies
 

@@ -57,6 +57,35 @@ def _relu(kind: str, level: float, other: str = "same") -> Make:
     return make
 
 
+def _raised(net: Net) -> Value:
+    """where(x <= 0.5, 0.5, x), which is no relu."""
+    x = net.x(3)
+    least = net.full(0.5, x)
+    return net.do(Where(), net.do(Compare("le"), x, least), least, x)
+
+
+def _scaled_by_data(net: Net) -> Value:
+    """A convolution whose channels a gate scales: its kernel would be made anew in each run."""
+    y = net.conv(net.x(1, 2, 3), net.w(2, 2, 1))
+    return net.do(Mul(), y, net.spread(net.x(2), y, 1))
+
+
+def _attention_to_one_matrix(net: Net) -> Value:
+    """All heads look at the same values [3, 3], which no attention op takes."""
+    scores = net.scores(net.x(2, 3, 3), net.x(2, 3, 3), 0.5)
+    return net.do(MatMul(), net.softmax(scores, 2), net.x(3, 3))
+
+
+def _terms_times(number: float, *, divided: bool) -> Make:
+    """A sum whose terms the number makes smaller, or nothing."""
+
+    def make(net: Net) -> Value:
+        x = net.x(2, 3)
+        return net.do(Sum((1,)), net.do(Div() if divided else Mul(), x, net.full(number, x)))
+
+    return make
+
+
 def _sigmoid_of_another_slope(net: Net) -> Value:
     return net.sigmoid(net.x(2), half=0.4)
 
@@ -239,6 +268,11 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("relu", "train", _relu("lt", 0)),
     ("relu", "train", _relu("le", 1)),
     ("relu", "train", _relu("le", 0, "other")),
+    ("relu", "train", _raised),
+    ("affine-scale", "infer", _scaled_by_data),
+    ("attention", "train", _attention_to_one_matrix),
+    *(("sum-scaled", "train", _terms_times(number, divided=False)) for number in (0, 0.5, -0.5)),
+    *(("sum-divided", "train", _terms_times(number, divided=True)) for number in (0, 2, -2)),
     ("sigmoid", "train", _sigmoid_of_another_slope),
     ("silu", "train", _silu_of_two),
     ("gelu", "train", _gelu_of_another_scale),

@@ -150,13 +150,19 @@ class _Forward:
         return found
 
     def _divide(self) -> None:
-        """By the sum of all weights; and tell its logarithm, `r`."""
+        """By the sum of all weights; and tell its logarithm, `r`.
+
+        A sum of 0 is that of no keys, or of scores that are all -inf: the mean is then NaN, but for
+        a part among others, which must not count.
+        """
         frame, writer = self._frame, self._frame.writer
         for quad, found in enumerate(self._shared_by_lanes("l")):
             writer.line(f"let w{quad} = {' + '.join(found)};")
-            least = f"max(w{quad}, vec4<f32>(1e-37f))"
-            writer.line(f"let d{quad} = vec4<f32>(1.0f) / {least};")
-            writer.line(f"let r{quad} = (m{quad} + log2({least})) * {log(2):.9f}f;")
+            share, none = f"vec4<f32>(1.0f) / w{quad}", "vec4<f32>()"
+            if self._parts > 1:
+                share = f"select({share}, {none}, w{quad} == {none})"
+            writer.line(f"let d{quad} = {share};")
+            writer.line(f"let r{quad} = (m{quad} + log2(w{quad})) * {log(2):.9f}f;")
         for i, j in frame.each(self._means):
             writer.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
 

@@ -1,6 +1,7 @@
 """Attention as kernels make it, in ops that only lowered graphs contain."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from meganeura_dsl.shapes.tensor import TensorType
 
 BESIDE = 4
 """Columns that repeat a row's normalizer beside its mean, so many that quads stay whole."""
-NOTHING = -1e38
+NOTHING = -inf
 """The normalizer of no keys."""
 
 

@@ -1,0 +1,207 @@
+"""A graph of primitives as PyTorch computes it, in double precision, with its gradients.
+
+Nothing of the graph's own semantics is used but for values that are whole numbers by nature:
+positions, labels and random bits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - so it is known
+
+from meganeura_dsl.evaluate import storage_type
+from meganeura_dsl.graph.core import Array, Graph, Leaf, Op, Value
+from meganeura_dsl.numerics import np
+from meganeura_dsl.ops import (
+    Abs,
+    Add,
+    ArgMax,
+    Broadcast,
+    Cast,
+    Compare,
+    Concat,
+    Constant,
+    Conv,
+    Cos,
+    Div,
+    Erf,
+    Exp,
+    Floor,
+    Gather,
+    Log,
+    MatMul,
+    Maximum,
+    MaxPool,
+    Minimum,
+    Mul,
+    Neg,
+    Pad,
+    ReduceMax,
+    Reshape,
+    Reverse,
+    ScatterAdd,
+    Sin,
+    Slice,
+    Sqrt,
+    StopGradient,
+    Sub,
+    Sum,
+    Tanh,
+    Transpose,
+    Where,
+)
+from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.shapes.tensor import DType
+
+Tensor = torch.Tensor
+
+FUNCTIONS = {
+    Neg: torch.neg,
+    Abs: torch.abs,
+    Exp: torch.exp,
+    Log: torch.log,
+    Sqrt: torch.sqrt,
+    Sin: torch.sin,
+    Cos: torch.cos,
+    Tanh: torch.tanh,
+    Erf: torch.erf,
+    Floor: torch.floor,
+    StopGradient: torch.detach,
+    Add: torch.add,
+    Sub: torch.sub,
+    Mul: torch.mul,
+    Div: torch.div,
+    Maximum: torch.maximum,
+    Minimum: torch.minimum,
+    Where: torch.where,
+}
+CONVOLUTIONS: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
+POOLS: tuple[Callable[..., Tensor], ...] = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+
+
+def run(graph: Graph, feeds: Mapping[str, Array]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The outputs of a graph, and its float leaves, which outputs may be differentiated in."""
+    values: dict[int, Tensor] = {}
+    leaves: dict[str, Tensor] = {}
+    for value in graph.values:
+        if isinstance(value.op, Leaf):
+            found = torch.tensor(feeds[value.op.name])
+            if value.type.dtype.is_float:
+                found = leaves[value.op.name] = found.double().requires_grad_()
+        else:
+            found = _result(value, [values[each.id] for each in value.operands])
+        values[value.id] = found
+    return {name: values[value.id] for name, value in graph.outputs.items()}, leaves
+
+
+def gradients(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Array]:
+    """The gradients of a loss; zeros for what it does not depend on."""
+    if not loss.requires_grad:
+        return {name: np.zeros(tuple(leaf.shape)) for name, leaf in leaves.items()}
+    found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return {
+        name: np.zeros(tuple(leaf.shape)) if each is None else each.numpy()
+        for (name, leaf), each in zip(leaves.items(), found, strict=True)
+    }
+
+
+def _result(value: Value, operands: Sequence[Tensor]) -> Tensor:
+    if not any(each.is_floating_point() for each in operands):
+        whole = _whole(value, operands)
+        if whole is not None:
+            return whole
+    result = _primitive(value.op, operands)
+    assert tuple(result.shape) == concrete_shape(value.type.shape), value.op
+    return result
+
+
+def _whole(value: Value, operands: Sequence[Tensor]) -> Tensor | None:
+    """What no float goes into is taken from the reference, but for moves of bools to floats."""
+    arrays = [each.numpy() for each in operands]
+    found = np.asarray(value.op.evaluate(*arrays))
+    if value.type.dtype.is_float:
+        return torch.tensor(found.astype(np.float64))
+    return torch.tensor(found.astype(storage_type(value.type.dtype)))
+
+
+def _primitive(op: Op, operands: Sequence[Tensor]) -> Tensor:
+    if type(op) in FUNCTIONS:
+        return FUNCTIONS[type(op)](*operands)
+    x = operands[0]
+    match op:
+        case Constant():
+            return torch.tensor(op.evaluate())
+        case Compare(kind=kind):
+            return getattr(torch, kind)(*operands)
+        case Cast(dtype=dtype):
+            return _cast(x, dtype)
+        case Sum(axes=axes):
+            return x.sum(axes) if axes else x
+        case ReduceMax(axes=axes):
+            return torch.amax(x, axes)
+        case ArgMax(axis=axis):
+            return torch.argmax(x, axis).int()
+        case Gather(axis=axis):
+            ids = operands[1].long()
+            rows = torch.index_select(x, axis, ids.reshape(-1))
+            return rows.reshape(*x.shape[:axis], *ids.shape, *x.shape[axis + 1 :])
+        case ScatterAdd(axis=axis, size=size):
+            return _scattered(x.long(), operands[1], axis, int(str(size)))
+        case MatMul(transpose_left=left, transpose_right=right):
+            a, b = operands
+            return torch.matmul(a.mT if left else a, b.mT if right else b)
+        case Conv(stride=s, padding=p, dilation=d, groups=groups):
+            geometry = (concrete_shape(each) for each in (s, p, d))
+            return CONVOLUTIONS[len(s) - 1](*operands, None, *geometry, int(str(groups)))
+        case MaxPool(window=w, stride=s, padding=p):
+            return POOLS[len(w) - 1](x, *(concrete_shape(each) for each in (w, s, p)))
+        case _:
+            return _moved(op, operands)
+
+
+def _moved(op: Op, operands: Sequence[Tensor]) -> Tensor:
+    """Elements that change their place."""
+    x = operands[0]
+    match op:
+        case Broadcast(shape=shape, axes=axes):
+            whole = concrete_shape(shape)
+            alone = [whole[axis] if axis in axes else 1 for axis in range(len(whole))]
+            order = sorted(range(len(axes)), key=axes.__getitem__)
+            return x.permute(order).reshape(alone).expand(whole)
+        case Reshape(shape=shape):
+            return x.reshape(concrete_shape(shape))
+        case Transpose(permutation=permutation):
+            return x.permute(permutation)
+        case Slice(start=start, stop=stop, step=step):
+            axes = (concrete_shape(each) for each in (start, stop, step))
+            return x[tuple(slice(*each) for each in zip(*axes, strict=True))]
+        case Pad(low=low, high=high, interior=interior):
+            sides = zip(x.shape, *map(concrete_shape, (low, high, interior)), strict=True)
+            axes = [(a, n + (n - 1) * i, b, i + 1) for n, a, b, i in sides]
+            whole = torch.zeros([a + n + b for a, n, b, _ in axes], dtype=x.dtype)
+            whole[tuple(slice(a, a + n, by) for a, n, _, by in axes)] = x
+            return whole
+        case Concat(axis=axis):
+            return torch.cat(list(operands), axis)
+        case Reverse(axes=axes):
+            return x.flip(axes)
+        case _:
+            raise NotImplementedError(f"{op} is no primitive that PyTorch was told of")
+
+
+def _cast(x: Tensor, dtype: DType) -> Tensor:
+    if dtype.is_float:
+        return x.double()
+    if dtype is DType.BOOL:
+        return x != 0
+    found = Cast(dtype).evaluate(x.detach().numpy())
+    return torch.tensor(found)
+
+
+def _scattered(ids: Tensor, updates: Tensor, axis: int, size: int) -> Tensor:
+    before, after = updates.shape[:axis], updates.shape[axis + ids.ndim :]
+    table = torch.zeros((*before, size, *after), dtype=updates.dtype)
+    rows = updates.reshape(*before, ids.numel(), *after)
+    inside = (ids.reshape(-1) >= 0) & (ids.reshape(-1) < size)
+    at = ids.reshape(-1)[inside]
+    return table.index_add(axis, at, torch.index_select(rows, axis, inside.nonzero()[:, 0]))
