@@ -84,7 +84,7 @@ def verify(tensor: StoredTensor, dtype: DType) -> None:
     """Raise `ProblemError` at the first value that is not finite or that `dtype` cannot hold."""
     if not tensor.is_float and _holds_all(tensor.stored, dtype):
         return
-    for start, bits in _chunks(tensor.bits):
+    for start, bits in chunks(tensor.bits):
         values = _values(tensor.stored, bits)
         if tensor.is_float:
             _refuse_first(tensor, start, values, ~np.isfinite(values), None)
@@ -109,7 +109,7 @@ def _holds_all(stored: str, dtype: DType) -> bool:
     return stored == "bool" or np.can_cast(BITS[stored], NUMPY[dtype], "safe")
 
 
-def _chunks(bits: Array) -> Iterator[tuple[int, Array]]:
+def chunks(bits: Array) -> Iterator[tuple[int, Array]]:
     """Runs of whole rows, each with the number of its first row."""
     if bits.ndim == 0:
         yield 0, bits.reshape(1)
