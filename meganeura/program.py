@@ -19,7 +19,7 @@ from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.inference.binding import bind_sizes
 from meganeura_runtime.inference.feeding import as_tensors, feeds
 from meganeura_runtime.session import Session, choose_device, model_of, open_inference
-from meganeura_runtime.train.events import Evaluated, Event, Logged
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.folder import named_folder, new_folder
 from meganeura_runtime.train.job import Start, prepare
 from meganeura_runtime.train.loop import train
@@ -41,7 +41,14 @@ class Run:
     losses: tuple[tuple[int, float], ...]
     """The loss at each step that was logged."""
     held_out: tuple[Mapping[str, float], ...]
-    """The loss and metrics on the held-out examples after each epoch."""
+    """The loss and metrics on the held-out examples after each epoch that was evaluated."""
+    epochs: tuple[float, ...] = ()
+    """The mean training loss of each epoch, over all of its examples."""
+
+    @property
+    def final_loss(self) -> float | None:
+        """The mean training loss of the last epoch; `None` if there was none."""
+        return self.epochs[-1] if self.epochs else None
 
     @property
     def weights(self) -> Path:
@@ -109,8 +116,9 @@ class Program:
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
         `data` is the path of a file or folder, or the name of an embedded data set.
         Training starts from `weights` if there are any, which `allow_missing` and
-        `allow_unexpected` may excuse as `model` says. Raises `ProblemError` for everything that is
-        wrong with settings, data or weights.
+        `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
+        `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
+        Raises `ProblemError` for everything that is wrong with settings, data or weights.
         """
         name = self._program.train()
         overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
@@ -118,10 +126,17 @@ class Program:
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
         start = None if weights is None else Start(_paths(weights), allowed)
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
-        place = new_folder(RUNS, name) if out is None else named_folder(Path(out))
         record = _Record(watch)
-        finished = train(job, place, choose_device(job.settings.device).open, record, lambda: False)
-        return Run(place.path, finished.steps, tuple(record.losses), tuple(record.held_out))
+        with new_folder(RUNS, name) if out is None else named_folder(Path(out)) as place:
+            chosen = choose_device(job.settings.device)
+            finished = train(job, place, chosen.open, record, lambda: False)
+        return Run(
+            place.path,
+            finished.steps,
+            tuple(record.losses),
+            tuple(record.held_out),
+            tuple(record.epochs),
+        )
 
 
 class Model:
@@ -191,11 +206,14 @@ class _Record:
     watch: Callable[[Event], None] | None
     losses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     held_out: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
+    epochs: list[float] = field(default_factory=list[float])
 
     def __call__(self, event: Event) -> None:
         match event:
             case Logged():
                 self.losses.append((event.step, event.loss))
+            case EpochEnded():
+                self.epochs.append(event.loss)
             case Evaluated():
                 self.held_out.append({"loss": event.loss, **event.metrics})
             case _:

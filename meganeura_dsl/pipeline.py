@@ -20,6 +20,7 @@ from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.check.usage import unused_values
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
 from meganeura_dsl.limits import CHECK, CHECK_CHARACTER
+from meganeura_dsl.phases import phase
 from meganeura_dsl.resources import standard_model_names, standard_models
 from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax import ast
@@ -132,7 +133,8 @@ def load(target: str) -> Program:
     """Parse a program and follow its imports. Raises `ProblemError` or `ProblemsError`."""
     found = find(target)
     sink = Sink()
-    module = Linker(loader_beside(found.path), sink).link(found.read())
+    with phase("parse"):
+        module = Linker(loader_beside(found.path), sink).link(found.read())
     if sink.has_errors:
         raise ProblemsError(tuple(sink))
     declared = (*module.models, *module.trains)
@@ -339,7 +341,8 @@ def elaborate_train(
 ) -> Elaboration:
     """The graph of a `train` block: its loss and metrics. Raises `ProblemError`."""
     node = program.module.trains[program.train(train)]
-    return trains.elaborate_train(program.module, node, sizes=sizes, training=training)
+    with phase("check"):
+        return trains.elaborate_train(program.module, node, sizes=sizes, training=training)
 
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, Setting]:

@@ -31,6 +31,7 @@ from meganeura_dsl.ops import (
 from meganeura_dsl.ops.broadcast import full
 from meganeura_dsl.optimize.report import Report
 from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.phases import phase
 from meganeura_dsl.shapes.tensor import DType, TensorType
 
 LOSS = "loss"
@@ -144,8 +145,12 @@ def optimized_training_step(
     """
     if not rewriting.enabled:
         return OptimizedStep(training_step(forward, settings), ())
-    fused = rewriting.optimize(forward, "forward")
-    step = rewriting.optimize(training_step(fused.graph, settings), "train")
+    with phase("optimize_forward"):
+        fused = rewriting.optimize(forward, "forward")
+    with phase("autodiff"):
+        whole = training_step(fused.graph, settings)
+    with phase("optimize_full"):
+        step = rewriting.optimize(whole, "train")
     return OptimizedStep(step.graph, (fused.report, step.report))
 
 

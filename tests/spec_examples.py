@@ -28,6 +28,7 @@ from meganeura_runtime.data.problems import (
     ExamplesNotFirst,
     MissingTensor,
     NoData,
+    NothingHeldOut,
     OutsideFolder,
     PicksNothing,
     TooFewExamples,
@@ -47,7 +48,9 @@ from meganeura_runtime.tensors import problems as tensor_problems
 from meganeura_runtime.train.problems import (
     BeyondLimits,
     CannotResume,
+    DataChanged,
     DeviceFailure,
+    FolderInUse,
     LossNotFinite,
     TooLittleMemory,
 )
@@ -114,6 +117,7 @@ EXAMPLES: Mapping[str, Problem] = {
         DataType(DATA, FILE, "label", "f32", "i32"),
         UnequalExamples(DATA, FILE, (("image", 1437), ("label", 1436))),
         TooFewExamples(DATA, FILE, 50, 64),
+        NothingHeldOut(DATA, FILE),
         ExamplesNotFirst(DATA, FILE, "image", "[784, batch]", "batch"),
         PicksNothing(DATA, FILE, "train.label", (12,), 10, 10),
         WrongInputs(("image",), ("imge",), (("image", "[n, 3, h, w]"),)),
@@ -168,6 +172,18 @@ EXAMPLES: Mapping[str, Problem] = {
             "f32[65536, 10, 784] takes 2.1 GB, and a buffer holds 256 MB",
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
+        FolderInUse(Path("runs/fit-1"), 4711),
+        DataChanged(
+            FILE,
+            (
+                (
+                    "train.image",
+                    "u8[1437, 8, 8], 1,437 examples, 5f0c7d1e9a42",
+                    "u8[1797, 8, 8], 1,797 examples, c3e8b20f6d17",
+                ),
+                ("test.image", "u8[360, 8, 8], 360 examples, 90aa41be77d3", ""),
+            ),
+        ),
         TooLittleMemory(
             "24.1 GB",
             "15.9 GB",

@@ -9,7 +9,7 @@ import pytest
 
 import meganeura
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError
-from meganeura_runtime.train.events import Event, Finished
+from meganeura_runtime.train.events import EpochEnded, Event, Finished
 
 IMAGE = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
 HEAVY = ("numpy", "wgpu", "egglog", "pydantic", "lark", "rich", "typer")
@@ -30,6 +30,9 @@ def test_a_program_is_trained_and_its_weights_are_used(tmp_path: Path) -> None:
         device="cpu", out=tmp_path / "run", settings={"epochs": 2}, watch=events.append
     )
     assert isinstance(events[-1], Finished)
+    ended = [event.loss for event in events if isinstance(event, EpochEnded)]
+    assert run.epochs == tuple(ended)
+    assert run.final_loss == run.epochs[-1] < run.epochs[0]
     assert run.steps == 2 * (1437 // 32)
     assert len(run.held_out) == 2
     assert run.held_out[-1]["accuracy"] > 0.8
@@ -40,6 +43,16 @@ def test_a_program_is_trained_and_its_weights_are_used(tmp_path: Path) -> None:
     outputs = trained.run(image=image)["output"]
     assert outputs.shape == (3, 10)
     assert not np.allclose(outputs, fresh.run(image=image)["output"])
+
+
+def test_no_epochs_leave_no_loss(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    run = program.train(device="cpu", out=tmp_path / "run", settings={"epochs": 0})
+    assert (run.steps, run.epochs, run.losses, run.held_out) == (0, (), (), ())
+    assert run.final_loss is None
+    initial, kept = (program.model(weights=run.weights), program.model(seed=0))
+    for name, values in kept.values.items():
+        np.testing.assert_array_equal(initial.values[name], values)
 
 
 def test_saved_weights_are_read_back(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command `meganeura`: its verbs, and the one place where errors become exit codes.
 
-0: fine. 1: the program or the data is wrong. 2: the command line is wrong. 130: interrupted.
+0: fine. 1: the program or the data is wrong. 2: the command line is wrong. 130: Ctrl-C ended it.
+143: SIGTERM ended it.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Ctrl-C as a wish: the first one ends a run after the step at hand, the second one at once."""
+"""Ctrl-C as a wish: the first one ends a run after the step at hand, the second one at once.
+
+So does SIGTERM, which `kill`, containers and batch systems send.
+"""
 
 import signal
 from contextlib import ExitStack
@@ -14,7 +17,7 @@ class Interruption:
     """While entered, remembers a first interrupt; a second one does what it always does."""
 
     def __init__(self) -> None:
-        self._wanted = False
+        self._signal: int | None = None
         self._before = ExitStack()
 
     def __enter__(self) -> Self:
@@ -28,9 +31,14 @@ class Interruption:
 
     def is_wanted(self) -> bool:
         """Whether there was an interrupt."""
-        return self._wanted
+        return self._signal is not None
 
-    def _remember(self, _number: int, _frame: FrameType | None) -> None:
-        self._wanted = True
+    @property
+    def exit_code(self) -> int:
+        """What shells give a program that the signal ended: 128 + its number; 0 without one."""
+        return 0 if self._signal is None else 128 + self._signal
+
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
+        self._signal = number
         self._before.close()
         say("\nstopping after this step; once more stops at once", err=True)

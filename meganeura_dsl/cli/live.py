@@ -3,11 +3,12 @@
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from meganeura_dsl.cli.narration import announcement, held_out, measured
+from meganeura_dsl.cli.narration import announcement, epoch_ended, held_out, measured
 from meganeura_dsl.cli.output import count
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
+    EpochEnded,
     Evaluated,
     Event,
     Finished,
@@ -19,7 +20,7 @@ from meganeura_runtime.train.events import (
 
 
 class Live:
-    """A bar that moves with every step, and a line above it for each evaluation."""
+    """A bar that moves with every step, and a line above it for each epoch and evaluation."""
 
     def __init__(self, console: Console) -> None:
         self.progress = Progress(
@@ -53,6 +54,8 @@ class Live:
             case Logged():
                 speed = f"{event.steps_per_second:.0f} steps/s" if event.step > 1 else ""
                 self.progress.update(self.task, measured=measured(event), speed=speed)
+            case EpochEnded():
+                self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():
                 self.progress.console.print(held_out(event), highlight=False)
             case Finished():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.cli.output import count
-from meganeura_runtime.train.events import Evaluated, Logged, Started
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Started
 
 NAMED = 4
 """Parameters named in a line."""
@@ -15,8 +15,21 @@ def announcement(event: Started) -> str:
     return (
         f"training {event.name}: {count(event.parameters, 'param')}, "
         f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
-        f"{untouched(event.untouched)}"
+        f"{remainder(event)}{untouched(event.untouched)}"
     )
+
+
+def remainder(event: Started) -> str:
+    """A line about the examples that do not fill a batch; nothing where there are none."""
+    if not (event.left_out or event.last_batch):
+        return ""
+    steps = count(event.steps_per_epoch, "step")
+    shape = f"{count(event.examples, 'example')}, batches of {event.batch:,}: {steps} an epoch"
+    if event.last_batch:
+        return f"\n  {shape}, the last of them on {count(event.last_batch, 'example')}"
+    verb = "is" if event.left_out == 1 else "are"
+    left = f"{count(event.left_out, 'example')} {verb} left out of each epoch"
+    return f"\n  {shape}, {left}; drop_last=false trains on {'it' if verb == 'is' else 'them'}"
 
 
 def untouched(names: Sequence[str]) -> str:
@@ -37,6 +50,13 @@ def measured(event: Logged | Evaluated) -> str:
 def numbers(loss: float, metrics: Mapping[str, float]) -> dict[str, float]:
     """The loss first, then the metrics in their order."""
     return {"loss": loss, **metrics}
+
+
+def epoch_ended(event: EpochEnded) -> str:
+    """The line of an epoch: `epoch 3: mean loss 0.4321 over 22 steps in 0:07`."""
+    steps = count(event.steps, "step")
+    lasted = clock(event.seconds)
+    return f"epoch {event.epoch + 1}: mean loss {event.loss:.4g} over {steps} in {lasted}"
 
 
 def held_out(event: Evaluated) -> str:

@@ -3,11 +3,12 @@
 from time import perf_counter
 from typing import Protocol, TextIO
 
-from meganeura_dsl.cli.narration import announcement, clock, held_out, measured
+from meganeura_dsl.cli.narration import announcement, clock, epoch_ended, held_out, measured
 from meganeura_dsl.cli.output import count
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
+    EpochEnded,
     Evaluated,
     Event,
     Finished,
@@ -43,7 +44,7 @@ def display(stream: TextIO) -> Display:
 
 
 class Lines:
-    """One line for each log point and evaluation."""
+    """One line for each log point, epoch and evaluation."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -62,6 +63,8 @@ class Lines:
                 self._line(f"{seconds:.1f} s")
             case Logged():
                 self._line(f"{self._place(event)}  {measured(event)}{self._speed(event)}")
+            case EpochEnded():
+                self._line(epoch_ended(event))
             case Evaluated():
                 self._line(held_out(event))
             case Stepped() | Saved() | Finished():

@@ -1,6 +1,6 @@
 """The option `--profile FILE`: a trace of some steps, written when the run is over."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura_dsl.cli.output import count, say
+from meganeura_dsl.phases import Phase
 
 if TYPE_CHECKING:
     from meganeura_runtime.session import Choice, OpenSession
@@ -31,8 +32,16 @@ class Tracing:
 
 
 @contextmanager
-def tracing(file: Path | None, chosen: "Choice", steps: int | None = None) -> Generator[Tracing]:
-    """Trace a run of so many steps, if there is a file to write a trace to."""
+def tracing(
+    file: Path | None,
+    chosen: "Choice",
+    steps: int | None = None,
+    phases: Sequence[Phase] = (),
+) -> Generator[Tracing]:
+    """Trace a run of so many steps, if there is a file to write a trace to.
+
+    The trace has the phases too that ran before it began, and those added meanwhile.
+    """
     from meganeura_runtime.spans import unobserved
 
     if file is None:
@@ -48,6 +57,7 @@ def tracing(file: Path | None, chosen: "Choice", steps: int | None = None) -> Ge
     trace = Trace(chosen.device, ENOUGH if steps is None else steps)
     yield Tracing(trace.opening(chosen.open), trace.span)
     timeline = trace.finish()
+    timeline.add(phases)
     write_text(file, timeline.text())
     made = sum(one.name.startswith("step ") for one in timeline.kernels)
     say(f"profile: {file} ({count(made, 'step')})")

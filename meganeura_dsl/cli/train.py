@@ -1,7 +1,7 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
 import sys
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ from meganeura_dsl.cli.model_options import (
 )
 from meganeura_dsl.cli.output import say
 from meganeura_dsl.cli.tracing import TraceFile, tracing
+from meganeura_dsl.phases import recorded
 
 if TYPE_CHECKING:
     from meganeura_runtime.train.events import Finished
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
-
-INTERRUPTED = 130
-"""The exit code shells give a program that Ctrl-C ended: 128 + SIGINT."""
 
 
 def train(
@@ -76,26 +74,29 @@ def train(
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
-    program = pipeline.load(target)
-    name = program.train()
     start = _start(weights, allow_missing, allow_unexpected)
     base = pipeline.find(target).path.parent
-    if resume is None:
-        job, resumed = prepare(program, name, base, overrides, start), None
-    elif out is not None:
-        raise typer.BadParameter("the run has its folder", param_hint="--resume")
-    elif start is not None:
-        given = "`--weights` is for the start of a run, and this one has weights of its own"
-        raise ProblemError(CannotResume(given))
-    else:
-        job, resumed = resume_job(program, name, base, overrides, resumed_folder(resume))
-    with explained_failures((job.demand.counter or "batch", job.batch)):
+    with ExitStack() as held:
+        built = held.enter_context(recorded())
+        program = pipeline.load(target)
+        name = program.train()
+        if resume is None:
+            job, resumed, folder = prepare(program, name, base, overrides, start), None, None
+        elif out is not None:
+            raise typer.BadParameter("the run has its folder", param_hint="--resume")
+        elif start is not None:
+            given = "`--weights` is for the start of a run, and this one has weights of its own"
+            raise ProblemError(CannotResume(given))
+        else:
+            folder = held.enter_context(resumed_folder(resume))
+            job, resumed = resume_job(program, name, base, overrides, folder)
+        held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
         chosen = told_device(job.settings.device, no_tuned=no_tuned)
         if job.start is not None:
             say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-        folder = _folder(name, out) if resume is None else resumed_folder(resume)
+        folder = folder or held.enter_context(_folder(name, out))
         with (
-            tracing(profile, chosen, job.steps) as traced,
+            tracing(profile, chosen, job.steps, built) as traced,
             Interruption() as interruption,
             closing(display(sys.stdout)) as shown,
         ):
@@ -105,7 +106,7 @@ def train(
             )
     say(_summary(finished, folder))
     if finished.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(interruption.exit_code)
 
 
 def _overrides(changes: list[str] | None, device: str | None, seed: int | None) -> list[str]:
@@ -129,8 +130,8 @@ def _start(
     return None
 
 
-def _folder(name: str, out: Path | None) -> "RunFolder":
-    """The folder of a run that begins."""
+def _folder(name: str, out: Path | None) -> "AbstractContextManager[RunFolder]":
+    """The folder of a run that begins, held against others."""
     from meganeura_runtime.train.folder import named_folder, new_folder
 
     return new_folder(RUNS, name) if out is None else named_folder(out)

@@ -114,13 +114,14 @@ class RunSettings(Strict):
 
     data: str = Field(min_length=1)
     sizes: dict[str, PositiveInt]
-    epochs: PositiveInt = 1
+    epochs: NonNegativeInt = 1
     optimizer: Annotated[Optimizer, Field(discriminator="kind")]
     schedule: Annotated[Schedule, Field(discriminator="kind")]
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
+    drop_last: bool = True
     clip_norm: PositiveFloat | None = None
-    log_every: PositiveInt = 50
+    log_every: NonNegativeInt = 50
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
     device: str = Field(default="auto", pattern=r"^(auto|cpu|wgpu(:\d+)?)$")
@@ -130,13 +131,14 @@ class RunSettings(Strict):
 
 MEANINGS = {
     "data": "a file of examples, or the name of an embedded data set",
-    "epochs": "how often the training goes through all examples",
+    "epochs": "how often the training goes through all examples; 0 writes the initial weights",
     "optimizer": "the rule that moves the parameters: sgd, adam or adamw",
     "schedule": "how the learning rate changes: constant, cosine or linear",
     "seed": "the start of everything random",
     "shuffle": "whether each epoch draws the examples in a new order",
     "clip_norm": "the largest norm all gradients together may have",
-    "log_every": "steps between two lines of the log",
+    "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
+    "log_every": "steps between two lines of the log; 0 logs no steps",
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
     "device": "auto, cpu, wgpu or wgpu:N",

@@ -33,6 +33,23 @@ class Origin(BaseModel):
     sha256: str
 
 
+class Fingerprint(BaseModel):
+    """One tensor that feeds a run: where it is does not matter, only what it holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tensor: str
+    """The split and the input: `train.image`."""
+    type: str
+    """Element type and shape, as the file has them: `u8[60000, 28, 28]`."""
+    examples: Count
+    digest: str
+    """BLAKE2b of the elements in C order, little-endian, as hexadecimal digits."""
+
+    def __str__(self) -> str:
+        return f"{self.type}, {self.examples:,} examples, {self.digest[:12]}"
+
+
 class Progress(BaseModel):
     """How far a run has come. Together with the tensors it decides every later step."""
 
@@ -52,6 +69,12 @@ class Progress(BaseModel):
     settings: RunSettings
     weights: tuple[Origin, ...] = ()
     """What the run started from instead of its initial values."""
+    data: tuple[Fingerprint, ...] = ()
+    """What the run is fed."""
+    loss_sum: float = 0.0
+    """The losses of that epoch so far, each counted as often as its batch had examples."""
+    loss_examples: Count = 0
+    """How many examples these were."""
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.phases import Phase, tell
 from meganeura_runtime.background import begin
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ class Opened:
     reason: str = ""
 
 
-_begun: dict[str, Future[Opened]] = {}
+_begun: dict[str, Future[_Timed]] = {}
 
 
 def begin_to_open(selector: str) -> None:
     """Open in another thread what `opened` will be asked for."""
     if selector != CPU and selector not in _begun:
-        _begun[selector] = begin("device", _open, selector)
+        _begun[selector] = begin("device", _timed, selector)
 
 
 def opened(selector: str) -> Opened:
@@ -42,7 +44,24 @@ def opened(selector: str) -> Opened:
     Raises `DeviceError`, but for `auto`.
     """
     begun = _begun.pop(selector, None)
-    return _open(selector) if begun is None else begun.result()
+    timed = _timed(selector) if begun is None else begun.result()
+    if timed.opened.device is not None:
+        tell(timed.phase)
+    return timed.opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """What was opened, and when."""
+
+    opened: Opened
+    phase: Phase
+
+
+def _timed(selector: str) -> _Timed:
+    start = perf_counter()
+    found = _open(selector)
+    return _Timed(found, Phase("gpu_init", "device", start, perf_counter()))
 
 
 def _open(selector: str) -> Opened:

@@ -1,6 +1,7 @@
 """`meganeura profile`: a table of kernels, for people and for machines."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,11 @@ def test_a_training_leaves_a_trace_of_steps_evaluation_and_checkpoint(
     found = drawn(trace.read_text())
     names = {one.name for one in found.host}
     assert {"step 1", "step 5", "feed", "encode", "submit", "evaluation", "checkpoint"} <= names
+    built = ("gpu_init", "parse", "check", "optimize_forward", "autodiff", "optimize_full", "plan")
+    spans = {one.name: one for one in reversed(found.host)}  # the first of each name
+    for before, after in pairwise((*built[1:], "compile", "train_epoch", "evaluation")):
+        assert spans[before].start <= spans[after].start, (before, after)
+    assert "gpu_init" in names
     assert {"step 1", "step 5"} <= {one.name for one in found.device}
     kernels = [one for one in found.device if not one.name.startswith("step ")]
     assert all("[digits_mlp.mgn:" in one.name for one in kernels)

@@ -12,6 +12,7 @@ from meganeura_dsl.cli.progress import Lines, display
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
+    EpochEnded,
     Evaluated,
     Event,
     Finished,
@@ -29,6 +30,7 @@ EVENTS: tuple[Event, ...] = (
     Logged(1, 0, 2.31234, {"accuracy": 0.125}, 0.002, 30.0),
     Stepped(50, 0),
     Logged(50, 0, 0.5, {"accuracy": 0.875}, 0.002, 25.0),
+    EpochEnded(50, 0, 50, 0.75, 2.2),
     Evaluated(50, 0, 0.25, {"accuracy": 0.9}, best=True),
     Saved(Path("runs/fit-1/checkpoint.safetensors")),
     Stepped(100, 1),
@@ -50,6 +52,7 @@ def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:
         "compiling 84 kernels ... 2.1 s",
         "epoch 1/2  step   1/100  loss 2.312  accuracy 0.125",
         "epoch 1/2  step  50/100  loss 0.5  accuracy 0.875  25 steps/s  0:02 left",
+        "epoch 1: mean loss 0.75 over 50 steps in 0:02",
         "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)",
         "epoch 2/2  step 100/100  loss 0.1  accuracy 1  25 steps/s  0:00 left",
         "held out after epoch 2: loss 0.3  accuracy 0.89",
@@ -66,6 +69,7 @@ def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None
     assert "training fit: 4 params" in text
     assert "compiling 84 kernels" in text
     assert "compiled 84 kernels in 2.1 s" in text
+    assert "epoch 1: mean loss 0.75 over 50 steps in 0:02" in text
     assert "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)" in text
     last = text[text.rindex("epoch ") :]
     for part in ("2/2", "step 100/100", "loss 0.1", "25 steps/s"):
@@ -85,6 +89,23 @@ def test_the_bar_is_cleared_up_when_the_run_breaks_off() -> None:
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("examples", "left_out", "last_batch", "line"),
+    [
+        (33, 1, 0, "1 example is left out of each epoch; drop_last=false trains on it"),
+        (39, 7, 0, "7 examples are left out of each epoch; drop_last=false trains on them"),
+        (39, 0, 7, "the last of them on 7 examples"),
+    ],
+)
+def test_a_remainder_is_announced(examples: int, left_out: int, last_batch: int, line: str) -> None:
+    stream = StringIO()
+    started = Started("fit", 2, 4, examples, 0, 4, 4810, (), 8, left_out, last_batch)
+    display(stream).watch(started)
+    assert stream.getvalue().splitlines()[1:] == [
+        f"  {examples} examples, batches of 8: 4 steps an epoch, {line}"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,7 +52,15 @@ def test_a_standard_model_is_trained_on_embedded_data(meganeura: Command, tmp_pa
     lines = shown.out.splitlines()
     assert lines[0] == "device: cpu (as asked)"
     assert lines[1] == "training fit: 4 params, 4,810 weights, 1,437 examples, 360 held out"
-    assert lines[2].startswith("epoch 1/2  step  1/22  loss 2.3")
+    assert lines[2] == (
+        "  1,437 examples, batches of 128: 11 steps an epoch, "
+        "29 examples are left out of each epoch; drop_last=false trains on them"
+    )
+    assert lines[3].startswith("epoch 1/2  step  1/22  loss 2.3")
+    means = [line for line in lines if "mean loss" in line]
+    for number, line in enumerate(means, 1):
+        assert re.fullmatch(rf"epoch {number}: mean loss \d\.\d+ over 11 steps in 0:\d\d", line)
+    assert len(means) == 2
     assert lines[-1].startswith("done after 22 steps in 0:0")
     assert lines[-1].endswith(str(Path("runs") / "fit-1"))
     assert {each.name for each in (tmp_path / "runs" / "fit-1").iterdir()} == {
@@ -71,9 +80,10 @@ def test_the_settings_and_metrics_of_a_run_are_kept(meganeura: Command, tmp_path
     assert settings["optimizer"]["lr"] == 0.002
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [(each["kind"], each["step"]) for each in records] == [
-        ("step", 1), ("step", 10), ("held_out", 11), ("step", 20), ("step", 22), ("held_out", 22),
+        ("step", 1), ("step", 10), ("epoch", 11), ("held_out", 11), ("step", 20), ("step", 22),
+        ("epoch", 22), ("held_out", 22),
     ]  # fmt: skip
-    assert records[-1]["accuracy"] > records[2]["accuracy"]
+    assert records[-1]["accuracy"] > records[3]["accuracy"]
 
 
 def test_a_seed_decides_the_whole_run(meganeura: Command, tmp_path: Path) -> None:
@@ -226,13 +236,95 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int
             pass
         process.send_signal(number)
         out, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "stopping after this step" in err
     assert "Traceback" not in err
     assert out.splitlines()[-1].startswith("stopped after ")
     _, progress = read_checkpoint(tmp_path / "runs" / "fit-1" / "checkpoint.safetensors")
     assert progress.step > 0
     assert progress.epoch * 44 + progress.position == progress.step
+
+
+def test_a_folder_is_trained_in_by_one_process(meganeura: Command, tmp_path: Path) -> None:
+    command = "import meganeura_dsl.cli.main as m; m.main()"
+    options = ("--device", "cpu", "--set", "epochs=100000", "--out", "run")
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "train", "digits_mlp", *options],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("epoch"):
+            pass
+        settings = (tmp_path / "run" / "settings.json").read_bytes()
+        for asked in (("--out", "run", "--seed", "3"), ("--resume", "run", "--set", "epochs=1")):
+            shown = meganeura("train", "digits_mlp", "--device", "cpu", *asked)
+            assert shown.code == 1
+            told = f"error[E0555]: the run folder `run` is in use by process {process.pid}"
+            assert told in shown.err
+        assert (tmp_path / "run" / "settings.json").read_bytes() == settings
+        process.kill()
+    shown = meganeura("train", "digits_mlp", "--resume", "run", "--set", "epochs=1")
+    assert (shown.code, shown.err) == (0, "")
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_data_that_changed_is_told(meganeura: Command, tmp_path: Path) -> None:
+    program = written(tmp_path)
+    assert meganeura("train", program, "--device", "cpu", "--out", "run").code == 0
+    x = np.ones((80, 3), np.float32)
+    save_file({"x": x, "y": x[:, :1]}, tmp_path / "programs" / "points.safetensors")
+    shown = meganeura("train", program, "--resume", "run", "--set", "epochs=4")
+    assert shown.code == 1
+    assert "error[E0557]" in shown.err
+    assert "10 examples" in shown.err
+    assert "80 examples" in shown.err
+
+
+def test_the_last_batch_is_announced_and_trained_on(meganeura: Command, tmp_path: Path) -> None:
+    program = written(tmp_path)
+    shown = meganeura("train", program, "--device", "cpu", "--out", "left")
+    line = "  10 examples, batches of 4: 2 steps an epoch, 2 examples are left out of each epoch"
+    assert f"{line}; drop_last=false trains on them" in shown.out.splitlines()
+    keep = ("--set", "drop_last=false", "--set", "log_every=1", "--out", "kept")
+    shown = meganeura("train", program, "--device", "cpu", *keep)
+    line = "  10 examples, batches of 4: 3 steps an epoch, the last of them on 2 examples"
+    assert line in shown.out.splitlines()
+    assert "epoch 2/2  step 6/6  loss" in shown.out
+    assert "done after 6 steps" in shown.out
+
+
+def test_no_epochs_write_the_initial_weights(meganeura: Command, tmp_path: Path) -> None:
+    shown = meganeura("train", written(tmp_path), "--device", "cpu", "--set", "epochs=0")
+    assert (shown.code, shown.err) == (0, "")
+    assert "done after 0 steps" in shown.out
+    folder = tmp_path / "runs" / "line-1"
+    first = load_file(folder / "weights.safetensors")
+    assert first["fc.weight"].any()
+    shown = meganeura(
+        "train",
+        str(tmp_path / "programs" / "line.mgn"),
+        "--resume",
+        str(folder),
+        "--set",
+        "epochs=1",
+    )
+    assert (shown.code, shown.err) == (0, "")
+    assert "done after 2 steps" in shown.out
+
+
+def test_an_empty_held_out_split_is_told_before_the_first_step(
+    meganeura: Command, tmp_path: Path
+) -> None:
+    program = written(tmp_path)
+    x = np.ones((10, 3), np.float32)
+    split = {"train.x": x, "train.y": x[:, :1], "test.x": x[:0], "test.y": x[:0, :1]}
+    save_file(split, tmp_path / "programs" / "points.safetensors")
+    shown = meganeura("train", program, "--device", "cpu")
+    assert shown.code == 1
+    assert "error[E0556]" in shown.err
+    assert not (tmp_path / "runs").exists()
 
 
 HEAVY = (

@@ -86,7 +86,10 @@ def test_missing_data_is_asked_for() -> None:
         ("epochs", 2.5, "`epochs` must be a whole number, not 2.5"),
         ("epochs", True, "`epochs` must be a whole number, not true"),
         ("epochs", "20", '`epochs` must be a whole number, not "20"'),
-        ("epochs", 0, "`epochs` must be above 0"),
+        ("epochs", -1, "`epochs` must be at least 0"),
+        ("log_every", -1, "`log_every` must be at least 0"),
+        ("save_every", 0, "`save_every` must be above 0"),
+        ("drop_last", 1, "`drop_last` must be true or false, not 1"),
         ("batch", 0, "`batch` must be above 0"),
         ("batch", 6.5, "`batch` must be a whole number, not 6.5"),
         ("seed", -1, "`seed` must be at least 0"),
@@ -126,7 +129,7 @@ def test_the_nearest_name_is_offered() -> None:
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    reports = refused(raw(data="", epochs=0, bach=64))
+    reports = refused(raw(data="", epochs=-1, bach=64))
     assert {report.code for report in reports} == {"E0510", "E0511", "E0513"}
     assert len(reports) == 4
 

@@ -1,16 +1,20 @@
 """Five steps of every optimizer against PyTorch's, in double precision."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
+import meganeura
 from meganeura_dsl.evaluate import Interpreter, Precision
 from meganeura_dsl.graph.core import Array, Builder, Graph
 from meganeura_dsl.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
+from meganeura_runtime.train.events import EpochEnded, Event
 
 pytestmark = pytest.mark.parity
 
@@ -131,3 +135,61 @@ def test_rates_of_parameter_groups() -> None:
         return torch.optim.AdamW(groups)
 
     _assert_close(ours(settings), theirs(grouped))
+
+
+# --- a last batch that is smaller ----------------------------------------------------------------
+
+MLP = """\
+train fit(x: [batch, 6], y: i32[batch]):
+  minimize cross_entropy(x |> fc1: linear(8) |> relu |> fc2: linear(3), y)
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    epochs    = 3
+    shuffle   = false
+    drop_last = false
+    optimizer = adam(lr=0.05)
+"""
+
+
+def test_a_smaller_last_batch_is_trained_on_as_a_data_loader_deals_it(tmp_path: Path) -> None:
+    """Eleven examples by fours: each gradient is the mean over its own four, four or three."""
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=(11, 6)).astype(np.float32)
+    y = generator.integers(0, 3, 11).astype(np.int32)
+    save_file({"x": x, "y": y}, tmp_path / "points.safetensors")
+    (tmp_path / "fit.mgn").write_text(MLP)
+    events: list[EpochEnded] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            events.append(event)
+
+    program = meganeura.load(str(tmp_path / "fit.mgn"))
+    begun = program.train(device="cpu", out=tmp_path / "begun", settings={"epochs": 0})
+    run = program.train(device="cpu", out=tmp_path / "run", watch=watch)
+
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    names = {"fc1.weight": "0.weight", "fc1.bias": "0.bias", "fc2.weight": "2.weight"}
+    names["fc2.bias"] = "2.bias"
+    first = load_file(begun.weights)
+    model.load_state_dict({names[name]: torch.tensor(each) for name, each in first.items()})
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    examples = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y, dtype=torch.int64))
+    loader = torch.utils.data.DataLoader(examples, batch_size=4, drop_last=False)
+    means: list[float] = []
+    for _ in range(3):
+        total = 0.0
+        for images, labels in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(labels)
+        means.append(total / len(examples))
+
+    state = model.state_dict()
+    for name, values in load_file(run.weights).items():
+        np.testing.assert_allclose(values, state[names[name]].numpy(), rtol=1e-4, atol=1e-5)
+    assert [event.steps for event in events] == [3, 3, 3]
+    assert run.epochs == pytest.approx(means, rel=1e-5)

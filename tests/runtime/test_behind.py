@@ -90,7 +90,8 @@ def place(tmp_path: Path) -> Place:
 
 def measured(folder: RunFolder) -> list[Mapping[str, object]]:
     records = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
-    return [{k: v for k, v in record.items() if k != "steps_per_second"} for record in records]
+    times = ("steps_per_second", "seconds")
+    return [{k: v for k, v in record.items() if k not in times} for record in records]
 
 
 def same_files(folder: RunFolder, other: RunFolder) -> bool:

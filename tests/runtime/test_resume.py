@@ -14,11 +14,13 @@ from time import sleep
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.render import render
-from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.checkpoint import origins, read_checkpoint
 from meganeura_runtime.device import Device, explained
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import (
@@ -35,8 +37,9 @@ from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.events import Stepped
 from meganeura_runtime.train.failures import explained_failures
 from meganeura_runtime.train.folder import RunFolder, named_folder
+from meganeura_runtime.train.job import Start, prepare
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.problems import CannotResume
+from meganeura_runtime.train.problems import CannotResume, DataChanged
 from meganeura_runtime.train.resume import Manner
 from tests.effort import effort
 from tests.runtime.runs import Place, contents
@@ -52,8 +55,15 @@ def steps_logged(folder: RunFolder) -> list[tuple[str, int]]:
     return [(record["kind"], record["step"]) for record in records]
 
 
+def epochs_told(folder: RunFolder) -> list[float]:
+    """The mean loss of each epoch."""
+    records = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    return [record["loss"] for record in records if record["kind"] == "epoch"]
+
+
 def assert_same_run(folder: RunFolder, whole: RunFolder) -> None:
     """Every file of both runs says the same."""
+    assert epochs_told(folder) == epochs_told(whole)
     for name in ("weights", "best", "checkpoint"):
         assert contents(getattr(folder, name)) == contents(getattr(whole, name)), name
     assert read_checkpoint(folder.checkpoint)[1] == read_checkpoint(whole.checkpoint)[1]
@@ -187,6 +197,150 @@ def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_pat
     assert run.returncode == 1, shown
     assert b"E0530" in shown
     assert b"and has 4,096 now" in shown
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"kind": "step", "step": 3, "lo', b"\xff\xfe\n", b"[3]\n", b'{"step": "3"}\n', b"[" * 9999],
+)
+def test_lines_of_metrics_that_are_no_records_are_dropped(place: Place, line: bytes) -> None:
+    whole = place.start("whole")
+    folder = place.start("run", steps=7)
+    content = folder.metrics.read_bytes()
+    folder.metrics.write_bytes(line + content if line.endswith(b"\n") else content + line)
+    assert_same_run(place.resume("run"), whole)
+
+
+def test_metrics_that_cannot_be_read_are_told(place: Place) -> None:
+    folder = place.start("run", steps=7)
+    folder.metrics.unlink()
+    folder.metrics.mkdir()
+    with pytest.raises(ProblemError):
+        place.resume("run")
+
+
+def test_a_resumed_run_remembers_the_weights_it_began_from(place: Place) -> None:
+    first = place.start("first", steps=3)
+    program = pipeline.load(str(place.folder / "fit.mgn"))
+    job = prepare(program, "fit", place.folder, start=Start((first.weights,)))
+    folder = place.run_folder("run")
+    train(job, folder, CpuSession, place.told.append, lambda: True)
+    before = read_checkpoint(folder.checkpoint)[1].weights
+    assert before == origins([first.weights])
+    assert read_checkpoint(place.resume("run").checkpoint)[1].weights == before
+    assert json.loads(folder.settings.read_text())["weights"] == [dict(each) for each in before]
+
+
+# --- the data ------------------------------------------------------------------------------------
+
+
+def points(place: Place) -> dict[str, Array]:
+    return {**load_file(place.folder / "points.safetensors")}
+
+
+def rewritten(place: Place, **changes: Array | None) -> None:
+    """Replace tensors of the data; two underscores stand for a dot."""
+    named = {name.replace("__", "."): each for name, each in changes.items()}
+    kept = {**points(place), **named}
+    save_file(
+        {name: each for name, each in kept.items() if each is not None},
+        place.folder / "points.safetensors",
+    )
+
+
+def data_changed(place: Place) -> DataChanged:
+    with pytest.raises(ProblemError) as caught:
+        place.resume("run")
+    assert isinstance(caught.value.problem, DataChanged)
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+def test_one_other_number_is_other_data(place: Place) -> None:
+    folder = place.start("run", steps=7)
+    before = {path: path.read_bytes() for path in folder.path.iterdir()}
+    x = points(place)["train.x"]
+    x[-1, -1] += 1
+    rewritten(place, train__x=x)
+    [(name, then, now)] = data_changed(place).changed
+    assert name == "train.x"
+    assert then[:-12] == now[:-12] == "f32[22, 6], 22 examples, "
+    assert then != now
+    assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_more_examples_are_other_data(place: Place) -> None:
+    """An epoch would have more steps than the checkpoint counted."""
+    place.start("run", "epochs=1")
+    more = points(place)
+    x, y = (np.concatenate([more[f"train.{name}"]] * 3) for name in ("x", "y"))
+    rewritten(place, train__x=x, train__y=y)
+    told = data_changed(place).changed
+    assert [name for name, _, _ in told] == ["train.x", "train.y"]
+    assert "66 examples" in told[0][2]
+
+
+def test_held_out_examples_are_data_too(place: Place) -> None:
+    place.start("run", steps=7)
+    rewritten(place, test__x=None, test__y=None)
+    assert [(name, now) for name, _, now in data_changed(place).changed] == [
+        ("test.x", ""), ("test.y", ""),
+    ]  # fmt: skip
+
+
+def test_a_type_is_part_of_the_data(place: Place) -> None:
+    place.start("run", steps=7)
+    rewritten(place, train__y=points(place)["train.y"].astype(np.int64))
+    [(_, then, now)] = data_changed(place).changed
+    assert (then[:3], now[:3]) == ("i32", "i64")
+
+
+def test_data_may_be_elsewhere_and_in_another_format(place: Place) -> None:
+    whole = place.start("whole", f"data={place.folder / 'points.safetensors'}")
+    place.start("run", steps=7)
+    moved = place.folder / "moved.npz"
+    arrays = {name: np.asfortranarray(each) for name, each in points(place).items()}
+    np.savez(moved, allow_pickle=False, **arrays)
+    (place.folder / "points.safetensors").unlink()
+    with pytest.raises(ProblemError, match="E0520"):
+        place.resume("run")
+    folder = place.resume("run", f"data={moved}")
+    for name in ("weights", "best", "checkpoint"):
+        assert contents(getattr(folder, name)) == contents(getattr(whole, name)), name
+
+
+def test_a_tensor_longer_than_a_chunk_is_seen_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = place.job().fingerprints
+    monkeypatch.setattr("meganeura_runtime.tensors.stored.CHUNK_BYTES", 50)
+    assert place.job().fingerprints == told
+
+
+@pytest.mark.parametrize("change", [{"data": ()}, {"position": 4}, {"epoch": 3}, {"step": 2}])
+def test_a_checkpoint_that_contradicts_itself_is_refused(
+    place: Place, change: dict[str, object]
+) -> None:
+    folder = place.start("run", steps=7)
+    tensors, progress = read_checkpoint(folder.checkpoint)
+    arrays = {name: each.bits.copy() for name, each in tensors.items()}
+    wrong = progress.model_copy(update=change)
+    write_tensors(folder.checkpoint, arrays, {"meganeura": wrong.model_dump_json()})
+    refused(place)
+
+
+def test_files_are_as_the_umask_says(place: Place) -> None:
+    before = os.umask(0o027)
+    try:
+        folder = place.start("run", "epochs=1")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.path.iterdir()}
+    assert len(modes) == 5
+    assert set(modes.values()) == {0o640}
 
 
 # --- refused -------------------------------------------------------------------------------------
@@ -334,8 +488,8 @@ def test_a_disk_that_became_read_only_keeps_the_last_good_checkpoint(
 
 
 def test_a_folder_that_may_not_be_written_to_is_told_before_the_first_step(place: Place) -> None:
-    with pytest.raises(ProblemError, match="E0534"):
-        named_folder(Path("/proc/meganeura"))
+    with pytest.raises(ProblemError, match="E0534"), named_folder(Path("/proc/meganeura")):
+        pass
     vanished = place.run_folder("gone")
     vanished.path.rmdir()
     with pytest.raises(ProblemError, match="E0534"):

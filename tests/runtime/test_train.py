@@ -26,7 +26,16 @@ from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.dataset import Demand, match_data
 from meganeura_runtime.session import CpuSession, Outputs, Uploaded
 from meganeura_runtime.tensors.stored import Array, StoredTensor
-from meganeura_runtime.train.events import Evaluated, Event, Finished, Logged, Started, Stepped
+from meganeura_runtime.train.events import (
+    EpochEnded,
+    Evaluated,
+    Event,
+    Finished,
+    Logged,
+    Saved,
+    Started,
+    Stepped,
+)
 from meganeura_runtime.train.folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.job import Job, training_settings
 from meganeura_runtime.train.loop import train
@@ -104,7 +113,7 @@ def forward(examples: int) -> Graph:
     return build.graph({"loss": loss, "size": mean})
 
 
-def job(*, held_out: bool = True, **changes: object) -> Job:
+def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
     settings = RunSettings.model_validate(
         {
             "data": "x",
@@ -119,7 +128,8 @@ def job(*, held_out: bool = True, **changes: object) -> Job:
     demand = Demand({"x": TensorType(DType.F32, (dim("batch"), 1))}, settings.sizes)
     splits = ("train.x", "test.x") if held_out else ("x",)
     path = Path("x.safetensors")
-    tensors = {name: StoredTensor(path, name, "f32", X) for name in splits}
+    data = {"train.x": X, "x": X, "test.x": test}
+    tensors = {name: StoredTensor(path, name, "f32", data[name]) for name in splits}
     parameter = ParameterInfo("w", TensorType(DType.F32, (1,)), "param", "f32", Ones(), PLACE)
     return Job(
         "fit",
@@ -136,12 +146,13 @@ def run(
     folder: Path, wanted: Job, stop_after: int | None = None
 ) -> tuple[list[Event], RunFolder, Sessions]:
     events: list[Event] = []
-    sessions, kept = Sessions(), new_folder(folder, wanted.name)
+    sessions = Sessions()
 
     def stop() -> bool:
         return stop_after is not None and len(sessions.opened[0].fed) >= stop_after
 
-    train(wanted, kept, sessions, events.append, stop)
+    with new_folder(folder, wanted.name) as kept:
+        train(wanted, kept, sessions, events.append, stop)
     return events, kept, sessions
 
 
@@ -162,7 +173,7 @@ def test_a_run_does_all_steps_and_tells_them(tmp_path: Path) -> None:
     assert all(each.closed for each in sessions.opened)
 
 
-def test_the_loss_is_read_at_log_points_only(tmp_path: Path) -> None:
+def test_metrics_are_read_at_log_points_only(tmp_path: Path) -> None:
     events, _, sessions = run(tmp_path, job(log_every=4))
     assert [each.step for each in events if isinstance(each, Logged)] == [1, 4, 6]
     assert sessions.opened[0].reads == 3
@@ -201,6 +212,63 @@ def test_evaluation_covers_every_example_once_weighted_by_rows(tmp_path: Path) -
     assert [len(each.fed) for each in sessions.opened] == [6, 4, 2]
 
 
+def test_a_last_batch_of_one_example_counts_once(tmp_path: Path) -> None:
+    wanted = job(test=X[:7], sizes={"batch": 3}, epochs=1)
+    events, folder, sessions = run(tmp_path, wanted)
+    [measured] = [each for each in events if isinstance(each, Evaluated)]
+    w = float(load_file(folder.weights)["w"][0])
+    assert measured.loss == pytest.approx(float(np.mean((X[:7] * (w - 2)) ** 2)), rel=1e-5)
+    assert [[len(feeds["x"]) for feeds in each.fed] for each in sessions.opened[1:]] == [
+        [3, 3],
+        [1],
+    ]
+
+
+def test_the_mean_loss_of_an_epoch_is_that_of_all_its_steps(tmp_path: Path) -> None:
+    events, folder, sessions = run(tmp_path, job(held_out=False, log_every=100))
+    w, losses = 1.0, list[float]()
+    for feeds in sessions.opened[0].fed:
+        scale = float(np.mean(np.square(feeds["x"], dtype=np.float64)))
+        losses.append(scale * (w - 2) ** 2)
+        w -= 0.5 * 2 * scale * (w - 2)
+    means = [float(np.mean(losses[first : first + 2])) for first in (0, 2, 4)]
+    ended = [each for each in events if isinstance(each, EpochEnded)]
+    assert [(each.step, each.epoch, each.steps) for each in ended] == [
+        (2, 0, 2),
+        (4, 1, 2),
+        (6, 2, 2),
+    ]
+    assert [each.loss for each in ended] == pytest.approx(means, rel=1e-5)
+    assert all(each.seconds > 0 for each in ended)
+    records = [each for each in metrics(folder) if each["kind"] == "epoch"]
+    assert [each["loss"] for each in records] == [each.loss for each in ended]
+
+
+def test_no_steps_are_logged_where_none_are_asked_for(tmp_path: Path) -> None:
+    events, folder, _ = run(tmp_path, job(log_every=0))
+    assert not any(isinstance(each, Logged) for each in events)
+    assert [each["kind"] for each in metrics(folder)] == ["epoch", "held_out"] * 3
+
+
+def test_a_loss_that_is_not_finite_is_noticed_without_a_log(tmp_path: Path) -> None:
+    with np.errstate(all="ignore"), pytest.raises(ProblemError) as caught:
+        run(tmp_path, job(optimizer={"kind": "sgd", "lr": 1e30}, epochs=10, log_every=0))
+    assert isinstance(caught.value.problem, LossNotFinite)
+    assert caught.value.problem.step == 2
+    assert metrics(RunFolder(tmp_path / "fit-1"))[-1] == {
+        "kind": "step", "step": 2, "epoch": 0, "loss": None,
+    }  # fmt: skip
+
+
+def test_no_epochs_leave_the_initial_weights(tmp_path: Path) -> None:
+    events, folder, sessions = run(tmp_path, job(epochs=0))
+    assert [type(each) for each in events] == [Started, Saved, Finished]
+    assert [len(each.fed) for each in sessions.opened] == [0]
+    assert load_file(folder.weights)["w"].tolist() == [1.0]
+    assert read_checkpoint(folder.checkpoint)[1].step == 0
+    assert not folder.metrics.exists()
+
+
 def test_evaluation_avoids_a_remainder_where_a_batch_of_another_size_does(tmp_path: Path) -> None:
     _, _, sessions = run(tmp_path, job(sizes={"batch": 6}))
     assert [len(each.fed) for each in sessions.opened] == [3, 6]
@@ -230,8 +298,8 @@ def test_the_folder_holds_settings_and_metrics(tmp_path: Path) -> None:
     assert RunSettings.model_validate(written) == wanted.settings
     records = metrics(folder)
     assert [(each["kind"], each["step"]) for each in records] == [
-        ("step", 1), ("step", 2), ("held_out", 2), ("step", 4), ("held_out", 4), ("step", 6),
-        ("held_out", 6),
+        ("step", 1), ("step", 2), ("epoch", 2), ("held_out", 2), ("step", 4), ("epoch", 4),
+        ("held_out", 4), ("step", 6), ("epoch", 6), ("held_out", 6),
     ]  # fmt: skip
     assert all(isinstance(each["loss"], float) for each in records)
     assert {"learning_rate", "steps_per_second", "size"} <= set(records[0])
@@ -310,23 +378,26 @@ def test_only_the_plain_constant_is_steady() -> None:
 
 
 def test_run_folders_are_numbered(tmp_path: Path) -> None:
-    paths = [new_folder(tmp_path / "runs", "fit").path.name for _ in range(3)]
+    paths: list[str] = []
+    for _ in range(3):
+        with new_folder(tmp_path / "runs", "fit") as folder:
+            paths.append(folder.path.name)
     assert paths == ["fit-1", "fit-2", "fit-3"]
 
 
 def test_a_named_folder_must_be_empty(tmp_path: Path) -> None:
-    folder = named_folder(tmp_path / "new" / "run")
-    folder.write_settings(job().settings)
-    with pytest.raises(ProblemError, match="E0534"):
-        named_folder(folder.path)
+    with named_folder(tmp_path / "new" / "run") as folder:
+        folder.write_settings(job().settings)
+    with pytest.raises(ProblemError, match="E0534"), named_folder(folder.path):
+        pass
 
 
 def test_a_folder_in_the_way_of_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProblemError, match="E0534"):
-        new_folder(tmp_path / "file", "fit")
-    with pytest.raises(ProblemError, match="E0534"):
-        named_folder(tmp_path / "file")
+    with pytest.raises(ProblemError, match="E0534"), new_folder(tmp_path / "file", "fit"):
+        pass
+    with pytest.raises(ProblemError, match="E0534"), named_folder(tmp_path / "file"):
+        pass
 
 
 def test_numbers_that_are_not_finite_are_null_in_the_metrics(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.fused import FUSED_OPS
 from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.phases import phase
 from meganeura_dsl.training import TrainingSettings, optimized_training_step
 from meganeura_runtime.cache.keys import inference_of, plan_of, step_of
 from meganeura_runtime.device import Device
@@ -89,7 +90,8 @@ def kept_plan(graph: Graph, device: Device, choices: Choices = UNTUNED) -> Plan:
 
     from meganeura_runtime.plan.schedule import plan_graph
 
-    plan = plan_graph(graph, device.limits, device.style, choices)
+    with phase("plan"):
+        plan = plan_graph(graph, device.limits, device.style, choices)
     if kept is not None:
         kept.keep(key, plan.as_json())
     return plan

@@ -23,12 +23,17 @@ def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> ND
     return np.argsort(np.random.Philox(key=key).random_raw(examples), kind="stable")
 
 
-def steps_of_epoch(dataset: Dataset, batch: int, place: Span | None = None) -> int:
-    """Full batches in an epoch; raises `ProblemError` where there is not even one."""
-    if dataset.train.examples < batch:
-        problem = TooFewExamples(place, dataset.path, dataset.train.examples, batch)
-        raise ProblemError(problem)
-    return dataset.train.examples // batch
+def require_batch(
+    dataset: Dataset, batch: int, place: Span | None = None, *, drop_last: bool = True
+) -> None:
+    """Raise `ProblemError` where an epoch would not have even one step."""
+    if steps_of_epoch(dataset.train.examples, batch, drop_last=drop_last) == 0:
+        raise ProblemError(TooFewExamples(place, dataset.path, dataset.train.examples, batch))
+
+
+def steps_of_epoch(examples: int, batch: int, *, drop_last: bool) -> int:
+    """Batches in an epoch; a last one that is not full counts unless it is dropped."""
+    return examples // batch if drop_last else -(-examples // batch)
 
 
 def even_batch(examples: int, batch: int) -> int:

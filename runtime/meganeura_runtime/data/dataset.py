@@ -21,6 +21,7 @@ from meganeura_runtime.data.problems import (
     DataType,
     ExamplesNotFirst,
     MissingTensor,
+    NothingHeldOut,
     UnequalExamples,
 )
 from meganeura_runtime.tensors.shapes import transposed
@@ -110,7 +111,10 @@ def match_data(
     if not any(f"train.{name}" in tensors for name in demand.inputs):
         return Dataset(path, match.split(""), None)
     held_out = any(f"test.{name}" in tensors for name in demand.inputs)
-    return Dataset(path, match.split("train."), match.split("test.") if held_out else None)
+    train, test = match.split("train."), match.split("test.") if held_out else None
+    if test is not None and test.examples == 0:
+        raise ProblemError(NothingHeldOut(place, path))
+    return Dataset(path, train, test)
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ class UnequalExamples(DataProblem):
 class TooFewExamples(DataProblem):
     """The data has fewer examples than one batch takes, so not one step could be made.
 
-    Training drops the last, incomplete batch of an epoch; here that would be all of it.
+    Training drops the last, incomplete batch of an epoch, unless `drop_last = false` trains on it;
+    here that would be all of it.
     """
 
     code = "E0526"
@@ -176,6 +177,23 @@ class TooFewExamples(DataProblem):
         return self.words(
             f"{self.examples:,} examples do not fill one batch of {self.batch:,}",
             advice=Help("ask for a smaller batch, for example", f"batch = {max(1, self.examples)}"),
+        )
+
+
+@dataclass(frozen=True)
+class NothingHeldOut(DataProblem):
+    """The data has a held-out split, and not one example is in it.
+
+    Nothing could be measured on it, and there would be no best weights. Data without tensors named
+    `test.NAME` holds nothing out, and is trained on as it is.
+    """
+
+    code = "E0556"
+
+    def report(self) -> Report:
+        return self.words(
+            f"the held-out split of `{self.file}` has no examples",
+            advice=Help("put examples into its `test.` tensors, or leave these tensors out"),
         )
 
 
@@ -233,6 +251,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     DataType,
     UnequalExamples,
     TooFewExamples,
+    NothingHeldOut,
     ExamplesNotFirst,
     PicksNothing,
 )

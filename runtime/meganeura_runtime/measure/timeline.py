@@ -5,11 +5,15 @@ The format is the "Trace Event Format" of Chrome: complete events `X` with micro
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from meganeura_dsl.phases import Phase
 
 HOST, DEVICE = 1, 2
 """The two processes that a viewer shows, each with its tracks."""
+HOST_TRACK = "host"
+"""The track of the main thread."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,12 @@ class Timeline:
     host: list[Moment] = field(default_factory=list[Moment])
     kernels: list[Moment] = field(default_factory=list[Moment])
     levels: list[Level] = field(default_factory=list[Level])
+
+    def add(self, phases: Iterable[Phase]) -> None:
+        """Show when a program was built, which may be before the timeline begins."""
+        for each in phases:
+            self.host.append(Moment(each.thread or HOST_TRACK, each.name, each.start, each.end))
+            self.since = min(self.since, each.start)
 
     def text(self) -> str:
         """The file."""

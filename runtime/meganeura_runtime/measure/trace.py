@@ -17,7 +17,7 @@ from meganeura_dsl.graph.core import Array, Graph, Value
 from meganeura_dsl.optimize.cost import size_in_bytes
 from meganeura_runtime.device import Device, Launch, Range
 from meganeura_runtime.measure.problems import NoClock
-from meganeura_runtime.measure.timeline import Level, Moment, Timeline
+from meganeura_runtime.measure.timeline import HOST_TRACK, Level, Moment, Timeline
 from meganeura_runtime.plan.errors import describe
 from meganeura_runtime.plan.plan import Dispatch, Role
 from meganeura_runtime.plan.titles import op_title
@@ -33,7 +33,7 @@ STEPS = 5
 """Steps that are traced."""
 ENOUGH = WARM + STEPS
 """Steps of a run that is made for the sake of its trace."""
-ALWAYS = ("evaluation", "checkpoint")
+ALWAYS = ("compile", "train_epoch", "evaluation", "checkpoint")
 """What is traced whenever it happens."""
 TRIALS = 10
 """How often the clocks of host and adapter are compared."""
@@ -84,7 +84,7 @@ class Trace:
         finally:
             if self.is_on or name in ALWAYS:
                 thread = threading.current_thread()
-                track = "host" if thread is threading.main_thread() else thread.name
+                track = HOST_TRACK if thread is threading.main_thread() else thread.name
                 self.timeline.host.append(Moment(track, name, start, perf_counter()))
 
     def opening(self, open_session: OpenSession) -> OpenSession:

@@ -5,6 +5,7 @@ from meganeura_runtime.session.choice import Choice, choose_device, model_of, re
 from meganeura_runtime.session.cpu import CpuSession
 from meganeura_runtime.session.gpu import GpuSession
 from meganeura_runtime.session.inference import InferenceSession, OpenSession, open_inference
+from meganeura_runtime.session.pair import PairSession
 
 __all__ = [
     "Choice",
@@ -13,6 +14,7 @@ __all__ = [
     "InferenceSession",
     "OpenSession",
     "Outputs",
+    "PairSession",
     "Session",
     "SessionError",
     "Uploaded",

@@ -101,6 +101,15 @@ class Session(Closing):
         """Read all parameters and states."""
         return {name: self.read(name) for name in self.names}
 
+    def require_values(self) -> None:
+        """Raise `SessionError` unless every parameter and state has a value."""
+        if self._missing:
+            raise SessionError(f"no value was written for {quoted(self._missing)}")
+
+    def adopt(self, other: "Session") -> None:
+        """Take the values of all parameters and states from a session that has the same."""
+        self.load(other.kept())
+
     def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         """Put inputs on the device, for `step` to take any number of times."""
         return self._upload(self._fitting(feeds))
@@ -114,8 +123,7 @@ class Session(Closing):
 
     def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         """Run one step on these inputs; all updates read the values from before it."""
-        if self._missing:
-            raise SessionError(f"no value was written for {quoted(self._missing)}")
+        self.require_values()
         self._last = None
         self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
         return self._last

@@ -23,6 +23,7 @@ from meganeura_runtime.session.need import MemoryExceededError, need_of_plan
 from meganeura_runtime.session.traffic import (
     Arriving,
     Copies,
+    Landings,
     Stage,
     Stages,
     from_bytes,
@@ -66,6 +67,9 @@ class GpuSession(Session):
         self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
         self._launches: list[Launch] | None = None
         self._stages = Stages(plan, device)
+        self._landings = Landings(
+            device, {number: at.size for number, at in self.whole(Role.OUTPUTS).items()}
+        )
         self._running: deque[int] = deque()
         self._held: ReferenceType[_Fetched] | None = None
 
@@ -89,6 +93,7 @@ class GpuSession(Session):
             self.device.free(buffer)
         self._buffers.clear()
         self._stages.free()
+        self._landings.free()
 
     def launches(self) -> list[Launch]:
         """The kernels of a step, in order, once they are compiled."""
@@ -114,6 +119,20 @@ class GpuSession(Session):
             for tensor, array in self._read_group(group)
         }
         return {name: found[name] for name in self.names}
+
+    def adopt(self, other: Session) -> None:
+        """Take the values of another session; on one device they are copied there."""
+        if not isinstance(other, GpuSession) or other.device is not self.device:
+            super().adopt(other)
+            return
+        other.require_values()
+        sources, targets = other.places(), self.places()
+        self.device.submit([], [(sources[name], targets[name]) for name in targets])
+        self._missing.clear()
+
+    def places(self) -> dict[str, Range]:
+        """Where each parameter and state lies."""
+        return {name: self._range(tensor.slot) for name, tensor in self._tensors.items()}
 
     def fetch(self, tensor: Tensor) -> Array:
         """A tensor's value once all steps submitted so far are done."""
@@ -182,6 +201,10 @@ class GpuSession(Session):
         self._held = ref(outputs)
         return outputs
 
+    def arriving(self) -> Arriving:
+        """Memory of the host for the outputs of the last step, and the copies to it."""
+        return Arriving(self._landings, self.whole(Role.OUTPUTS))
+
     def _make_room(self) -> None:
         """Wait for the step before the last few, and take back what it no longer needs."""
         if len(self._running) >= AHEAD:
@@ -209,7 +232,7 @@ class GpuSession(Session):
             return None
         if self.plan.bytes_for(Role.OUTPUTS) > MOST_KEPT:
             return None
-        outputs.arriving = Arriving(self.device, self.whole(Role.OUTPUTS))
+        outputs.arriving = self.arriving()
         return outputs.arriving
 
 
@@ -273,7 +296,7 @@ class _Fetched(Outputs):
         """Have them copied to the host right after their step."""
         if self.is_at_risk:
             self._check_is_last(next(iter(self._tensors)))
-            self.arriving = Arriving(self._session.device, self._session.whole(Role.OUTPUTS))
+            self.arriving = self._session.arriving()
             self.arriving.submitted(self._session.device.submit([], self.arriving.copies))
 
     def __getitem__(self, name: str) -> Array:

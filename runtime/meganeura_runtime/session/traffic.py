@@ -107,19 +107,52 @@ class Stages:
         self._there.clear()
 
 
+class Landings:
+    """Memory of the host that outputs are copied to, used again once they are read."""
+
+    def __init__(self, device: Device, sizes: Mapping[int, int]) -> None:
+        self.device = device
+        self._sizes = sizes
+        self._idle: list[dict[int, Mapped]] = []
+        self._is_open = True
+
+    def take(self) -> dict[int, Mapped]:
+        """Memory that nothing is copied to."""
+        if self._idle:
+            return self._idle.pop()
+        return {number: self.device.incoming(size) for number, size in self._sizes.items()}
+
+    def give_back(self, landing: dict[int, Mapped]) -> None:
+        """Have memory used again whose content was read."""
+        if not self._is_open:
+            _free(self.device, list(landing.values()))
+            return
+        for mapped in landing.values():
+            mapped.give()
+        self._idle.append(landing)
+
+    def free(self) -> None:
+        """Give the memory back; what outputs are still on their way to follows when they are."""
+        self._is_open = False
+        for landing in self._idle:
+            _free(self.device, list(landing.values()))
+        self._idle.clear()
+
+
 class Arriving:
     """Outputs on their way to the host."""
 
-    def __init__(self, device: Device, buffers: Mapping[int, Range]) -> None:
-        self._device = device
-        self._mapped = {number: device.incoming(at.size) for number, at in buffers.items()}
+    def __init__(self, landings: Landings, buffers: Mapping[int, Range]) -> None:
+        self._device = landings.device
+        self._landings = landings
+        self._mapped = landings.take()
         self.copies: Copies = [
             (buffers[number], Range(mapped.buffer, 0, mapped.buffer.size))
             for number, mapped in self._mapped.items()
         ]
         self._submission = 0
         # Also where nobody reads them.
-        self._free = finalize(self, _free, device, list(self._mapped.values()))
+        self._free = finalize(self, _free, self._device, list(self._mapped.values()))
 
     def submitted(self, submission: int) -> None:
         """This submission makes the copies."""
@@ -128,7 +161,7 @@ class Arriving:
             mapped.ask()
 
     def arrays(self, tensors: Sequence[Tensor]) -> dict[str, Array]:
-        """The outputs, once their submission is done. Gives the memory back."""
+        """The outputs, once their submission is done. Lets others have the memory."""
         self._device.wait(self._submission)
         contents = {number: mapped.content() for number, mapped in self._mapped.items()}
         found = {
@@ -137,7 +170,8 @@ class Arriving:
             )
             for tensor in tensors
         }
-        self._free()
+        self._free.detach()
+        self._landings.give_back(self._mapped)
         return found
 
 

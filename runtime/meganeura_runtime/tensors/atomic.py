@@ -4,6 +4,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IMODE
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_runtime.tensors.problems import CannotWrite
@@ -18,7 +19,10 @@ def replacing(path: Path) -> Generator[Path]:
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        partial.touch()  # as the umask says, which libraries that write the file may not heed
+        mode = S_IMODE(partial.stat().st_mode)
         yield partial
+        partial.chmod(mode)
         _flush(partial)
         partial.replace(path)
         _flush(path.parent)

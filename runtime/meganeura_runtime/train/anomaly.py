@@ -14,6 +14,7 @@ from meganeura_dsl.graph.core import Graph, Value
 from meganeura_runtime.session import Session
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.feeder import Feeder
+from meganeura_runtime.train.job import Job
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def is_finite(arrays: Mapping[str, Array]) -> bool:
 
 
 def find_anomaly(
-    graph: Graph, session: Session, feeder: Feeder, first: int, last: int, good: int
+    job: Job, session: Session, feeder: Feeder, first: int, last: int, good: int
 ) -> Anomaly | None:
     """Make steps `first` up to `last` again, and look at each from number `good` on."""
     for step in range(first, last):
@@ -58,6 +59,7 @@ def find_anomaly(
             session.step(fed)
             continue
         suspect = Suspect(step, session.kept(), fed)
+        graph = job.step_on(job.examples_of(step % job.steps_per_epoch))
         anomaly = suspect.judge(graph, session, dict(session.step(fed)))
         if anomaly is not None:
             return anomaly

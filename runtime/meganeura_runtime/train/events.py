@@ -1,4 +1,10 @@
-"""What happens during a run, told to whoever watches: a progress bar, a log, a test."""
+"""What happens during a run, told to whoever watches: a progress bar, a log, a test.
+
+A run tells, in this order: `Started`; `Compiling` and `Compiled`, where there are kernels to
+compile; for each step `Stepped`, and behind it `Logged` if the step is logged; after each epoch
+`EpochEnded`, `Evaluated` if it is evaluated, and `Saved` for each file; and `Finished`. Steps are
+counted from 1, epochs from 0.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +25,12 @@ class Started:
     """Numbers in all trained parameters together."""
     untouched: tuple[str, ...] = ()
     """Parameters to train that no gradient reaches."""
+    batch: int = 0
+    """Examples of a full batch."""
+    left_out: int = 0
+    """Examples of each epoch that fill no batch and are left out."""
+    last_batch: int = 0
+    """Examples of the last batch of each epoch where it is smaller than the others, else 0."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,23 @@ class Logged:
 
 
 @dataclass(frozen=True)
+class EpochEnded:
+    """The losses of all steps of an epoch were read.
+
+    Steps of the next epoch may have been handed to the device before that.
+    """
+
+    step: int
+    """The last of the epoch, counted from 1 since the start of the run."""
+    epoch: int
+    steps: int
+    loss: float
+    """The mean training loss over the examples of the epoch, each with the parameters it met."""
+    seconds: float
+    """What its steps took together, in this process if the run goes on in the middle of it."""
+
+
+@dataclass(frozen=True)
 class Evaluated:
     """The held-out examples were gone through once."""
 
@@ -85,5 +114,7 @@ class Finished:
     interrupted: bool
 
 
-Event = Started | Compiling | Compiled | Stepped | Logged | Evaluated | Saved | Finished
+Event = (
+    Started | Compiling | Compiled | Stepped | Logged | EpochEnded | Evaluated | Saved | Finished
+)
 Watch = Callable[[Event], None]

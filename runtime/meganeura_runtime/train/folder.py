@@ -1,20 +1,20 @@
 """The folder of a run: what it was asked to do, what it measured, and what it learned."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import cast
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.settings.resolve import RunSettings
 from meganeura_runtime.checkpoint import Origin
 from meganeura_runtime.tensors.atomic import write_text
-from meganeura_runtime.tensors.problems import CannotWrite, NoSuchFile
-
-STEP = re.compile(r'"step": (\d+)')
-"""Where a line of the metrics says which step it is about."""
+from meganeura_runtime.tensors.problems import CannotWrite, NoSuchFile, UnreadableFile
+from meganeura_runtime.train.lock import LOCK, locked
+from meganeura_runtime.train.problems import FolderInUse
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """One line of JSON for every log point and evaluation."""
+        """One line of JSON for every log point, epoch and evaluation."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -49,12 +49,20 @@ class RunFolder:
         return self.path / "checkpoint.safetensors"
 
     def forget_after(self, step: int) -> None:
-        """Drop from `metrics.jsonl` what was measured after a step, and files never finished."""
+        """Drop from `metrics.jsonl` what was measured after a step, and files never finished.
+
+        A line that is no record, as a crash may leave one, is dropped too. Raises `ProblemError`.
+        """
         for partial in self.path.glob(".*.partial"):
             partial.unlink(missing_ok=True)
         if self.metrics.is_file():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            write_text(self.metrics, "".join(line for line in lines if _is_by(step, line)))
+            try:
+                lines = self.metrics.read_bytes().split(b"\n")[:-1]
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise ProblemError(UnreadableFile(self.metrics, reason)) from None
+            kept = [f"{line.decode()}\n" for line in lines if _is_by(step, line)]
+            write_text(self.metrics, "".join(kept))
 
     def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
         """Write `settings.json`, which also tells what weights the run started from."""
@@ -72,44 +80,78 @@ class RunFolder:
             raise ProblemError(CannotWrite(self.metrics, error.strerror or str(error))) from None
 
 
-def new_folder(base: Path, name: str) -> RunFolder:
-    """A folder that was not there before: `name-1`, `name-2`, ... under `base`."""
+@contextmanager
+def new_folder(base: Path, name: str) -> Generator[RunFolder]:
+    """A folder that was not there before: `name-1`, `name-2`, ... under `base`, and its lock."""
     number = 1
-    while True:
-        path = base / f"{name}-{number}"
+    with ExitStack() as held:
+        while not _begun(base / f"{name}-{number}", held):
+            number += 1
+        yield RunFolder(base / f"{name}-{number}")
+
+
+@contextmanager
+def named_folder(path: Path) -> Generator[RunFolder]:
+    """A folder that the user named, which must be empty or not there yet, and its lock."""
+    with _writable(path):
+        path.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        if _is_occupied(path):
+            raise ProblemError(CannotWrite(path, "the folder is not empty"))
+        yield RunFolder(path)
+
+
+@contextmanager
+def resumed_folder(path: Path) -> Generator[RunFolder]:
+    """The folder of an earlier run, and its lock."""
+    if not path.is_dir():
+        raise ProblemError(NoSuchFile(path))
+    with locked(path):
+        yield RunFolder(path)
+
+
+def _begun(path: Path, held: ExitStack) -> bool:
+    """Make and lock a folder, unless it is there or another process was faster."""
+    with _writable(path):
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            number += 1
-        except OSError as error:
-            raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
-        else:
-            return RunFolder(path)
-
-
-def named_folder(path: Path) -> RunFolder:
-    """A folder that the user named, which must be empty or not there yet."""
+            return False
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        occupied = any(path.iterdir())
+        held.enter_context(locked(path))
+    except ProblemError as error:
+        if isinstance(error.problem, FolderInUse):
+            return False
+        raise
+    return not _is_occupied(path)
+
+
+def _is_occupied(path: Path) -> bool:
+    """Whether a folder holds anything but its lock."""
+    with _writable(path):
+        return any(each.name != LOCK for each in path.iterdir())
+
+
+@contextmanager
+def _writable(path: Path) -> Generator[None]:
+    """What the system says of a folder becomes a `ProblemError`."""
+    try:
+        yield
     except OSError as error:
         raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
-    if occupied:
-        raise ProblemError(CannotWrite(path, "the folder is not empty"))
-    return RunFolder(path)
 
 
-def resumed_folder(path: Path) -> RunFolder:
-    """The folder of an earlier run."""
-    if not path.is_dir():
-        raise ProblemError(NoSuchFile(path))
-    return RunFolder(path)
-
-
-def _is_by(step: int, line: str) -> bool:
-    """Whether a whole line of the metrics speaks of a step up to this one."""
-    found = STEP.search(line)
-    return line.endswith("\n") and found is not None and int(found[1]) <= step
+def _is_by(step: int, line: bytes) -> bool:
+    """Whether a line of the metrics is a record, and speaks of a step up to this one."""
+    try:
+        record = cast("object", json.loads(line))
+    except (ValueError, RecursionError):
+        return False
+    match record:
+        case {"step": int(made)}:
+            return made <= step
+        case _:
+            return False
 
 
 def _has_json(value: str | float) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from meganeura_dsl import pipeline, training
 from meganeura_dsl.check.frame import ParameterInfo
+from meganeura_dsl.check.models import Elaboration
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.initialize import sample
@@ -26,12 +27,14 @@ from meganeura_dsl.settings.resolve import RunSettings, resolve_settings
 from meganeura_dsl.settings.values import OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.cache import kept_step
-from meganeura_runtime.data.batches import steps_of_epoch
+from meganeura_runtime.checkpoint import Fingerprint
+from meganeura_runtime.data.batches import require_batch, steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.data.files import find_data, find_data_below, open_data
 from meganeura_runtime.data.ids import check_dataset, id_bounds
 from meganeura_runtime.session.choice import model_of
 from meganeura_runtime.tensors.stored import NUMPY, Array
+from meganeura_runtime.train.fingerprint import fingerprints
 from meganeura_runtime.train.schedule import is_steady
 from meganeura_runtime.train.sessions import NOT_DATA, leaves
 from meganeura_runtime.weights import STRICT, Allowed, Comparison, compare
@@ -46,6 +49,20 @@ class Start:
 
     files: tuple[Path, ...]
     allowed: Allowed = STRICT
+
+
+@dataclass(frozen=True, eq=False)
+class LastStep:
+    """The step on the last batch of an epoch, where that is smaller than the others."""
+
+    examples: int
+    make_step: Callable[[], Graph]
+    optimized: Graph
+
+    @cached_property
+    def step(self) -> Graph:
+        """It, as the program says it."""
+        return self.make_step()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +87,8 @@ class Job:
     """The same step, rewritten to run faster; `None` runs `step` as it is."""
     device: DeviceModel = DEFAULT_DEVICE
     """What it is rewritten for."""
+    last: LastStep | None = None
+    """The step on a last batch that is not full; `None` where there is no such batch."""
 
     @cached_property
     def step(self) -> Graph:
@@ -88,8 +107,28 @@ class Job:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Full batches among the examples to train on."""
-        return self.dataset.train.examples // self.batch
+        """Batches of an epoch; a last one that is not full counts unless it is dropped."""
+        return steps_of_epoch(
+            self.dataset.train.examples, self.batch, drop_last=self.settings.drop_last
+        )
+
+    @property
+    def left_out(self) -> int:
+        """Examples that an epoch leaves out, as they do not fill a batch; others each time."""
+        return max(0, self.dataset.train.examples - self.steps_per_epoch * self.batch)
+
+    def examples_of(self, position: int) -> int:
+        """How many examples the batch of that number takes, counted from 0 in its epoch."""
+        return min(self.batch, self.dataset.train.examples - position * self.batch)
+
+    def is_last_of_its_size(self, position: int) -> bool:
+        """Whether the next step is of another epoch, or on a batch of another size."""
+        full = self.dataset.train.examples // self.batch
+        return position + 1 in (full, self.steps_per_epoch)
+
+    def step_on(self, examples: int) -> Graph:
+        """One training step on a batch of that size, as the program says it."""
+        return self.step if self.last is None or examples == self.batch else self.last.step
 
     @property
     def steps(self) -> int:
@@ -101,6 +140,11 @@ class Job:
         """A hash of what a step means: ops, attributes, shapes and names, not places."""
         lines = (line.partition("  # ")[0] for line in format_graph(self.step).splitlines())
         return sha256("\n".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def fingerprints(self) -> tuple[Fingerprint, ...]:
+        """What the run is fed; all of it is read for that, once."""
+        return fingerprints(self.dataset)
 
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
@@ -144,16 +188,20 @@ def prepare(
     dataset = _dataset(raw, settings, demand, folder)
     check_dataset(dataset, id_bounds(symbolic.graph), raw["data"].span)
 
-    def evaluation(examples: int) -> Graph:
+    def elaborated(examples: int, *, training: bool) -> Elaboration:
         sizes = dict(settings.sizes)
         if demand.counter is not None:
             sizes[demand.counter] = examples
-        return pipeline.elaborate_train(program, train, sizes=sizes, training=False).graph
+        return pipeline.elaborate_train(program, train, sizes=sizes, training=training)
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
     device = model_of(settings.device)
     optimized = kept_step(forward.graph, wanted, rewriting_of(settings, device))
+    rest = 0 if settings.drop_last else dataset.train.examples % demand.batch
+    last = None
+    if rest:
+        last = _last_step(elaborated(rest, training=True).graph, rest, settings, device)
     found = None if start is None else compare(start.files, forward.parameters, start.allowed)
     given = {} if found is None else found.read()
     return Job(
@@ -163,12 +211,22 @@ def prepare(
         demand=demand,
         parameters=forward.parameters,
         make_step=partial(training.training_step, forward.graph, wanted),
-        evaluation=evaluation,
+        evaluation=lambda examples: elaborated(examples, training=False).graph,
         start=found,
         given=given,
         optimized=optimized,
         device=device,
+        last=last,
     )
+
+
+def _last_step(
+    forward: Graph, examples: int, settings: RunSettings, device: DeviceModel
+) -> LastStep:
+    """The step on a last batch of so many examples."""
+    wanted = training_settings(settings)
+    optimized = kept_step(forward, wanted, rewriting_of(settings, device))
+    return LastStep(examples, partial(training.training_step, forward, wanted), optimized)
 
 
 def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
@@ -242,7 +300,7 @@ def _dataset(written: RawSettings, settings: RunSettings, demand: Demand, folder
     else:
         path = find_data(settings.data, Path(), place)
     dataset = match_data(open_data(path, place), demand, path, place)
-    steps_of_epoch(dataset, demand.batch, place)
+    require_batch(dataset, demand.batch, place, drop_last=settings.drop_last)
     return dataset
 
 

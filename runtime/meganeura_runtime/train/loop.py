@@ -1,7 +1,7 @@
 """The training loop: epochs, log points, evaluations and checkpoints.
 
-A step is handed to the device and not waited for. The loss is read at log points only, and a few
-steps later where the device runs behind: what a step gave is known to be its own all the while.
+A step is handed to the device and not waited for. Its loss is read a few steps later where the
+device runs behind: what a step gave is known to be its own all the while.
 """
 
 import math
@@ -24,7 +24,7 @@ from meganeura_runtime.checkpoint import (
     write_checkpoint,
 )
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Outputs, Session, Uploaded
+from meganeura_runtime.session import OpenSession, Outputs, PairSession, Session, Uploaded
 from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.ahead import Ahead, is_worthwhile
@@ -33,6 +33,7 @@ from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
+    EpochEnded,
     Evaluated,
     Finished,
     Logged,
@@ -65,7 +66,7 @@ def train(
     weights = _origins(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
+    with _opened(job, open_session) as session, closing(Evaluator(job, open_session)) as evaluator:
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
         trainer.span = manner.span
@@ -77,16 +78,40 @@ def train(
         return trainer.run()
 
 
+def _opened(job: Job, open_session: OpenSession) -> Session:
+    """The session of all steps."""
+    last = job.last
+    if last is None:
+        return open_session(job.compiled)
+    name, rows = next((name, x.rows) for name, x in job.dataset.train.feeds.items() if x.rows)
+    return PairSession(
+        job.compiled,
+        last.optimized,
+        lambda fed: len(fed[name]) == last.examples * rows,
+        open_session,
+    )
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a step gave, which is to be read and told; the step is counted from 1."""
 
     step: int
     epoch: int
+    examples: int
     rate: float
     outputs: Outputs
-    speed: float = 0.0
-    """Steps per second when it was handed to the device, if it is to be told."""
+    lasted: tuple[float, float]
+    """When the loop began with it and when it was handed to the device, by the host's clock."""
+    speed: float | None = None
+    """Steps per second at that time, if the step is to be logged."""
+
+    def due(self, behind: int) -> int:
+        """The step after which it is read without waiting, on a device so many steps behind.
+
+        The outputs of a step that is logged were requested; others come with the step after it.
+        """
+        return self.step + (behind if self.speed is not None or behind == 0 else behind + 1)
 
 
 class Trainer:
@@ -112,6 +137,7 @@ class Trainer:
         self.watch = watch
         self.stop = stop
         self.last: Reading | None = None
+        self.losses = Losses()
         self.unread: deque[Reading] = deque()
         self.step = 0
         self.epoch = 0
@@ -136,6 +162,7 @@ class Trainer:
         progress = resumption.progress
         self.session.load(resumption.kept)
         self.step = self.finite = progress.step
+        self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
         self.folder.forget_after(progress.step)
@@ -163,39 +190,45 @@ class Trainer:
         kernels = self.session.kernels
         if kernels:
             self.watch(Compiling(kernels))
-            self.session.ready()
+            with self.span("compile"):
+                self.session.ready()
             self.watch(Compiled(kernels, perf_counter() - self.opened))
         if self.saving is not None:
             self.saving.result()
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""
-        for position in range(
-            self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
-        ):
-            self._step(epoch)
-            if self.stop():
-                self._read()
-                kept = self.session.kept()
-                self._save_checkpoint(kept, epoch, position + 1)
-                self._save_weights(kept)
-                return True
+        with self.span("train_epoch"):
+            for position in range(
+                self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
+            ):
+                self._step(epoch, position)
+                if self.stop():
+                    self._read()
+                    kept = self.session.kept()
+                    self._save_checkpoint(kept, epoch, position + 1)
+                    self._save_weights(kept)
+                    return True
         self._end_epoch(epoch)
         return False
 
-    def _step(self, epoch: int) -> None:
-        """Hand one step to the device, and read the loss if it is time."""
-        job = self.job
-        outputs = self._look() if self.looks_at_every_step else self._run()
+    def _step(self, epoch: int, position: int) -> None:
+        """Hand one step to the device, and read the losses that are there by now."""
+        job, every = self.job, self.job.settings.log_every
+        examples, began = job.examples_of(position), perf_counter()
+        outputs = self._look(examples) if self.looks_at_every_step else self._run()
         rate = learning_rate(job.settings, self.step, job.steps)
         self.step += 1
-        self.last = Reading(self.step, epoch, rate, outputs)
+        lasted = began, perf_counter()
+        self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
-        at_once = self.step in (1, job.steps)
-        if at_once or self.step % job.settings.log_every == 0:
+        at_once = every > 0 and self.step in (1, job.steps)
+        logged = at_once or (every > 0 and self.step % every == 0)
+        if logged:
+            self.last = replace(self.last, speed=self.clock.steps_per_second(self.step))
+        if logged or job.is_last_of_its_size(position):
             outputs.request()
-            speed = self.clock.steps_per_second(self.step)
-            self.unread.append(replace(self.last, speed=speed))
+        self.unread.append(self.last)
         self._read(0 if at_once else self.session.ahead)
 
     def _run(self) -> Outputs:
@@ -212,11 +245,11 @@ class Trainer:
             self.ahead = Ahead(self.feeder, self.session, self.job.steps)
         return fed
 
-    def _look(self) -> Outputs:
+    def _look(self, examples: int) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
         suspect = Suspect(self.step, self.session.kept(), self.feeder.feeds(self.step))
         outputs = self.session.step(suspect.fed)
-        anomaly = suspect.judge(self.job.step, self.session, outputs)
+        anomaly = suspect.judge(self.job.step_on(examples), self.session, outputs)
         if anomaly is not None:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
         return outputs
@@ -227,26 +260,47 @@ class Trainer:
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
         anomaly = find_anomaly(
-            self.job.step, self.session, self.feeder, progress.step, last.step, self.finite
+            self.job, self.session, self.feeder, progress.step, last.step, self.finite
         )
         return _not_finite(last.step, float(last.outputs[LOSS]), anomaly)
 
     def _read(self, behind: int = 0) -> None:
-        """Tell what is due of all steps but the last few, which the device may still be at."""
-        while self.unread and self.unread[0].step <= self.step - behind:
-            self._log(self.unread.popleft())
+        """Take in all steps but the last few, which the device may still be at."""
+        while self.unread and self.unread[0].due(behind) <= self.step:
+            self._take_in(self.unread.popleft())
 
-    def _log(self, reading: Reading) -> None:
-        """Read the loss and the metrics of a step; this waits for it."""
+    def _take_in(self, reading: Reading) -> None:
+        """Read what a step gave, which waits for it, and tell what is due."""
         with self.span("read loss"):
-            metrics = {name: float(value) for name, value in reading.outputs.items()}
-        loss = metrics.pop(LOSS)
-        rates = {LEARNING_RATE: reading.rate, "steps_per_second": reading.speed}
-        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
+            loss = float(reading.outputs[LOSS])
+        if reading.speed is not None:
+            self._log(reading, reading.speed)
+        elif not math.isfinite(loss):
+            self._record("step", reading.step, reading.epoch, {LOSS: loss})
         if not math.isfinite(loss):
             raise ProblemError(self._explained(reading))
         self.finite = reading.step
-        self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, reading.speed))
+        self.losses.add(reading, loss)
+        if reading.step == (reading.epoch + 1) * self.job.steps_per_epoch:
+            self._tell_epoch(reading)
+
+    def _log(self, reading: Reading, speed: float) -> None:
+        """Record and tell the loss and the metrics of a step."""
+        metrics = {name: float(value) for name, value in reading.outputs.items()}
+        loss = metrics.pop(LOSS)
+        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
+        self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
+        if math.isfinite(loss):
+            self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
+
+    def _tell_epoch(self, last: Reading) -> None:
+        """Tell the mean loss of an epoch, and begin another mean."""
+        steps = self.job.steps_per_epoch
+        loss, seconds = self.losses.mean, self.losses.seconds(last)
+        self.losses = Losses()
+        numbers = {LOSS: loss, "steps": steps, "seconds": seconds}
+        self._record("epoch", last.step, last.epoch, numbers)
+        self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
 
     def _end_epoch(self, epoch: int) -> None:
         """Evaluate and save what is due after an epoch, and all of it after the last."""
@@ -303,6 +357,9 @@ class Trainer:
             lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
             settings=self.job.settings,
             weights=self.weights,
+            data=self.job.fingerprints,
+            loss_sum=self.losses.sum,
+            loss_examples=self.losses.examples,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
 
@@ -332,6 +389,31 @@ def _origins(job: Job, resumption: Resumption | None) -> tuple[Origin, ...]:
     if resumption is not None:
         return resumption.progress.weights
     return () if job.start is None else origins(tensor.file for _, tensor in job.start.matched)
+
+
+class Losses:
+    """The losses of an epoch so far, summed in the order of its steps."""
+
+    def __init__(self, already: float = 0.0, examples: int = 0) -> None:
+        self.sum = already
+        self.examples = examples
+        self._since: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean over all examples."""
+        return self.sum / self.examples
+
+    def add(self, reading: Reading, loss: float) -> None:
+        """Count the loss of a step as often as it has examples."""
+        if self._since is None:
+            self._since = reading.lasted[0]
+        self.sum += loss * reading.examples
+        self.examples += reading.examples
+
+    def seconds(self, last: Reading) -> float:
+        """From the beginning of the first step that was added to the end of the last."""
+        return last.lasted[1] - (last.lasted[0] if self._since is None else self._since)
 
 
 class Clock:
@@ -367,4 +449,7 @@ def _started(job: Job) -> Started:
         parameters=len(trained),
         weights=sum(math.prod(concrete(each.type.shape)) for each in trained),
         untouched=tuple(each.name for each in trained if each.name not in job.compiled.updates),
+        batch=job.batch,
+        left_out=job.left_out,
+        last_batch=0 if job.last is None else job.last.examples,
     )

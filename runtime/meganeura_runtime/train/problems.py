@@ -1,6 +1,7 @@
 """What can go wrong during a run, on any device, and the words for it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics import Help, Label, Problem, Remark, Report
@@ -64,6 +65,69 @@ class CannotResume(Problem):
         cure = Help(f"only these may be given anew: {names}") if names else None
         headline = f"the run cannot be resumed: {self.reason}"
         return Report(self.code, self.severity, headline, self.topic, None, (), cure)
+
+
+@dataclass(frozen=True)
+class FolderInUse(Problem):
+    """Another process is writing to the folder of a run.
+
+    Two runs in one folder would mix their metrics, and each replace the other's weights. The
+    process that has the folder holds a lock on its file `.lock`, which the system takes back when
+    that process ends, however it ends: a lock never has to be removed by hand.
+    """
+
+    code = "E0555"
+    topic: ClassVar[str] = "training"
+
+    folder: Path
+    process: int | None
+    """Who has it; `None` if it has not said so yet."""
+
+    def report(self) -> Report:
+        who = "another process" if self.process is None else f"process {self.process}"
+        return Report(
+            self.code,
+            self.severity,
+            f"the run folder `{self.folder}` is in use by {who}",
+            self.topic,
+            None,
+            (),
+            Help("wait until it is done, or give another folder", "--out FOLDER"),
+        )
+
+
+@dataclass(frozen=True)
+class DataChanged(Problem):
+    """A run cannot go on with other data than it was begun with.
+
+    A checkpoint has a fingerprint of every tensor that the run is fed: its type, its shape, how
+    many examples there are and a hash of all elements. With other examples the order of an epoch,
+    the number of its steps and every loss would be those of another run. Where the data is does not
+    matter: `--set data=FILE` names a file that was moved.
+    """
+
+    code = "E0557"
+    topic: ClassVar[str] = "training"
+
+    file: Path
+    changed: tuple[tuple[str, str, str], ...]
+    """Names of tensors, what they were and what they are; empty where there was or is none."""
+
+    def report(self) -> Report:
+        remarks = [
+            Remark(label, what or "not there")
+            for name, then, now in self.changed
+            for label, what in ((f"{name} was", then), ("is now", now))
+        ]
+        return Report(
+            self.code,
+            self.severity,
+            f"the run cannot be resumed: `{self.file}` is not the data it was begun with",
+            self.topic,
+            None,
+            tuple(remarks),
+            Help("name the data it was begun with, if it was moved", "--set data=FILE"),
+        )
 
 
 @dataclass(frozen=True)
@@ -156,6 +220,8 @@ class TooLittleMemory(Problem):
 
 PROBLEMS: tuple[type[Problem], ...] = (
     LossNotFinite,
+    FolderInUse,
+    DataChanged,
     DeviceFailure,
     BeyondLimits,
     CannotResume,

@@ -14,13 +14,14 @@ from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.problems import DamagedFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import NUMPY, Array, StoredTensor
+from meganeura_runtime.train.fingerprint import changes
 from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.problems import CannotResume
+from meganeura_runtime.train.problems import CannotResume, DataChanged
 from meganeura_runtime.train.sessions import leaves
 
-CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device")
-"""Settings that do not change what a step computes."""
+CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "data")
+"""Settings that do not change what a step computes; data may be elsewhere, but not other data."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ def resume_job(
     )  # fmt: skip
     if progress.program != job.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
+    _require_same_data(job, progress)
+    if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
+        raise ProblemError(CannotResume("its checkpoint contradicts itself about its step"))
     return job, Resumption(progress, _kept(tensors, job))
 
 
@@ -86,6 +90,15 @@ def _instead(folder: RunFolder) -> Help | None:
             continue
         return Help("begin a new run with weights of this one:", f"--weights {path}")
     return None
+
+
+def _require_same_data(job: Job, progress: Progress) -> None:
+    """Raise `ProblemError` unless the run is fed what it was fed when it began."""
+    if not progress.data:
+        raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
+    changed = tuple(changes(progress.data, job.fingerprints))
+    if changed:
+        raise ProblemError(DataChanged(job.dataset.path, changed))
 
 
 def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) -> RunSettings:

@@ -93,7 +93,7 @@ MESSAGES = {
         ("wide=1", "wide=True"),
     ),
     "no classes": (
-        "from repvgg import repvgg_a0\nmodel a = repvgg_a0(classes=0)\n",
+        "from whisper import whisper_words\nmodel a = whisper_words(classes=0)\n",
         "E0305",
         ("needs 0 >= 1",),
         ("that is",),

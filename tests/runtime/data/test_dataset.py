@@ -9,8 +9,15 @@ import pytest
 from meganeura_dsl.diagnostics import Problem, ProblemError
 from meganeura_dsl.shapes.dim import Size, dim
 from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_runtime.data.batches import even_batch, order_of_epoch, runs, steps_of_epoch
+from meganeura_runtime.data.batches import (
+    even_batch,
+    order_of_epoch,
+    require_batch,
+    runs,
+    steps_of_epoch,
+)
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.data.problems import NothingHeldOut
 from meganeura_runtime.tensors.problems import NotFinite, OutOfRange
 from meganeura_runtime.tensors.stored import Array, StoredTensor
 
@@ -182,10 +189,30 @@ def test_the_order_of_an_epoch_never_changes_between_versions() -> None:
 
 def test_training_drops_the_incomplete_batch_and_evaluation_does_not() -> None:
     dataset = match(IMAGES, tensors(image=images(10), label=labels(10)))
-    assert steps_of_epoch(dataset, 4) == 2
+    assert steps_of_epoch(dataset.train.examples, 4, drop_last=True) == 2
     assert list(runs(10, 4)) == [slice(0, 4), slice(4, 8), slice(8, 10)]
     with pytest.raises(ProblemError, match="E0526"):
-        steps_of_epoch(dataset, 11)
+        require_batch(dataset, 11)
+
+
+def test_training_may_keep_the_incomplete_batch() -> None:
+    assert [steps_of_epoch(examples, 4, drop_last=False) for examples in (0, 1, 4, 10)] == [
+        0, 1, 1, 3,
+    ]  # fmt: skip
+    require_batch(match(IMAGES, tensors(image=images(10), label=labels(10))), 11, drop_last=False)
+    with pytest.raises(ProblemError, match="E0526"):
+        require_batch(match(IMAGES, tensors(image=images(0), label=labels(0))), 4, drop_last=False)
+
+
+def test_a_held_out_split_without_examples_is_refused() -> None:
+    held = {"test__image": images(0), "test__label": labels(0)}
+    problem = refused(IMAGES, tensors(train__image=images(4), train__label=labels(4), **held))
+    assert isinstance(problem, NothingHeldOut)
+
+
+def test_no_two_epochs_have_the_same_order() -> None:
+    orders = {tuple(order_of_epoch(3, epoch, 50, shuffle=True).tolist()) for epoch in range(6)}
+    assert len(orders) == 6
 
 
 @pytest.mark.parametrize(

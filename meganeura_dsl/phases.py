@@ -1,0 +1,50 @@
+"""When each phase of a build ran, told to whoever wants to know: a trace of a run."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase that is over; its times are seconds of the clock `perf_counter`."""
+
+    name: str
+    thread: str
+    """The thread it ran in; empty for the main one."""
+    start: float
+    end: float
+
+
+_listeners: list[list[Phase]] = []
+
+
+@contextmanager
+def recorded() -> Generator[list[Phase]]:
+    """All phases that end inside, in that order, whichever thread they run in."""
+    found: list[Phase] = []
+    _listeners.append(found)
+    try:
+        yield found
+    finally:
+        _listeners[:] = [each for each in _listeners if each is not found]
+
+
+@contextmanager
+def phase(name: str) -> Generator[None]:
+    """Tell when what is inside ran."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        thread = threading.current_thread()
+        where = "" if thread is threading.main_thread() else thread.name
+        tell(Phase(name, where, start, perf_counter()))
+
+
+def tell(ended: Phase) -> None:
+    """Tell of a phase whose times were taken elsewhere."""
+    for each in _listeners:
+        each.append(ended)
