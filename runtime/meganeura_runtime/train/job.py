@@ -139,7 +139,9 @@ def prepare(
     """
     settings = revise(settings_of(program, train, overrides))
     symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
-    demand = Demand(_data_inputs(symbolic.inputs), settings.sizes)
+    demand = Demand(
+        _data_inputs(symbolic.inputs), settings.sizes, pipeline.whole_inputs(program, train)
+    )
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     dataset = _dataset(raw, settings, demand, folder)
     check_dataset(dataset, id_bounds(symbolic.graph), raw["data"].span)
