@@ -11,6 +11,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.graph.core import Array
+from meganeura_dsl.indices import leaf_bounds
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.inference.binding import bind_sizes
@@ -165,7 +166,7 @@ class Model:
         self._require_values()
         tensors = as_tensors(inputs)
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
-        fed = feeds(self._graph, self.inputs, tensors)
+        fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
         with self.session(device=device, **sizes) as session:
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}

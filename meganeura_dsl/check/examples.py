@@ -11,7 +11,7 @@ from meganeura_dsl.shapes.dim import Dim
 from meganeura_dsl.shapes.tensor import TensorType
 
 USUAL = "batch"
-"""The size that counts where the first sizes have several names in common, as `[batch * length]`."""
+"""The size that counts where several could, as in `[batch * length]`."""
 
 
 def counting_size(inputs: Mapping[str, TensorType], whole: Collection[str] = ()) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meganeura_dsl.check.elaborate import Elaborator
 from meganeura_dsl.check.apply import shape_of
+from meganeura_dsl.check.elaborate import Elaborator
 from meganeura_dsl.check.examples import unclear_inputs
 from meganeura_dsl.check.frame import Elaborating, Frame, UndecidableError
 from meganeura_dsl.check.models import Elaboration, finish

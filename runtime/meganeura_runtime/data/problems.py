@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics import Help, Label, Problem, Remark, Report
 from meganeura_dsl.source import Span
-from meganeura_runtime.tensors.problems import show_index
 
 
 @dataclass(frozen=True)
@@ -200,30 +199,6 @@ class ExamplesNotFirst(DataProblem):
         )
 
 
-@dataclass(frozen=True)
-class PicksNothing(DataProblem):
-    """A class, a word or a position is none of those there are.
-
-    Where a program compares an integer input with the numbers of its classes, or looks it up in a
-    table, each value must be one of 0 ... count - 1. Any other would pick nothing, and its example
-    would be counted as if it were right. Classes are counted from 0: those of a file that counts
-    from 1 need one less.
-    """
-
-    code = "E0528"
-
-    name: str
-    index: tuple[int, ...]
-    value: int
-    count: int
-
-    def report(self) -> Report:
-        return self.words(
-            f"`{self.name}` holds {self.value}, which is none of 0 ... {self.count - 1}",
-            (Remark("at index", show_index(self.index)), Remark("in", str(self.file))),
-        )
-
-
 PROBLEMS: tuple[type[Problem], ...] = (
     NoData,
     OutsideFolder,
@@ -234,6 +209,5 @@ PROBLEMS: tuple[type[Problem], ...] = (
     UnequalExamples,
     TooFewExamples,
     ExamplesNotFirst,
-    PicksNothing,
 )
 """Every kind of problem data can have."""

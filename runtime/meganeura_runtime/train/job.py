@@ -17,6 +17,7 @@ from meganeura_dsl import pipeline, training
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.indices import Bound, leaf_bounds, with_checks
 from meganeura_dsl.initialize import sample
 from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.rewriting import Rewriting
@@ -29,7 +30,7 @@ from meganeura_runtime.cache import kept_step
 from meganeura_runtime.data.batches import steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.data.files import find_data, find_data_below, open_data
-from meganeura_runtime.data.ids import check_dataset, id_bounds
+from meganeura_runtime.data.ids import check_dataset
 from meganeura_runtime.session.choice import model_of
 from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.schedule import is_steady
@@ -70,6 +71,8 @@ class Job:
     """The same step, rewritten to run faster; `None` runs `step` as it is."""
     device: DeviceModel = DEFAULT_DEVICE
     """What it is rewritten for."""
+    bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    """Of parameters that are indices; those of the data are looked at already."""
 
     @cached_property
     def step(self) -> Graph:
@@ -144,7 +147,8 @@ def prepare(
     )
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     dataset = _dataset(raw, settings, demand, folder)
-    check_dataset(dataset, id_bounds(symbolic.graph), raw["data"].span)
+    bounds = leaf_bounds(symbolic.graph, settings.sizes)
+    check_dataset(dataset, bounds, raw["data"].span)
 
     def evaluation(examples: int) -> Graph:
         sizes = dict(settings.sizes)
@@ -155,7 +159,7 @@ def prepare(
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
     device = model_of(settings.device)
-    optimized = kept_step(forward.graph, wanted, rewriting_of(settings, device))
+    optimized = kept_step(with_checks(forward.graph), wanted, rewriting_of(settings, device))
     found = None if start is None else compare(start.files, forward.parameters, start.allowed)
     given = {} if found is None else found.read()
     return Job(
@@ -170,6 +174,7 @@ def prepare(
         given=given,
         optimized=optimized,
         device=device,
+        bounds={name: bound for name, bound in bounds.items() if name not in demand.inputs},
     )
 
 
@@ -193,11 +198,10 @@ def step_of(
 ) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    checked = with_checks(forward.graph)
     wanted = training_settings(settings)
-    graph = training.training_step(forward.graph, wanted)
-    optimized = training.optimized_training_step(
-        forward.graph, wanted, rewriting_of(settings, device)
-    )
+    graph = training.training_step(checked, wanted)
+    optimized = training.optimized_training_step(checked, wanted, rewriting_of(settings, device))
     return Step(graph, forward.parameters, optimized)
 
 

@@ -24,7 +24,13 @@ from meganeura_runtime.checkpoint import (
     write_checkpoint,
 )
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Outputs, Session, Uploaded
+from meganeura_runtime.session import (
+    OpenSession,
+    Outputs,
+    Session,
+    Uploaded,
+    with_indices_checked,
+)
 from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.ahead import Ahead, is_worthwhile
@@ -65,7 +71,10 @@ def train(
     weights = _origins(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    with open_session(job.compiled) as session, closing(Evaluator(job, open_session)) as evaluator:
+    with (
+        with_indices_checked(job.compiled, open_session(job.compiled), job.bounds) as session,
+        closing(Evaluator(job, open_session)) as evaluator,
+    ):
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
         trainer.span = manner.span

@@ -137,6 +137,7 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
 # --- declarations --------------------------------------------------------------------------------
 
 N = ("Type", None, ("Pattern", (("Name", "n"),)))
+X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
 
 
 @pytest.mark.parametrize(
@@ -145,13 +146,13 @@ N = ("Type", None, ("Pattern", (("Name", "n"),)))
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
             (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
-        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (("Input", "x", N, "False"),), (N,),
+        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (("Input", "x", N, "False"), ("Input", "z", N, "False")),
+            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
-            (("Input", "x", N, "False"), ("Input", "y", N, "True")), (), (("Minimize", X),))),
+            (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
         ("model m = F(1)", ("Model", ("Name", "m"), call("F", ONE))),
