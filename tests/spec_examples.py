@@ -27,6 +27,7 @@ from meganeura_runtime.data.problems import (
     DataShape,
     DataType,
     ExamplesNotFirst,
+    ForeignData,
     MissingTensor,
     NoData,
     OutsideFolder,
@@ -102,8 +103,9 @@ EXAMPLES: Mapping[str, Problem] = {
         ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
         OutsideFolder(DATA, Path("../digits.safetensors")),
+        ForeignData(None, Path("/home/else/digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),
-        MissingTensor(DATA, FILE, "label", ("train.image", "train.labels")),
+        MissingTensor(DATA, FILE, "label", ("image", "labels"), "label"),
         DataShape(
             DATA,
             FILE,

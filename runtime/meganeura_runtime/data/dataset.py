@@ -6,7 +6,7 @@ one example is whatever the first axis of each input takes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,8 @@ class Demand:
     """The free sizes and their values."""
     whole: frozenset[str] = frozenset()
     """The inputs that are the same at every step."""
+    tensors: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For inputs whose tensors have other names, these names."""
 
     @property
     def counter(self) -> str | None:
@@ -106,9 +108,10 @@ def match_data(
 ) -> Dataset:
     """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
     match = _Matcher(tensors, demand, path, place)
-    if not any(f"train.{name}" in tensors for name in demand.inputs):
+    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    if not any(f"train.{name}" in tensors for name in names):
         return Dataset(path, match.split(""), None)
-    held_out = any(f"test.{name}" in tensors for name in demand.inputs)
+    held_out = any(f"test.{name}" in tensors for name in names)
     return Dataset(path, match.split("train."), match.split("test.") if held_out else None)
 
 
@@ -125,22 +128,24 @@ class _Matcher:
             name: self.feed(self.stored(prefix, name), name, wanted)
             for name, wanted in self.demand.inputs.items()
         }
-        examples = self.count({prefix + name: feed for name, feed in feeds.items() if feed.rows})
+        examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
         for feed in feeds.values():
             verify(feed.tensor, feed.dtype)
         return Split(feeds, examples)
 
     def stored(self, prefix: str, name: str) -> str:
         """The tensor of an input; a whole one serves both splits, unless each has its own."""
-        splits = (f"train.{name}", f"test.{name}")
+        tensor = self.demand.tensors.get(name, name)
+        splits = (f"train.{tensor}", f"test.{tensor}")
         shared = name in self.demand.whole and not all(each in self.tensors for each in splits)
-        return name if shared else prefix + name
+        return tensor if shared else prefix + tensor
 
     def feed(self, name: str, shown: str, wanted: TensorType) -> Feed:
         """The tensor of a name, whose type and shape feed an input."""
         tensor = self.tensors.get(name)
         if tensor is None:
-            raise ProblemError(MissingTensor(self.place, self.path, name, tuple(self.tensors)))
+            present = tuple(self.tensors)
+            raise ProblemError(MissingTensor(self.place, self.path, name, present, shown))
         if tensor.is_float and not wanted.dtype.is_float:
             problem = DataType(self.place, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)

@@ -17,8 +17,8 @@ from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.problems import CannotResume
 from meganeura_runtime.train.sessions import leaves
 
-CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device")
-"""Settings that do not change what a step computes."""
+CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "data")
+"""Settings that do not change what a step computes; data may have another place."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,12 @@ def resume_job(
     job = prepare(
         program, train, base, overrides,
         revise=lambda now: _revised(progress.settings, overrides, now),
+        run=folder.path,
     )  # fmt: skip
     if progress.program != job.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
+    if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
+        raise ProblemError(CannotResume("its data holds another number of examples now"))
     return job, Resumption(progress, _kept(tensors, job))
 
 
@@ -69,6 +72,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     late = [name for name in names if name not in CHANGEABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+    names += ["tensors"] if "data" in names and now.tensors else []
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 

@@ -135,6 +135,18 @@ def test_a_train_with_whole_inputs_alone_has_one_step_in_an_epoch() -> None:
     assert split.take(np.array([0]))["x"].shape == (5, 2)
 
 
+def test_tensors_may_have_other_names() -> None:
+    demand = Demand(IMAGES.inputs, IMAGES.sizes, tensors={"image": "pictures"})
+    found = match(demand, tensors(pictures=images(4), label=labels(4)))
+    np.testing.assert_array_equal(found.train.take(slice(0, 4))["image"], images(4))
+    split = tensors(**{"train.pictures": images(4), "test.pictures": images(3)})
+    split |= tensors(**{"train.label": labels(4), "test.label": labels(3)})
+    both = match(demand, split)
+    assert both.test is not None
+    assert both.test.examples == 3
+    assert refused(demand, tensors(image=images(4), label=labels(4))).code == "E0522"
+
+
 def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:
     advice = refused(IMAGES, tensors(images=images(4), label=labels(4))).report().help
     assert advice is not None
