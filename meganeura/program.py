@@ -12,6 +12,7 @@ from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.values import Static
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array
+from meganeura_dsl.indices import leaf_bounds
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.settings.problems import WrongSettingType
 from meganeura_dsl.settings.values import whole
@@ -184,7 +185,7 @@ class Model:
         self._require_values()
         tensors = as_tensors(inputs)
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
-        fed = feeds(self._graph, self.inputs, tensors)
+        fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
         with self.session(device=device, **sizes) as session:
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
@@ -233,7 +234,7 @@ def _written(name: str, value: object) -> str:
     if isinstance(value, int | float | str | Path):
         return str(value)
     if isinstance(value, np.generic):
-        return _written(name, value.item())
+        return _written(name, cast("object", value.item()))
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
         words = [f'"{item}"' if isinstance(item, str) else _written(name, item) for item in items]

@@ -350,6 +350,11 @@ def train_settings(program: Program, train: str | None = None) -> dict[str, Sett
     return trains.train_settings(program.module, program.module.trains[program.train(train)])
 
 
+def whole_inputs(program: Program, train: str | None = None) -> frozenset[str]:
+    """The inputs that are fed as they are at every step."""
+    return trains.whole_inputs(program.module.trains[program.train(train)])
+
+
 def free_sizes(program: Program, train: str | None = None) -> tuple[str, ...]:
     """The sizes `run:` has to give."""
     return trains.free_sizes(program.module.trains[program.train(train)])

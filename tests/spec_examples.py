@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import Help, Problem
+from meganeura_dsl.indices import Bound
 from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
 from meganeura_dsl.settings.problems import (
     ImpossibleSetting,
@@ -26,16 +27,17 @@ from meganeura_runtime.data.problems import (
     DataShape,
     DataType,
     ExamplesNotFirst,
+    ForeignData,
     MissingTensor,
     NoData,
     NothingHeldOut,
     OutsideFolder,
-    PicksNothing,
     TooFewExamples,
     UnequalExamples,
     UnknownFormat,
 )
 from meganeura_runtime.deploy.problems import DeployedDiffers
+from meganeura_runtime.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.inference.problems import (
     InputShape,
     OpenSize,
@@ -104,8 +106,9 @@ EXAMPLES: Mapping[str, Problem] = {
         ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
         OutsideFolder(DATA, Path("../digits.safetensors")),
+        ForeignData(None, Path("/home/else/digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),
-        MissingTensor(DATA, FILE, "label", ("train.image", "train.labels")),
+        MissingTensor(DATA, FILE, "label", ("image", "labels"), "label"),
         DataShape(
             DATA,
             FILE,
@@ -119,7 +122,15 @@ EXAMPLES: Mapping[str, Problem] = {
         TooFewExamples(DATA, FILE, 50, 64),
         NothingHeldOut(DATA, FILE),
         ExamplesNotFirst(DATA, FILE, "image", "[784, batch]", "batch"),
-        PicksNothing(DATA, FILE, "train.label", (12,), 10, 10),
+        IndexOutside(
+            None,
+            "graph.safetensors",
+            "source",
+            (17,),
+            4242,
+            Bound(50, shown="v = 50", place="sage.mgn:9  gather(x, source)"),
+        ),
+        ComputedIndexOutside(-1, 2, "net.mgn:4  cross_entropy(z, y - 1)"),
         WrongInputs(("image",), ("imge",), (("image", "[n, 3, h, w]"),)),
         InputShape(
             "image", "[2, 3, 32, 32]", "[n, 3, h, w]", (("h", 64, "`mask`"), ("n", 2, "`mask`"))

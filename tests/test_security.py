@@ -94,6 +94,20 @@ def test_data_of_a_program_stays_below_its_folder(tmp_path: Path, written: str) 
     assert allowed.dataset.train.examples == 4
 
 
+def test_named_data_of_a_program_stays_below_its_folder(tmp_path: Path) -> None:
+    save_file({"points": np.ones((4, 2), np.float32)}, tmp_path / "x.safetensors")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    text = PROGRAM.replace('"{data}"', 'file("../x.safetensors", x="points")')
+    (inner / "net.mgn").write_text(text)
+    program = pipeline.load(str(inner / "net.mgn"))
+    with pytest.raises(ProblemError, match="E0529"):
+        prepare(program, "fit", inner)
+    path = tmp_path / "x.safetensors"
+    allowed = prepare(program, "fit", inner, [f'data=file("{path}", x="points")'])
+    assert allowed.dataset.train.examples == 4
+
+
 def test_data_in_a_folder_below_is_found(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     save_file({"x": np.ones((4, 2), np.float32)}, tmp_path / "data" / "x.safetensors")

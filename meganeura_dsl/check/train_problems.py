@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.check.place import PlacedProblem
-from meganeura_dsl.diagnostics import Help, Problem, Report, Severity
+from meganeura_dsl.diagnostics import Help, Problem, Remark, Report, Severity
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,31 @@ class NoModelHolds(PlacedProblem):
         )
 
 
+@dataclass(frozen=True)
+class UnclearExamples(PlacedProblem):
+    """The inputs of a `train` block do not tell which size counts examples.
+
+    Batches are cut from the first axis of the data, and shuffled along it, of all inputs alike. So
+    the first sizes of all inputs are made of one size, such as `batch`. What is not made of
+    examples, such as a graph, a table or a mask, is marked `whole`: it is fed as it is at every
+    step, neither shuffled nor cut.
+    """
+
+    code: ClassVar[str] = "E0536"
+    topic: ClassVar[str] = "training"
+    readings: tuple[tuple[str, str], ...]
+    """Each input, and what its first axis would count."""
+    cure: str
+
+    def report(self) -> Report:
+        remarks = tuple(Remark(f"`{name}`", f"counts {size}") for name, size in self.readings)
+        return self.words(
+            "which size counts the examples?",
+            remarks=remarks,
+            cure=Help("mark what is the same at every step", self.cure),
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     ExpectationFailed,
     UnknownUnit,
@@ -159,5 +184,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     NoLoss,
     LabelsMismatch,
     NoModelHolds,
+    UnclearExamples,
 )
 """Every problem of this module."""

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from meganeura_dsl.check.apply import shape_of
 from meganeura_dsl.check.elaborate import Elaborator
+from meganeura_dsl.check.examples import unclear_inputs
 from meganeura_dsl.check.frame import Elaborating, Frame, UndecidableError
 from meganeura_dsl.check.models import Elaboration, finish
 from meganeura_dsl.check.names import LinkedModule
@@ -11,7 +13,12 @@ from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import NotAllowedHere, TooMuchWork, WrongKind
 from meganeura_dsl.check.symbols import any_inputs
-from meganeura_dsl.check.train_problems import LossNotScalar, MetricNotScalar, NoLoss
+from meganeura_dsl.check.train_problems import (
+    LossNotScalar,
+    MetricNotScalar,
+    NoLoss,
+    UnclearExamples,
+)
 from meganeura_dsl.check.values import (
     Evaluated,
     Invocation,
@@ -23,7 +30,8 @@ from meganeura_dsl.check.values import (
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.limits import CHECK
-from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.dim import dim, show
+from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.work import OutOfWorkError, at_most
@@ -83,6 +91,11 @@ def free_sizes(train: ast.Train) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def whole_inputs(train: ast.Train) -> frozenset[str]:
+    """The inputs that are fed as they are at every step."""
+    return frozenset(item.name for item in train.inputs if item.whole)
+
+
 def elaborate_train(
     module: LinkedModule, train: ast.Train, *, sizes: Mapping[str, int], training: bool
 ) -> Elaboration:
@@ -109,6 +122,7 @@ def _elaborate_train(
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
     any_inputs(train.inputs, frame, elaborator.evaluate)
+    _require_counted(train, module)
     try:
         elaborator.execute(train.body, frame)
     except UndecidableError as error:
@@ -119,6 +133,28 @@ def _elaborate_train(
     if LOSS not in state.outputs:
         raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text, 0))
     return finish(state, state.outputs)
+
+
+def _require_counted(train: ast.Train, module: LinkedModule) -> None:
+    """Refuse inputs that do not tell which size counts examples, whatever numbers sizes have."""
+    elaborator = TrainElaborator()
+    frame = Frame(Elaborating(Builder()), module, train.name.text, {}, declaration=train)
+    frame.names.update((name, dim(name)) for name in free_sizes(train))
+    shapes = {
+        item.name: shape_of(item.type.shape, frame, elaborator.evaluate) for item in train.inputs
+    }
+    types = {name: TensorType(DType.F32, shape) for name, shape in shapes.items()}
+    unclear = unclear_inputs(types, whole_inputs(train))
+    if not unclear:
+        return
+    counted = [item for item in train.inputs if not item.whole]
+    odd = next(item for item in counted if item.name in unclear)
+    place = Place(Span(odd.span.source, counted[0].span.start, counted[-1].span.end))
+    readings = tuple(
+        (item.name, show(shapes[item.name][0]) if shapes[item.name] else "no first size")
+        for item in counted
+    )
+    raise ProblemError(UnclearExamples(place, readings, f"{odd.name}: whole {odd.type.span.text}"))
 
 
 class SettingElaborator(Elaborator):

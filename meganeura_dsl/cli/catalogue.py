@@ -2,7 +2,7 @@
 
 from meganeura_dsl.diagnostics import Problem
 from meganeura_dsl.explain import PROBLEMS
-from meganeura_runtime import weights
+from meganeura_runtime import index_problems, weights
 from meganeura_runtime.artefact import problems as artefact_problems
 from meganeura_runtime.data import problems as data_problems
 from meganeura_runtime.deploy import problems as deploy_problems
@@ -19,6 +19,7 @@ def problems() -> tuple[type[Problem], ...]:
         *PROBLEMS,
         *data_problems.PROBLEMS,
         *file_problems.PROBLEMS,
+        *index_problems.PROBLEMS,
         *weights.PROBLEMS,
         *input_problems.PROBLEMS,
         *preprocess_problems.PROBLEMS,

@@ -98,11 +98,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say("out of memory: a smaller batch needs less", err=True)
         return 1
     except Exception as error:
+        found = _outside(error)
+        if found is not None:
+            return _refuse((found,))
         if os.environ.get(TRACEBACK):
             raise
         say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
         return 1
     return 0
+
+
+def _outside(error: Exception) -> Report | None:
+    """What the reference was asked to pick and is not there, where no session tells it."""
+    from meganeura_dsl.ops.index import OutsideError
+    from meganeura_runtime.index_problems import ComputedIndexOutside
+
+    if not isinstance(error, OutsideError):
+        return None
+    place = "".join(error.__notes__[:1]).removeprefix("in ")
+    return ComputedIndexOutside(error.id, error.size, place).report()
 
 
 def _refuse(reports: tuple[Report, ...]) -> int:

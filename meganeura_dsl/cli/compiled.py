@@ -93,6 +93,9 @@ class Stages:
 def compiled_model(graph: "Graph", rewriting: "Rewriting") -> Compiled:
     """All stages of a model's graph."""
     from meganeura_dsl.graph.core import Graph
+    from meganeura_dsl.indices import with_checks
+
+    graph = with_checks(graph)
 
     if not rewriting.enabled:
         return Compiled(graph, graph, Graph((), {}), ())

@@ -174,13 +174,14 @@ def _computed(
     manner: "_Manner",
 ) -> dict[str, "Array"]:
     """The outputs, in sizes that follow from the inputs."""
+    from meganeura_dsl.indices import leaf_bounds
     from meganeura_runtime.inference.binding import bind_sizes
     from meganeura_runtime.inference.feeding import feeds
     from meganeura_runtime.train.failures import explained_failures
 
     shapes = {name: each.shape for name, each in tensors.items()}
     concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
-    fed = feeds(concrete.graph, concrete.inputs, tensors)
+    fed = feeds(leaf_bounds(concrete.graph), concrete.inputs, tensors)
     with explained_failures(), manner.session(concrete.graph) as session:
         session.load(values)
         for _ in range(manner.steps - 1):

@@ -26,7 +26,7 @@ class CompiledModel:
     @property
     def outputs(self) -> list[str]:
         """The names of what it gives."""
-        return list(self.artefact.graph.outputs)
+        return list(self.artefact.outputs)
 
     def run(self, inputs: Sequence[str], choices: "Choices", device: str) -> Mapping[str, "Array"]:
         """What it makes of inputs, which have its sizes."""
@@ -39,7 +39,7 @@ class CompiledModel:
         wanted = self.artefact.inputs
         tensors = Reader(wanted, choices, say).read([Given.parse(text) for text in inputs])
         bind_sizes(wanted, {name: each.shape for name, each in tensors.items()})
-        fed = feeds(self.artefact.graph, wanted, tensors)
+        fed = feeds(self.artefact.bounds, wanted, tensors)
         say(f"device: {choose_device(device).description}")
         with explained_failures(), self.artefact.open(device) as session:
             return dict(session.step(fed))

@@ -76,7 +76,16 @@ class ScatterAdd(Op):
         return None, build.add(Gather(self.axis), cotangent, out.operands[0])
 
 
+class OutsideError(IndexError):
+    """An id names no row of a table."""
+
+    def __init__(self, id_: int, size: int) -> None:
+        super().__init__(f"id {id_} is outside the {size} rows of the table")
+        self.id = id_
+        self.size = size
+
+
 def _require_within(ids: Array, size: int) -> None:
     outside = ids[(ids < 0) | (ids >= size)]
     if outside.size:
-        raise IndexError(f"id {outside.flat[0]} is outside the {size} rows of the table")
+        raise OutsideError(int(outside.flat[0]), size)

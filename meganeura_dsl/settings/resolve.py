@@ -29,6 +29,7 @@ from meganeura_dsl.settings.problems import (
 )
 from meganeura_dsl.settings.values import (
     DEFAULT_CHOICES,
+    FILE,
     RawSettings,
     with_overrides,
 )
@@ -113,6 +114,8 @@ class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
     data: str = Field(min_length=1)
+    tensors: dict[str, str] = Field(default_factory=dict[str, str])
+    """For inputs whose tensors have other names in the data, these names."""
     sizes: dict[str, PositiveInt]
     epochs: NonNegativeInt = 1
     optimizer: Annotated[Optimizer, Field(discriminator="kind")]
@@ -145,7 +148,11 @@ MEANINGS = {
     "optimize": "whether the graph of a step is rewritten to run faster",
     "disabled_rules": "rewrite rules that are not applied",
 }
-"""What each setting is, in a line. `sizes` is not among them: every size goes by its own name."""
+"""What each setting is, in a line.
+
+`sizes` and `tensors` are not among them: every size goes by its own name, and tensors are part of
+`data = file("x.npz", image="images")`.
+"""
 
 
 def resolve_settings(
@@ -153,7 +160,9 @@ def resolve_settings(
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
     written = with_overrides(raw, overrides)
-    problems = _name_problems(written, free_dims)
+    problems = [*_name_problems(written, free_dims), *_file_problems(written)]
+    if any(isinstance(each, WrongSettingType) for each in problems):
+        raise ProblemsError(tuple(problems))
     known = {name: each for name, each in written.items() if name in {*MEANINGS, *free_dims}}
     try:
         settings = RunSettings.model_validate(_as_fields(known, free_dims))
@@ -188,14 +197,42 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
         *(
             UnnamedArgument(setting.span)
             for setting in written.values()
-            if isinstance(setting.value, Invocation) and setting.value.positional
+            if isinstance(setting.value, Invocation)
+            and setting.value.positional
+            and setting.value.name != FILE
         ),
     ]
+
+
+def _file_problems(written: RawSettings) -> list[Problem]:
+    """A `file(...)` that is not one text without a name, and texts with names."""
+    setting = written.get("data")
+    if setting is None or not _is_file(setting.value):
+        return []
+    path, tensors = data_of(setting.value)
+    if isinstance(path, str) and all(isinstance(each, str) for each in tensors.values()):
+        return []
+    expected = 'a file and names of its tensors, such as file("x.npz", image="images")'
+    return [WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])]
+
+
+def _is_file(value: Static) -> bool:
+    return isinstance(value, Invocation) and value.name == FILE
+
+
+def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
+    """The path that a `data` setting names, if it is one text, and the tensors it renames."""
+    if not isinstance(value, Invocation) or value.name != FILE:
+        return value, {}
+    return (value.positional[0] if len(value.positional) == 1 else None), value.arguments
 
 
 def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object]:
     """The settings in the shape of `RunSettings`: free sizes together, choices as records."""
     given = {name: _plain(setting.value) for name, setting in known.items()}
+    if "data" in known and "data" not in free_dims and _is_file(known["data"].value):
+        path, tensors = data_of(known["data"].value)
+        given |= {"data": path, "tensors": dict(tensors)}
     choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
     return {**choices, **given, "sizes": sizes}

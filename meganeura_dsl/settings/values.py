@@ -24,6 +24,9 @@ BARE_TEXTS = ("data", "device")
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
 """Settings that choose by a word, and the word where they are left out."""
 
+FILE = "file"
+"""The call that names data and the tensors of it that feed inputs of other names."""
+
 RawSettings = Mapping[str, Setting]
 
 
@@ -58,7 +61,8 @@ def _target(text: str) -> str:
 
 def _value_of(text: str, name: str) -> Static:
     written = text.partition("=")[2].strip()
-    if name in BARE_TEXTS and not written.startswith('"'):
+    is_call = name == "data" and written.startswith(f"{FILE}(") and written.endswith(")")
+    if name in BARE_TEXTS and not written.startswith('"') and not is_call:
         return written
     return _read(_parse(text, written), text)
 
@@ -85,6 +89,10 @@ def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
             return [_read(item, text) for item in items]
         case ast.Name(text=name):
             return Invocation(name, {})
+        case ast.Call(label=None, callee="file", arguments=arguments, inputs=()):
+            unnamed = [_read(each.value, text) for each in arguments if each.name is None]
+            named = [_argument(each, text) for each in arguments if each.name is not None]
+            return Invocation(FILE, dict(named), tuple(unnamed))
         case ast.Call(label=None, callee=name, arguments=arguments, inputs=()):
             return Invocation(name, dict(_argument(each, text) for each in arguments))
         case _:

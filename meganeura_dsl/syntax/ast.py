@@ -292,10 +292,12 @@ class Parameter(Node):
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
-    """One tensor a block or a `train` takes, `x: [n, c, h, w]`."""
+    """One tensor a block or a `train` takes, `x: [n, c, h, w]` or `x: whole [v, d]`."""
 
     name: str
     type: Type
+    whole: bool = False
+    """Whether a `train` feeds all of it at every step."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,6 +91,10 @@ def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
     return ast.Input(span, name.text, type_)
 
 
+def _feed(span: Span, name: Token, whole: str | None, type_: ast.Type) -> ast.Input:
+    return ast.Input(span, name.text, type_, whole is not None)
+
+
 def _returned(_: Span, value: ast.Expression) -> tuple[ast.Return]:
     return (ast.Return(value.span, (value,)),)
 
@@ -354,6 +358,9 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "parameter": _parameter,
     "inputs": _sequence,
     "input": _input,
+    "feeds": _sequence,
+    "feed": _feed,
+    "whole": _phrase,
     "where": _sequence,
     "types": _sequence,
     "type": _type,

@@ -235,8 +235,8 @@ class Phrase:
             self.expression(node.default)
 
     def input(self, node: ast.Input) -> None:
-        """An input, such as `x: [n, d]`."""
-        self.write(f"{node.name}: ")
+        """An input, such as `x: [n, d]` or `x: whole [v, d]`."""
+        self.write(f"{node.name}: whole " if node.whole else f"{node.name}: ")
         self.type(node.type)
 
     def count(self, node: ast.Count) -> None:

@@ -10,6 +10,14 @@ from meganeura_dsl.ops.broadcast import full
 from tests.cli.command import Command
 
 
+def test_an_index_out_of_range_is_no_mistake_of_ours(meganeura: Command, tmp_path: Path) -> None:
+    text = "block B()(x: [4, 3], y: i32[4]) -> [4, 3] = gather(x, y + 4) * 2\n\nmodel b = B()\n"
+    (tmp_path / "b.mgn").write_text(text)
+    shown = meganeura("gradcheck", str(tmp_path / "b.mgn"), "--examples", "1")
+    assert shown.code == 1
+    assert "error[E0537]" in shown.err
+
+
 def test_a_block_that_is_fine(meganeura: Command) -> None:
     shown = meganeura("gradcheck", "nn", "--block", "silu", "--examples", "5")
     assert shown.code == 0

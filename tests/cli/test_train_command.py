@@ -160,7 +160,7 @@ def test_a_label_that_is_no_class_is_told_before_a_step_is_made(
     save_file({"x": x, "y": y}, tmp_path / "programs" / "points.safetensors")
     shown = meganeura("train", program, "--device", "cpu")
     assert shown.code == 1
-    assert "`y` holds 3, which is none of 0 ... 2" in shown.err
+    assert "`y` holds 3, and must be below 3" in shown.err
     assert "line.mgn:4" in shown.err
     assert not (tmp_path / "runs").exists()
 

@@ -51,6 +51,30 @@ def test_what_is_left_out_has_a_default() -> None:
     assert (settings.epochs, settings.seed, settings.device) == (1, 0, "auto")
 
 
+def test_data_may_name_tensors() -> None:
+    file = Invocation("file", {"image": "images"}, ("x.npz",))
+    settings = resolved(raw(data=file, batch=64))
+    assert (settings.data, settings.tensors) == ("x.npz", {"image": "images"})
+    given = resolved(raw(data="digits", batch=64), 'data=file("y.npz", label="labels")')
+    assert (given.data, given.tensors) == ("y.npz", {"label": "labels"})
+    assert resolved(raw(data=file, batch=64), "data.image=x").tensors == {"image": "x"}
+    assert resolved(raw(data=file, batch=64), "data=z.npz").tensors == {}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        Invocation("file", {"image": "images"}),
+        Invocation("file", {}, ("x.npz", "y.npz")),
+        Invocation("file", {}, (3,)),
+        Invocation("file", {"image": 3}, ("x.npz",)),
+    ],
+)
+def test_data_is_one_file_and_names(file: Static) -> None:
+    (report,) = refused(raw(data=file, batch=64))
+    assert report.code == "E0512"
+
+
 def test_choices_take_their_arguments() -> None:
     settings = resolved(
         raw(

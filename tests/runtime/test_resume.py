@@ -21,6 +21,7 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.render import render
 from meganeura_runtime.checkpoint import origins, read_checkpoint
+from meganeura_runtime.data.problems import ForeignData
 from meganeura_runtime.device import Device, explained
 from meganeura_runtime.plan.schedule import plan_graph
 from meganeura_runtime.session import (
@@ -370,6 +371,42 @@ def test_the_settings_of_the_command_line_stay(place: Place) -> None:
 def test_data_of_the_command_line_is_found_again(place: Place) -> None:
     data = f"data={place.folder / 'points.safetensors'}"
     whole = place.start("whole", data)
+    place.start("run", data, steps=6)
+    assert_same_run(place.resume("run"), whole)
+
+
+def elsewhere(place: Place) -> Path:
+    """The data, outside of the program's folder and of all runs."""
+    path = place.folder.parent / f"{place.folder.name}.safetensors"
+    path.write_bytes((place.folder / "points.safetensors").read_bytes())
+    return path
+
+
+def test_a_checkpoint_names_no_data_elsewhere_unless_the_command_line_does(place: Place) -> None:
+    data = elsewhere(place)
+    whole = place.start("whole", f"data={data}")
+    place.start("run", f"data={data}", steps=6)
+    with pytest.raises(ProblemError) as caught:
+        place.resume("run")
+    assert isinstance(caught.value.problem, ForeignData)
+    assert str(data) in str(caught.value.problem.report())
+    assert_same_run(place.resume("run", f"data={data}"), whole)
+
+
+def test_data_of_another_length_is_another_run(place: Place) -> None:
+    place.start("run", steps=6)
+    x, y = np.zeros((9, 6), np.float32), np.zeros(9, np.int32)
+    save_file({"train.x": x, "train.y": y}, place.folder / "points.safetensors")
+    assert "number of examples" in refused(place).reason
+
+
+def test_names_of_tensors_are_kept(place: Place) -> None:
+    tensors = load_file(place.folder / "points.safetensors")
+    renamed = {name.replace("x", "points"): each for name, each in tensors.items()}
+    save_file(renamed, place.folder / "renamed.safetensors")
+    data = f'data=file("{place.folder / "renamed.safetensors"}", x="points")'
+    whole = place.start("whole", data)
+    assert whole.settings.read_text().count('"x": "points"') == 1
     place.start("run", data, steps=6)
     assert_same_run(place.resume("run"), whole)
 

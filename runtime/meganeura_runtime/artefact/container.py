@@ -6,6 +6,7 @@ metadata holds the plan with its kernels, for any adapter, and the graph, for a 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,10 @@ from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array, Graph
 from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.graph.verify import GraphError, verify
+from meganeura_dsl.indices import Bound, checks_of, leaf_bounds
 from meganeura_dsl.ops import OPS
 from meganeura_dsl.ops.fused import FUSED_OPS
+from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.adapters import DeviceError, OutOfMemoryError
 from meganeura_runtime.artefact.match import MismatchError, require_one_model
@@ -26,7 +29,13 @@ from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.plan.verify import verify_plan
-from meganeura_runtime.session import CpuSession, GpuSession, Session, choose_device
+from meganeura_runtime.session import (
+    CpuSession,
+    GpuSession,
+    Session,
+    choose_device,
+    with_indices_checked,
+)
 from meganeura_runtime.session.base import leaf_types
 from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.tensors.stored import read
@@ -72,10 +81,22 @@ class Artefact:
         """What it is fed, all sizes known."""
         return leaf_types(self.graph)[1]
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what it gives."""
+        checks = checks_of(self.graph)
+        return tuple(name for name in self.graph.outputs if name not in checks)
+
+    @cached_property
+    def bounds(self) -> Mapping[str, Bound]:
+        """The inputs and parameters that are indices."""
+        return leaf_bounds(expand_fused(self.graph))
+
     def open(self, device: str = "auto") -> Session:
         """The model on a device, ready to run."""
         chosen = choose_device(device).device
-        session = CpuSession(self.graph) if chosen is None else self._on(chosen)
+        inner = CpuSession(self.graph) if chosen is None else self._on(chosen)
+        session = with_indices_checked(self.graph, inner, self.bounds)
         session.load(self.values)
         return session
 

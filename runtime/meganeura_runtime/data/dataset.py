@@ -1,17 +1,18 @@
 """Matches the tensors of a file with the inputs of a program, before anything runs.
 
 The first axis of an input counts examples: `[batch, d]` takes one row of its tensor for each, and
-`[4 * batch, d]` four. An input that does not mention that size, such as `[d]`, is fed whole at
-every step. Where no size is free, one example is whatever the first axis of each input takes.
+`[4 * batch, d]` four. An input marked `whole` is fed as it is at every step. Where no size is free,
+one example is whatever the first axis of each input takes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from meganeura_dsl.check.examples import counting_size
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import Dim, evaluate
 from meganeura_dsl.shapes.tensor import DType, TensorType
@@ -87,15 +88,15 @@ class Demand:
     """Types with the free sizes still free."""
     sizes: Mapping[str, int]
     """The free sizes and their values."""
+    whole: frozenset[str] = frozenset()
+    """The inputs that are the same at every step."""
+    tensors: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For inputs whose tensors have other names, these names."""
 
     @property
     def counter(self) -> str | None:
-        """The free size that counts examples: the one the first axis of an input is made of."""
-        leading = (wanted.shape[0] for wanted in self.inputs.values() if wanted.shape)
-        names = next((size.variables() for size in leading if isinstance(size, Dim)), None)
-        if names is None:
-            return None
-        return "batch" if "batch" in names else min(names)
+        """The free size that counts examples: the one the first axes are made of."""
+        return counting_size(self.inputs, self.whole)
 
     @property
     def batch(self) -> int:
@@ -108,9 +109,10 @@ def match_data(
 ) -> Dataset:
     """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
     match = _Matcher(tensors, demand, path, place)
-    if not any(f"train.{name}" in tensors for name in demand.inputs):
+    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    if not any(f"train.{name}" in tensors for name in names):
         return Dataset(path, match.split(""), None)
-    held_out = any(f"test.{name}" in tensors for name in demand.inputs)
+    held_out = any(f"test.{name}" in tensors for name in names)
     train, test = match.split("train."), match.split("test.") if held_out else None
     if test is not None and test.examples == 0:
         raise ProblemError(NothingHeldOut(place, path))
@@ -127,19 +129,27 @@ class _Matcher:
     def split(self, prefix: str) -> Split:
         """One split: shapes and types of all inputs first, then every value."""
         feeds = {
-            name: self.feed(prefix + name, name, wanted)
+            name: self.feed(self.stored(prefix, name), name, wanted)
             for name, wanted in self.demand.inputs.items()
         }
-        examples = self.count({prefix + name: feed for name, feed in feeds.items() if feed.rows})
+        examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
         for feed in feeds.values():
             verify(feed.tensor, feed.dtype)
         return Split(feeds, examples)
+
+    def stored(self, prefix: str, name: str) -> str:
+        """The tensor of an input; a whole one serves both splits, unless each has its own."""
+        tensor = self.demand.tensors.get(name, name)
+        splits = (f"train.{tensor}", f"test.{tensor}")
+        shared = name in self.demand.whole and not all(each in self.tensors for each in splits)
+        return tensor if shared else prefix + tensor
 
     def feed(self, name: str, shown: str, wanted: TensorType) -> Feed:
         """The tensor of a name, whose type and shape feed an input."""
         tensor = self.tensors.get(name)
         if tensor is None:
-            raise ProblemError(MissingTensor(self.place, self.path, name, tuple(self.tensors)))
+            present = tuple(self.tensors)
+            raise ProblemError(MissingTensor(self.place, self.path, name, present, shown))
         if tensor.is_float and not wanted.dtype.is_float:
             problem = DataType(self.place, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)
@@ -152,12 +162,12 @@ class _Matcher:
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
         """How many rows of an input make one example, 0 if it is fed whole."""
+        if name in self.demand.whole:
+            return 0
         counter = self.demand.counter
         if counter is None:
             return evaluate(wanted.shape[0], self.demand.sizes) if wanted.shape else 0
         mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
-        if not any(mentions):
-            return 0
         one, two, three = (
             evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)
         )

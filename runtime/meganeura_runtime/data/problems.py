@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics import Help, Label, Problem, Remark, Report
 from meganeura_dsl.source import Span
-from meganeura_runtime.tensors.problems import show_index
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,25 @@ class OutsideFolder(DataProblem):
 
 
 @dataclass(frozen=True)
+class ForeignData(DataProblem):
+    """A run that goes on names data outside of its own folder and of the program's.
+
+    What a run began with stands in its checkpoint, and a run folder from elsewhere could name any
+    file there is. Whoever goes on with the run decides: a path on the command line may be any, as
+    long as it holds as many examples. One that was given when the run began is given again.
+    """
+
+    code = "E0538"
+
+    def report(self) -> Report:
+        return self.words(
+            "the run names data that is neither in its folder nor in the program's",
+            (Remark("its data", str(self.file)),),
+            Help("if that is to be read, name it", f"--set data={self.file}"),
+        )
+
+
+@dataclass(frozen=True)
 class UnknownFormat(DataProblem):
     """The file has a suffix that no reader here knows.
 
@@ -90,18 +108,34 @@ class MissingTensor(DataProblem):
     Inputs and tensors are matched by name. A file may hold two splits, `train.image` and
     `test.image`; then the first is trained on and the second is held out. A file without splits
     holds just `image`, and nothing is held out.
+
+    Where the data has another name for it, the setting says so: with
+    `data = file("x.npz", image="images")` the input `image` is fed from the tensor `images`, or
+    from `train.images` and `test.images`.
     """
 
     code = "E0522"
 
     name: str
     present: tuple[str, ...]
+    input: str = ""
+    """The input of a `train` block that it would feed, which a setting may name."""
 
     def report(self) -> Report:
         near = get_close_matches(self.name, self.present, n=1)
-        advice = Help(f"did you mean `{near[0]}`?") if near else None
+        advice = self._named(near) if self.input and self.present else None
+        if near and advice is None:
+            advice = Help(f"did you mean `{near[0]}`?")
         there = Remark("it holds", ", ".join(self.present) if self.present else "no tensor")
         return self.words(f"`{self.file}` has no tensor `{self.name}`", (there,), advice)
+
+    def _named(self, near: Sequence[str]) -> Help:
+        """How to say which tensor is meant."""
+        meant = f"did you mean `{near[0]}`? " if near else ""
+        split = next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
+        tensor = near[0].removeprefix(split) if near else "..."
+        call = f'data = file("{self.file.name}", {self.input}="{tensor}")'
+        return Help(f"{meant}name the tensor", call)
 
 
 @dataclass(frozen=True)
@@ -218,33 +252,10 @@ class ExamplesNotFirst(DataProblem):
         )
 
 
-@dataclass(frozen=True)
-class PicksNothing(DataProblem):
-    """A class, a word or a position is none of those there are.
-
-    Where a program compares an integer input with the numbers of its classes, or looks it up in a
-    table, each value must be one of 0 ... count - 1. Any other would pick nothing, and its example
-    would be counted as if it were right. Classes are counted from 0: those of a file that counts
-    from 1 need one less.
-    """
-
-    code = "E0528"
-
-    name: str
-    index: tuple[int, ...]
-    value: int
-    count: int
-
-    def report(self) -> Report:
-        return self.words(
-            f"`{self.name}` holds {self.value}, which is none of 0 ... {self.count - 1}",
-            (Remark("at index", show_index(self.index)), Remark("in", str(self.file))),
-        )
-
-
 PROBLEMS: tuple[type[Problem], ...] = (
     NoData,
     OutsideFolder,
+    ForeignData,
     UnknownFormat,
     MissingTensor,
     DataShape,
@@ -253,6 +264,5 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooFewExamples,
     NothingHeldOut,
     ExamplesNotFirst,
-    PicksNothing,
 )
 """Every kind of problem data can have."""

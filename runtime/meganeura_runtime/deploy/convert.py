@@ -9,12 +9,13 @@ import numpy as np
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array, Graph
+from meganeura_dsl.indices import leaf_bounds, with_checks
 from meganeura_dsl.ops import Parameter
 from meganeura_dsl.optimize.optimizer import Optimized
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_runtime.deploy.names import deployed_names
 from meganeura_runtime.deploy.problems import DeployedDiffers
-from meganeura_runtime.session import CpuSession
+from meganeura_runtime.session import CpuSession, with_indices_checked
 from meganeura_runtime.session.base import leaf_types
 from meganeura_runtime.session.inference import Derivation
 from meganeura_runtime.tensors.safetensors_file import write_tensors
@@ -52,6 +53,7 @@ def deploy(
 
     Raises `ProblemError` if it does not give what the model gives on random inputs.
     """
+    graph = with_checks(graph)
     if not rewriting.enabled:
         return Deployment(graph, values, {name: name for name in values}, 0.0)
     optimized = rewriting.optimize(graph, "infer")
@@ -100,7 +102,7 @@ def _difference(
 def _run(
     graph: Graph, values: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> Mapping[str, Array]:
-    with CpuSession(graph) as session:
+    with with_indices_checked(graph, CpuSession(graph), leaf_bounds(graph)) as session:
         session.load({name: values[name] for name in session.names})
         return session.step(inputs)
 

@@ -4,18 +4,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Array, Graph
+from meganeura_dsl.graph.core import Array
+from meganeura_dsl.indices import Bound
 from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.data.ids import check_ids, id_bounds
+from meganeura_runtime.data.ids import check_ids
 from meganeura_runtime.data.problems import DataType
 from meganeura_runtime.tensors.stored import StoredTensor, read_verified, stored_array
 
 
 def feeds(
-    graph: Graph, declared: Mapping[str, TensorType], tensors: Mapping[str, StoredTensor]
+    bounds: Mapping[str, Bound],
+    declared: Mapping[str, TensorType],
+    tensors: Mapping[str, StoredTensor],
 ) -> dict[str, Array]:
-    """The values of all inputs in their declared types; raises `ProblemError`."""
-    bounds = id_bounds(graph)
+    """The values of all inputs in their declared types, indices below their bounds.
+
+    Raises `ProblemError`.
+    """
     fed: dict[str, Array] = {}
     for name, type_ in declared.items():
         tensor = tensors[name]

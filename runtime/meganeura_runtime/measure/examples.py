@@ -7,10 +7,10 @@ import numpy as np
 
 from meganeura_dsl.evaluate import storage_type
 from meganeura_dsl.graph.core import Array, Graph, Leaf
+from meganeura_dsl.indices import Bound, leaf_bounds
 from meganeura_dsl.ops.fused.expand import expand_fused
 from meganeura_dsl.ops.rules import concrete_shape
 from meganeura_dsl.training import LEARNING_RATE
-from meganeura_runtime.data.ids import Bound, id_bounds
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def example_of(graph: Graph, seed: int = 0) -> Example:
     many steps are made all numbers stay finite.
     """
     generator = np.random.default_rng(seed)
-    bounds = id_bounds(expand_fused(graph))
+    bounds = leaf_bounds(expand_fused(graph))
     kept: dict[str, Array] = {}
     feeds: dict[str, Array] = {}
     for value in graph.values:

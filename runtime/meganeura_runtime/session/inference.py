@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 
 from meganeura_dsl.evaluate import Interpreter, Precision, storage_type
 from meganeura_dsl.graph.core import Array, Graph
+from meganeura_dsl.indices import leaf_bounds, with_checks
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_runtime.cache import Rewritten, kept_inference
 from meganeura_runtime.session.around import SessionAround
 from meganeura_runtime.session.base import Outputs, Session, Uploaded, leaf_types
+from meganeura_runtime.session.indices import with_indices_checked
 
 OpenSession = Callable[[Graph], Session]
 """Plans a graph and places it on a device."""
@@ -20,11 +22,15 @@ OpenSession = Callable[[Graph], Session]
 def open_inference(graph: Graph, open_session: OpenSession, rewriting: Rewriting) -> Session:
     """A session of a graph whose parameters change only when they are written.
 
-    Its optimized form is kept in the cache. Raises `ProblemError` as `Rewriting.optimize` does.
+    Its optimized form is kept in the cache. Raises `ProblemError` as `Rewriting.optimize` does, and
+    at each step for indices that are out of range.
     """
-    if not rewriting.enabled:
-        return open_session(graph)
-    return InferenceSession(graph, kept_inference(graph, rewriting), open_session)
+    checked = with_checks(graph)
+    if rewriting.enabled:
+        session = InferenceSession(checked, kept_inference(checked, rewriting), open_session)
+    else:
+        session = open_session(checked)
+    return with_indices_checked(checked, session, leaf_bounds(graph))
 
 
 class InferenceSession(SessionAround):

@@ -16,22 +16,31 @@ import numpy as np
 from meganeura_dsl import pipeline, training
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.models import Elaboration
+from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.graph.text import format_graph
+from meganeura_dsl.indices import Bound, leaf_bounds, with_checks
 from meganeura_dsl.initialize import sample
 from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings import resolve
-from meganeura_dsl.settings.resolve import RunSettings, resolve_settings
-from meganeura_dsl.settings.values import OVERRIDE, RawSettings, with_overrides
+from meganeura_dsl.settings.problems import UnknownSetting
+from meganeura_dsl.settings.resolve import RunSettings, data_of, resolve_settings
+from meganeura_dsl.settings.values import FILE, OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.shapes.tensor import TensorType
 from meganeura_runtime.cache import kept_step
 from meganeura_runtime.checkpoint import Fingerprint
 from meganeura_runtime.data.batches import require_batch, steps_of_epoch
 from meganeura_runtime.data.dataset import Dataset, Demand, match_data
-from meganeura_runtime.data.files import find_data, find_data_below, open_data
-from meganeura_runtime.data.ids import check_dataset, id_bounds
+from meganeura_runtime.data.files import (
+    embedded_data,
+    find_data,
+    find_data_below,
+    open_data,
+)
+from meganeura_runtime.data.ids import check_dataset
+from meganeura_runtime.data.problems import ForeignData
 from meganeura_runtime.session.choice import model_of
 from meganeura_runtime.tensors.stored import NUMPY, Array
 from meganeura_runtime.train.fingerprint import fingerprints
@@ -89,6 +98,8 @@ class Job:
     """What it is rewritten for."""
     last: LastStep | None = None
     """The step on a last batch that is not full; `None` where there is no such batch."""
+    bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    """Of parameters that are indices; those of the data are looked at already."""
 
     @cached_property
     def step(self) -> Graph:
@@ -173,20 +184,28 @@ def prepare(
     overrides: Sequence[str] = (),
     start: Start | None = None,
     revise: Callable[[RunSettings], RunSettings] = lambda settings: settings,
+    run: Path | None = None,
 ) -> Job:
     """A job from a `train` block; relative data paths of the program start at `folder`.
 
-    `revise` has the last word on the settings: a run that goes on has those it began with.
+    `revise` has the last word on the settings: a run that goes on has those it began with, and lies
+    in the folder `run`.
 
     Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings, data and
     weights.
     """
     settings = revise(settings_of(program, train, overrides))
     symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
-    demand = Demand(_data_inputs(symbolic.inputs), settings.sizes)
+    demand = Demand(
+        _data_inputs(symbolic.inputs),
+        settings.sizes,
+        pipeline.whole_inputs(program, train),
+        settings.tensors,
+    )
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
-    dataset = _dataset(raw, settings, demand, folder)
-    check_dataset(dataset, id_bounds(symbolic.graph), raw["data"].span)
+    dataset = _dataset(raw, settings, demand, folder, run)
+    bounds = leaf_bounds(symbolic.graph, settings.sizes)
+    check_dataset(dataset, bounds, raw["data"].span)
 
     def elaborated(examples: int, *, training: bool) -> Elaboration:
         sizes = dict(settings.sizes)
@@ -197,7 +216,8 @@ def prepare(
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
     device = model_of(settings.device)
-    optimized = kept_step(forward.graph, wanted, rewriting_of(settings, device))
+    checked = with_checks(forward.graph)
+    optimized = kept_step(checked, wanted, rewriting_of(settings, device))
     rest = 0 if settings.drop_last else dataset.train.examples % demand.batch
     last = None
     if rest:
@@ -217,6 +237,7 @@ def prepare(
         optimized=optimized,
         device=device,
         last=last,
+        bounds={name: bound for name, bound in bounds.items() if name not in demand.inputs},
     )
 
 
@@ -225,7 +246,7 @@ def _last_step(
 ) -> LastStep:
     """The step on a last batch of so many examples."""
     wanted = training_settings(settings)
-    optimized = kept_step(forward, wanted, rewriting_of(settings, device))
+    optimized = kept_step(with_checks(forward), wanted, rewriting_of(settings, device))
     return LastStep(examples, partial(training.training_step, forward, wanted), optimized)
 
 
@@ -249,11 +270,10 @@ def step_of(
 ) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    checked = with_checks(forward.graph)
     wanted = training_settings(settings)
-    graph = training.training_step(forward.graph, wanted)
-    optimized = training.optimized_training_step(
-        forward.graph, wanted, rewriting_of(settings, device)
-    )
+    graph = training.training_step(checked, wanted)
+    optimized = training.optimized_training_step(checked, wanted, rewriting_of(settings, device))
     return Step(graph, forward.parameters, optimized)
 
 
@@ -288,20 +308,36 @@ def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
     return {name: wanted for name, wanted in inputs.items() if name not in NOT_DATA}
 
 
-def _dataset(written: RawSettings, settings: RunSettings, demand: Demand, folder: Path) -> Dataset:
-    """The data that the settings name, checked; a path of the command line starts where one is.
-
-    A run that goes on may have been given its path there when it began.
-    """
+def _dataset(
+    written: RawSettings, settings: RunSettings, demand: Demand, folder: Path, run: Path | None
+) -> Dataset:
+    """The data that the settings name, checked; a path of the command line starts where one is."""
     place = written["data"].span
-    in_program = place.source.name != OVERRIDE and written["data"].value == settings.data
-    if in_program:
-        path = find_data_below(settings.data, folder, place)
-    else:
-        path = find_data(settings.data, Path(), place)
+    for name in settings.tensors:
+        if name not in demand.inputs:
+            raise ProblemError(UnknownSetting(place, name, FILE, tuple(demand.inputs)))
+    path = _data_path(written, settings.data, folder, run)
     dataset = match_data(open_data(path, place), demand, path, place)
     require_batch(dataset, demand.batch, place, drop_last=settings.drop_last)
     return dataset
+
+
+def _data_path(written: RawSettings, data: str, folder: Path, run: Path | None) -> Path:
+    """Where the data is: named on the command line, by the program, or by a run that goes on.
+
+    Such a run may have been given its path on the command line when it began. What its checkpoint
+    says is not trusted: it is to be below the run's own folder or the program's.
+    """
+    setting = written["data"]
+    if setting.span.source.name == OVERRIDE:
+        return find_data(data, Path(), setting.span)
+    if data_of(setting.value)[0] == data:
+        return find_data_below(data, folder, setting.span)
+    trusted = [folder.resolve(), *([] if run is None else [run.resolve()])]
+    is_below = any(Path(data).resolve().is_relative_to(each) for each in trusted)
+    if data not in embedded_data() and not is_below:
+        raise ProblemError(ForeignData(None, Path(data)))
+    return find_data(data, Path(), setting.span)
 
 
 def concrete(shape: Sequence[object]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Leaf
+from meganeura_dsl.graph.core import Graph, Leaf
 from meganeura_dsl.training import LEARNING_RATE, LOSS
 from meganeura_runtime.background import begin
 from meganeura_runtime.checkpoint import (
@@ -24,7 +24,14 @@ from meganeura_runtime.checkpoint import (
     write_checkpoint,
 )
 from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Outputs, PairSession, Session, Uploaded
+from meganeura_runtime.session import (
+    OpenSession,
+    Outputs,
+    PairSession,
+    Session,
+    Uploaded,
+    with_indices_checked,
+)
 from meganeura_runtime.spans import Span, unobserved
 from meganeura_runtime.tensors.stored import Array
 from meganeura_runtime.train.ahead import Ahead, is_worthwhile
@@ -79,16 +86,20 @@ def train(
 
 
 def _opened(job: Job, open_session: OpenSession) -> Session:
-    """The session of all steps."""
+    """The session of all steps, whose indices are checked."""
+
+    def checked(graph: Graph) -> Session:
+        return with_indices_checked(graph, open_session(graph), job.bounds)
+
     last = job.last
     if last is None:
-        return open_session(job.compiled)
+        return checked(job.compiled)
     name, rows = next((name, x.rows) for name, x in job.dataset.train.feeds.items() if x.rows)
     return PairSession(
         job.compiled,
         last.optimized,
         lambda fed: len(fed[name]) == last.examples * rows,
-        open_session,
+        checked,
     )
 
 

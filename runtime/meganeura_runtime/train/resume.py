@@ -60,6 +60,7 @@ def resume_job(
     job = prepare(
         program, train, base, overrides,
         revise=lambda now: _revised(progress.settings, overrides, now),
+        run=folder.path,
     )  # fmt: skip
     if progress.program != job.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
@@ -107,6 +108,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     late = [name for name in names if name not in CHANGEABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+    names += ["tensors"] if "data" in names and now.tensors else []
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 

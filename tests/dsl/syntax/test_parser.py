@@ -138,6 +138,7 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
 # --- declarations --------------------------------------------------------------------------------
 
 N = ("Type", None, ("Pattern", (("Name", "n"),)))
+X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
 
 
 @pytest.mark.parametrize(
@@ -146,11 +147,13 @@ N = ("Type", None, ("Pattern", (("Name", "n"),)))
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
             (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
-        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (("Input", "x", N),), (N,),
+        ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (("Input", "x", N), ("Input", "z", N)),
+            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
+        ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
+            (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
         ("model m = F(1)", ("Model", ("Name", "m"), call("F", ONE))),

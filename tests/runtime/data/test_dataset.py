@@ -98,6 +98,7 @@ def test_an_example_may_have_several_rows_and_an_input_none() -> None:
     demand = Demand(
         {"x": f32(BATCH * dim("length"), 2), "y": f32(BATCH), "table": f32(3)},
         {"batch": 2, "length": 3},
+        whole=frozenset({"table"}),
     )
     x = np.arange(24, dtype=np.float32).reshape(12, 2)
     found = tensors(x=x, y=np.arange(4, dtype=np.float32), table=np.ones(3, np.float32))
@@ -115,6 +116,42 @@ def test_without_a_free_size_an_example_is_a_slab_of_each_input() -> None:
     split = match(demand, tensors(mel=mel, labels=wanted)).train
     assert split.examples == 5
     np.testing.assert_array_equal(split.take(np.array([4]))["labels"], wanted[12:])
+
+
+GRAPH = Demand({"x": f32(5, 2), "node": i32(BATCH)}, {"batch": 2}, whole=frozenset({"x"}))
+
+
+def test_a_whole_input_is_shared_by_both_splits_unless_each_has_its_own() -> None:
+    x, node = np.ones((5, 2), np.float32), np.arange(4, dtype=np.int32)
+    ids = {"train.node": node, "test.node": node[:3]}
+    found = match(GRAPH, tensors(x=x, **ids))
+    assert found.test is not None
+    assert (found.train.examples, found.test.examples) == (4, 3)
+    np.testing.assert_array_equal(found.test.take(slice(0, 2))["x"], x)
+    own = match(GRAPH, tensors(**ids, **{"train.x": x, "test.x": 2 * x}))
+    assert own.test is not None
+    np.testing.assert_array_equal(own.train.take(slice(0, 2))["x"], x)
+    np.testing.assert_array_equal(own.test.take(slice(0, 2))["x"], 2 * x)
+    assert refused(GRAPH, tensors(**ids, **{"train.x": x})).code == "E0522"
+
+
+def test_a_train_with_whole_inputs_alone_has_one_step_in_an_epoch() -> None:
+    demand = Demand({"x": f32(dim("v"), 2)}, {"v": 5}, whole=frozenset({"x"}))
+    split = match(demand, tensors(x=np.zeros((5, 2), np.float32))).train
+    assert (demand.batch, split.examples) == (1, 1)
+    assert split.take(np.array([0]))["x"].shape == (5, 2)
+
+
+def test_tensors_may_have_other_names() -> None:
+    demand = Demand(IMAGES.inputs, IMAGES.sizes, tensors={"image": "pictures"})
+    found = match(demand, tensors(pictures=images(4), label=labels(4)))
+    np.testing.assert_array_equal(found.train.take(slice(0, 4))["image"], images(4))
+    split = tensors(**{"train.pictures": images(4), "test.pictures": images(3)})
+    split |= tensors(**{"train.label": labels(4), "test.label": labels(3)})
+    both = match(demand, split)
+    assert both.test is not None
+    assert both.test.examples == 3
+    assert refused(demand, tensors(image=images(4), label=labels(4))).code == "E0522"
 
 
 def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:

@@ -8,8 +8,9 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
-from meganeura_runtime.data.ids import Bound, check_ids, id_bounds
-from meganeura_runtime.data.problems import PicksNothing
+from meganeura_dsl.indices import Bound, leaf_bounds
+from meganeura_runtime.data.ids import check_ids
+from meganeura_runtime.index_problems import IndexOutside
 from meganeura_runtime.tensors.stored import stored_array
 
 CLASSES = """\
@@ -38,21 +39,21 @@ def graph_of_training(text: str, folder: Path) -> Graph:
 
 def test_a_class_is_one_of_those_the_loss_compares_with(tmp_path: Path) -> None:
     graph = graph_of_training(CLASSES.format(loss="cross_entropy"), tmp_path)
-    assert id_bounds(graph) == {"label": Bound(5)}
+    assert leaf_bounds(graph) == {"label": Bound(5)}
 
 
 def test_a_label_the_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
     graph = graph_of_training(CLASSES.format(loss="masked_cross_entropy"), tmp_path)
-    bound = id_bounds(graph)["label"]
+    bound = leaf_bounds(graph)["label"]
     assert bound == Bound(5, frozenset({-100}))
     check_ids(stored_array(Path("x"), "label", np.array([4, -100, 0])), bound)
-    with pytest.raises(ProblemError, match="E0528"):
+    with pytest.raises(ProblemError, match="E0535"):
         check_ids(stored_array(Path("x"), "label", np.array([4, -1])), bound)
 
 
 def test_an_index_is_one_of_the_rows_of_its_table(tmp_path: Path) -> None:
     graph = pipeline.elaborate_model(linked(WORDS, tmp_path)).graph
-    assert id_bounds(graph) == {"word": Bound(7), "place": Bound(9)}
+    assert leaf_bounds(graph) == {"word": Bound(7), "place": Bound(9)}
 
 
 @pytest.mark.parametrize("values", [[], [0], [[0, 4], [3, 1]]])
@@ -76,10 +77,10 @@ def test_the_first_index_that_picks_nothing_is_told(
     with pytest.raises(ProblemError) as caught:
         check_ids(stored_array(Path("x"), "label", values), Bound(5))
     problem = caught.value.problem
-    assert isinstance(problem, PicksNothing)
-    assert (problem.index, problem.value, problem.count) == (index, value, 5)
+    assert isinstance(problem, IndexOutside)
+    assert (problem.index, problem.value, problem.bound.count) == (index, value, 5)
 
 
 def test_a_comparison_with_another_result_bounds_nothing_more(tmp_path: Path) -> None:
     text = CLASSES.format(loss="cross_entropy") + "  metric a = mean(argmax(x, 1) == label)\n"
-    assert id_bounds(graph_of_training(text, tmp_path)) == {"label": Bound(5)}
+    assert leaf_bounds(graph_of_training(text, tmp_path)) == {"label": Bound(5)}
