@@ -10,6 +10,7 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.values import Static
+from meganeura_dsl.diagnostics import Report
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.shapes.tensor import TensorType
@@ -47,7 +48,7 @@ class Run:
 
 
 class Program:
-    """A parsed and linked .mgn file."""
+    """A proved .mgn file."""
 
     def __init__(self, target: str, program: pipeline.Program) -> None:
         self._target = target
@@ -57,6 +58,11 @@ class Program:
     def load(cls, target: str) -> Self:
         """See `meganeura.load`."""
         return cls(target, pipeline.load(target))
+
+    @property
+    def notes(self) -> tuple[Report, ...]:
+        """What its proof has to say although nothing is wrong, as `meganeura check` does."""
+        return self._program.notes
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -125,6 +125,8 @@ class Elaborating:
 
     claimed: dict[str, Place] = field(default_factory=dict[str, Place])
     """In a proof, the paths of weights in layers that were taken at their word."""
+    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
+    """The blocks whose bodies were run."""
 
     def snapshot(self) -> Declared:
         """What has been declared so far."""

@@ -25,6 +25,7 @@ from meganeura_dsl.graph.core import Builder, Graph
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
 
 
@@ -38,6 +39,8 @@ class Elaboration:
     bindings: tuple[Binding, ...]
     notes: tuple[Problem, ...]
     facts: Facts
+    blocks: frozenset[ast.Block]
+    """The blocks it is made of."""
 
 
 def elaborate_model(
@@ -48,13 +51,15 @@ def elaborate_model(
     sizes: Mapping[str, int] | None,
     training: bool,
     inputs: tuple[TensorType, ...] | None = None,
+    facts: Facts | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `inputs` replaces the types the block's signature says. Raises `ProblemError`.
+    `inputs` replaces the types the block's signature says, and `facts` is what is known of the
+    sizes in them. Raises `ProblemError`.
     """
     elaborator = Elaborator()
-    state = Elaborating(Builder(), training)
+    state = Elaborating(Builder(facts), training)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
@@ -68,14 +73,18 @@ def elaborate_block(
     config: Mapping[str, Static],
     inputs: tuple[TensorType, ...],
     training: bool,
+    facts: Facts | None = None,
+    span: Span | None = None,
 ) -> Elaboration:
     """The graph of a block that stands alone, as a model of this configuration would.
 
-    Raises `ProblemError`.
+    `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
+    anywhere. Raises `ProblemError`.
     """
-    root = Frame(Elaborating(Builder(), training), module, block.name.text, {}, declaration=None)
+    state = Elaborating(Builder(facts), training)
+    root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
-    application = Application(module, block, arguments, "", block.name.span)
+    application = Application(module, block, arguments, "", span or block.name.span)
     return _elaborate(Elaborator(), application, root, {}, inputs)
 
 
@@ -167,4 +176,5 @@ def finish(state: Elaborating, outputs: Mapping[str, Tensor]) -> Elaboration:
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),
         state.build.facts,
+        frozenset(state.blocks),
     )

@@ -61,9 +61,7 @@ class LinkedModule:
         default_factory=dict[str, tuple["LinkedModule", str]]
     )
     trains: dict[str, ast.Train] = field(default_factory=dict[str, ast.Train])
-    expectations: list[ast.ExpectHas | ast.ExpectMaps] = field(
-        default_factory=list[ast.ExpectHas | ast.ExpectMaps]
-    )
+    expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
 
     def find(self, name: str) -> tuple["LinkedModule", Named] | None:
         """The declaration a name means here and the module it stands in."""
@@ -126,6 +124,11 @@ class Linker:
         self._done: dict[tuple[str, ...], LinkedModule] = {}
         self._active: list[str] = []
 
+    @property
+    def imports(self) -> Mapping[tuple[str, ...], LinkedModule]:
+        """Every module that was imported, also by others, under the words that name it."""
+        return self._done
+
     def link(self, source: Source) -> LinkedModule:
         """The module of a source, with its imports resolved as far as they exist."""
         tree = parse(source, self.sink)
@@ -136,7 +139,7 @@ class Linker:
             match declaration:
                 case ast.Import():
                     self._import(module, declaration)
-                case ast.ExpectHas() | ast.ExpectMaps():
+                case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
                     module.expectations.append(declaration)
                 case ast.Train():
                     if self._is_new(seen, declaration.name):

@@ -20,6 +20,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting,
     rewriting_settings,
 )
+from meganeura_dsl.cli.program import load
 from meganeura_dsl.cli.tracing import TraceFile, tracing
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ INTERRUPTED = 130
 
 
 def train(
-    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FILE.mgn:NAME|MODEL",
+            help="A program, one `train` of it, or a standard model.",
+        ),
+    ],
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = None,
@@ -75,7 +82,7 @@ def train(
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
-    program = pipeline.load(target)
+    program = load(target)
     name = program.train()
     start = _start(weights, allow_missing, allow_unexpected)
     base = pipeline.find(target).path.parent
