@@ -6,15 +6,16 @@ from meganeura_dsl.check.frame import Elaborating, Frame, UndecidableError
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.usage import walk
-from meganeura_dsl.check.values import Axes, Evaluated
+from meganeura_dsl.check.values import Axes, Evaluated, Static
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.shapes.dim import dim, show
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.syntax import ast
 
-SIZE, LIST = 8, [8, 4]
-"""What stands for a number and for a list."""
+SIZE = 8
+LIST: list[Static] = [8, 4]
+"""What stands for a list; `SIZE` stands for a number."""
 
 
 def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> str:
@@ -22,7 +23,7 @@ def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> 
 
     `reason` says why the block cannot be proved without a configuration.
     """
-    given = {
+    given: dict[str, Evaluated] = {
         each.name: LIST if f"`{each.name}` is a list" in reason else _value(block, each.name)
         for each in block.parameters
         if each.default is None

@@ -30,7 +30,9 @@ class Lazy(Mapping[str, Named]):
     """The declarations of a text, each parsed when it is first asked for."""
 
     def __init__(self, source: Source) -> None:
-        self._outlines: dict[str, Outline] = {found.name: found for found in outline(source)}
+        self._outlines: dict[str, Outline] = {
+            found.name: found for found in outline(source) if found.kind != "expect"
+        }
         self._parsed: dict[str, Named] = {}
 
     def __getitem__(self, name: str) -> Named:
