@@ -70,6 +70,8 @@ class Program:
     """What stands before the `:` where one of its declarations is asked for; its name if empty."""
     notes: tuple[Report, ...] = ()
     """What its proof has to say although nothing is wrong."""
+    is_standard: bool = False
+    """Whether it ships with the package."""
 
     @property
     def source(self) -> Source:
@@ -199,7 +201,7 @@ def load(target: str) -> Program:
             raise ProblemsError(result.problems)
         notes = result.reports
         keep_notes(checker.texts, notes, is_standard=found.is_standard)
-    return Program(checker.module, found.chosen, found.prefix, notes)
+    return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
 
 
 def loader_beside(path: Path) -> Loader:

@@ -1,4 +1,7 @@
-"""How every command comes by a program: it is proved, and what its proof notes is said."""
+"""How every command comes by a program: it is proved, and what its proof notes is said.
+
+Notes about a program that ships with the package are left to `check`: they are nobody's to act on.
+"""
 
 import sys
 from typing import TYPE_CHECKING
@@ -14,5 +17,6 @@ def load(target: str) -> "Program":
     from meganeura_dsl import pipeline
 
     program = pipeline.load(target)
-    show(program.notes, sys.stderr)
+    if not program.is_standard:
+        show(program.notes, sys.stderr)
     return program

@@ -128,13 +128,20 @@ def test_a_refuted_block_of_another_file_refuses_who_uses_it(tmp_path: Path) -> 
     assert api.load(str(user)).models == ("net",)
 
 
-def test_what_only_some_models_prove_runs_and_is_noted(meganeura: Command) -> None:
-    shown = meganeura("abi", "resnet18")
+def test_what_only_some_models_prove_runs_and_is_noted(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM)
+    shown = meganeura("abi", str(file))
     assert shown.code == 0
-    assert shown.err.startswith("note[N0001]: `ResNet` is checked in each model that uses it")
+    assert shown.err.startswith("note[N0001]: `Mlp` is checked in each model that uses it")
     assert "N0001" not in shown.out
-    assert [note.code for note in api.load("resnet18").notes] == ["N0001"]
+    assert [note.code for note in api.load(str(file)).notes] == ["N0001"]
     assert api.load("digits_mlp").notes == ()
+
+
+def test_a_standard_program_is_noted_where_it_is_asked_for(meganeura: Command) -> None:
+    assert meganeura("abi", "resnet18").err == ""
+    assert [note.code for note in api.load("resnet18").notes] == ["N0001"]
 
 
 # --- what is remembered --------------------------------------------------------------------------
