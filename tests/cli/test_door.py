@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
-import typer.main
+import typer
 
 import meganeura as api
 from meganeura_dsl import pipeline
@@ -43,14 +42,14 @@ FALSE = (
 """An expectation that fails of a model that no command of this page asks for."""
 
 
-def verbs(group: click.Group | None = None, before: str = "") -> Iterator[str]:
+def verbs(of: typer.Typer = app, before: str = "") -> Iterator[str]:
     """Every command there is."""
-    group = group or typer.main.get_group(app)
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group) or hasattr(command, "commands"):
-            yield from verbs(command, f"{before}{name} ")  # pyright: ignore[reportArgumentType]
-        else:
-            yield f"{before}{name}"
+    for each in of.registered_commands:
+        assert each.callback is not None
+        yield before + (each.name or each.callback.__name__.replace("_", "-"))
+    for group in of.registered_groups:
+        assert group.typer_instance is not None
+        yield from verbs(group.typer_instance, f"{before}{group.name} ")
 
 
 def reports(text: str) -> str:
