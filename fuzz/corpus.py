@@ -15,6 +15,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.entries import Entries
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.ops import Input, Sum, Tanh
@@ -22,7 +23,6 @@ from meganeura_dsl.resources import standard_models
 from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.checkpoint import KEY, Progress
-from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.schedule import plan_graph
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.trains import Setting
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Sink
+from meganeura_dsl.entries import Entries
 from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.graph.verify import GraphError, verify
 from meganeura_dsl.ops import OPS
@@ -24,7 +25,6 @@ from meganeura_runtime.cache.compiled import rewritten
 from meganeura_runtime.checkpoint import read_checkpoint
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.entries import Entries
 from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.tensors.safetensors_file import open_tensors
 from meganeura_runtime.tensors.shards import open_weights

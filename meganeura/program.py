@@ -10,7 +10,7 @@ import numpy as np
 from meganeura_dsl import pipeline
 from meganeura_dsl.check.frame import ParameterInfo
 from meganeura_dsl.check.values import Static
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics import ProblemError, Report
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.indices import leaf_bounds
 from meganeura_dsl.optimize.rewriting import Rewriting
@@ -58,7 +58,7 @@ class Run:
 
 
 class Program:
-    """A parsed and linked .mgn file."""
+    """A proved .mgn file."""
 
     def __init__(self, target: str, program: pipeline.Program) -> None:
         self._target = target
@@ -68,6 +68,11 @@ class Program:
     def load(cls, target: str) -> Self:
         """See `meganeura.load`."""
         return cls(target, pipeline.load(target))
+
+    @property
+    def notes(self) -> tuple[Report, ...]:
+        """What its proof has to say although nothing is wrong, as `meganeura check` does."""
+        return self._program.notes
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -8,25 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.check import models, trains
-from meganeura_dsl.check.expectations import check_expectation
+from meganeura_dsl.check.example_expectation import example_expectation
+from meganeura_dsl.check.expectations import Expectations
 from meganeura_dsl.check.frame import Binding
 from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.names import LinkedModule, Linker, Loader, nearest
+from meganeura_dsl.check.names import LinkedModule, Linker, Loader, library, nearest
 from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import TooMuchWork
+from meganeura_dsl.check.problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.check.prove import Prover
-from meganeura_dsl.check.train_problems import NoModelHolds
+from meganeura_dsl.check.train_problems import NoModelHolds, NothingChecks
 from meganeura_dsl.check.trains import Setting
-from meganeura_dsl.check.usage import unused_values
+from meganeura_dsl.check.usage import unused_values, walk
 from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
 from meganeura_dsl.limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.phases import phase
+from meganeura_dsl.proofs import keep_notes, known_notes
 from meganeura_dsl.resources import standard_model_names, standard_models
 from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.files import read_source
 from meganeura_dsl.syntax.parser import outline
-from meganeura_dsl.targets import UnknownTarget
+from meganeura_dsl.targets import AmbiguousTarget, UnknownTarget
 from meganeura_dsl.work import Budget, OutOfWorkError, within
 
 if TYPE_CHECKING:
@@ -37,12 +39,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found: all reports, what was proved, and every visible value's type."""
+    """What a check found: all problems, what was proved, and every visible value's type."""
 
-    reports: tuple[Report, ...]
+    program: Program
+    problems: tuple[Problem, ...]
     types: Mapping[tuple[int, str], TensorType]
     proved: tuple[str, ...]
     holds: int
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """What is said about each problem."""
+        return tuple(problem.report() for problem in self.problems)
 
     @property
     def bindings(self) -> Mapping[tuple[int, str], str]:
@@ -52,16 +60,22 @@ class CheckResult:
     @property
     def fine(self) -> bool:
         """Whether nothing is wrong; notes are not wrong."""
-        return all(report.severity is not Severity.ERROR for report in self.reports)
+        return all(problem.severity is not Severity.ERROR for problem in self.problems)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A linked file, ready to be elaborated."""
+    """A linked file, ready to be elaborated; one that `load` gives is proved."""
 
     module: LinkedModule
     chosen: str | None = None
     """The model or `train` asked for by name, if one was."""
+    prefix: str = ""
+    """What stands before the `:` where one of its declarations is asked for; its name if empty."""
+    notes: tuple[Report, ...] = ()
+    """What its proof has to say although nothing is wrong."""
+    is_standard: bool = False
+    """Whether it ships with the package."""
 
     @property
     def source(self) -> Source:
@@ -83,17 +97,39 @@ class Program:
         return self._pick("model", name, self.models)
 
     def train(self, name: str | None = None) -> str:
-        """The `train` asked for: by name, by the target, or the only one. Raises `ProblemError`."""
-        return self._pick("train", name, self.trains)
+        """The `train` asked for: by name, by the target, or the only one. Raises `ProblemError`.
+
+        Where the target is a model, only those are meant that apply it.
+        """
+        known, model = self.trains, self.chosen
+        if name is None and known and model in self.models:
+            applying = tuple(each for each in known if self._applies(each, model))
+            if not applying:
+                cure = tuple(map(self._target, known))
+                raise ProblemError(UnknownTarget(self.source.name, "train", "", cure, model))
+            known = applying
+        return self._pick("train", name, known)
+
+    def _applies(self, train: str, model: str) -> bool:
+        """Whether a `train` block applies a model by its name."""
+        return any(
+            isinstance(node, ast.Call) and node.callee == model
+            for node in walk(self.module.trains[train])
+        )
 
     def _pick(self, kind: str, name: str | None, known: tuple[str, ...]) -> str:
         if name is None and self.chosen in known:
             name = self.chosen
-        if name is None and (len(known) == 1 or (kind == "train" and known)):
+        if name is None and len(known) == 1:
             name = known[0]
         if name is not None and name in known:
             return name
-        raise ProblemError(UnknownTarget(self.source.name, kind, name or "", known))
+        cure = known if name else tuple(map(self._target, known))
+        raise ProblemError(UnknownTarget(self.source.name, kind, name or "", cure))
+
+    def _target(self, name: str) -> str:
+        """How one of its declarations is asked for."""
+        return f"{self.prefix or self.source.name}:{name}"
 
 
 @dataclass(frozen=True)
@@ -104,13 +140,21 @@ class Target:
     chosen: str | None
     is_standard: bool = False
 
+    @property
+    def prefix(self) -> str:
+        """What names the program alone."""
+        return self.path.stem if self.is_standard else str(self.path)
+
     def read(self) -> Source:
         """The program; a standard one is shown by its name alone. Raises `ProblemError`."""
         return read_source(self.path, self.path.name if self.is_standard else None)
 
 
 def find(target: str) -> Target:
-    """A path, `path:name`, or the name of a standard model or file. Raises `ProblemError`."""
+    """A path, `path:name`, or the name of a standard file or of what only one of them declares.
+
+    A standard file may be followed by `:name` as well. Raises `ProblemError`.
+    """
     path, _, chosen = target.partition(".mgn:")
     if chosen:
         return Target(Path(f"{path}.mgn"), chosen)
@@ -119,29 +163,51 @@ def find(target: str) -> Target:
     folder = Path(str(standard_models()))
     if (folder / f"{target}.mgn").is_file():
         return Target(folder / f"{target}.mgn", None, is_standard=True)
+    name, _, chosen = target.partition(":")
+    if chosen and name in standard_model_names():
+        return Target(folder / f"{name}.mgn", chosen, is_standard=True)
+    return _declared_in_library(target, folder)
+
+
+def _declared_in_library(target: str, folder: Path) -> Target:
+    """The model or `train` of that name, which one standard file declares."""
     known = list(standard_model_names())
+    holders: list[str] = []
     for name in standard_model_names():
         source = read_source(folder / f"{name}.mgn")
         declared = [found.name for found in outline(source) if found.kind in ("model", "train")]
-        if target in declared:
-            return Target(folder / f"{name}.mgn", target, is_standard=True)
+        holders += [name] if target in declared else []
         known += declared
-    raise ProblemError(UnknownTarget("", "model", target, nearest(target, known)))
+    if len(holders) > 1:
+        raise ProblemError(AmbiguousTarget(target, tuple(f"{each}:{target}" for each in holders)))
+    if not holders:
+        raise ProblemError(UnknownTarget("", "model", target, nearest(target, known)))
+    return Target(folder / f"{holders[0]}.mgn", target, is_standard=True)
 
 
 def load(target: str) -> Program:
-    """Parse a program and follow its imports. Raises `ProblemError` or `ProblemsError`."""
+    """Parse a program, follow its imports, and prove all of it, whatever the target chooses.
+
+    This is the one way to a program: nothing is made of one that is refuted, or one of whose
+    expectations fails. What was proved before is not proved again. Raises `ProblemError`, or
+    `ProblemsError` with everything that `check` says.
+    """
     found = find(target)
-    sink = Sink()
     with phase("parse"):
-        module = Linker(loader_beside(found.path), sink).link(found.read())
-    if sink.has_errors:
-        raise ProblemsError(tuple(sink))
-    declared = (*module.models, *module.trains)
-    if found.chosen is not None and found.chosen not in declared:
-        name = module.source.name
-        raise ProblemError(UnknownTarget(name, "model", found.chosen, declared))
-    return Program(module, found.chosen)
+        checker = Checker(found.read(), loader_beside(found.path))
+    notes = None
+    if not checker.sink.has_errors:
+        if found.chosen is not None and found.chosen not in checker.names:
+            raise ProblemError(checker.unknown(found.chosen))
+        notes = known_notes(checker.texts, is_standard=found.is_standard)
+    if notes is None:
+        with phase("check"):
+            result = checker.run()
+        if not result.fine:
+            raise ProblemsError(result.problems)
+        notes = result.reports
+        keep_notes(checker.texts, notes, is_standard=found.is_standard)
+    return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
 
 
 def loader_beside(path: Path) -> Loader:
@@ -163,7 +229,11 @@ def loader_beside(path: Path) -> Loader:
 def check_file(target: str) -> CheckResult:
     """Check the file a target names, or one model of it. Raises `ProblemError` if unreadable."""
     found = find(target)
-    return check(found.read(), loader_beside(found.path), found.chosen)
+    checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
+    result = checker.run()
+    if result.fine and found.chosen is None:
+        keep_notes(checker.texts, result.reports, is_standard=found.is_standard)
+    return result
 
 
 def check(source: Source, loader: Loader, chosen: str | None = None) -> CheckResult:
@@ -177,26 +247,44 @@ def check(source: Source, loader: Loader, chosen: str | None = None) -> CheckRes
 class Checker:
     """One check of one file: a declaration at a time, each problem kept, none fatal."""
 
-    def __init__(self, source: Source, loader: Loader, chosen: str | None = None) -> None:
+    def __init__(
+        self, source: Source, loader: Loader, chosen: str | None = None, prefix: str = ""
+    ) -> None:
         self.sink = Sink()
-        self.module = Linker(loader, self.sink).link(source)
+        self._linker = Linker(loader, self.sink)
+        self.module = self._linker.link(source)
         self.chosen = chosen
+        self.prefix = prefix
         self.proved: list[str] = []
         self.types: dict[tuple[int, str], TensorType] = {}
         self.holds = 0
         self._budget = Budget(CHECK + CHECK_CHARACTER * len(source.text))
         self._places: set[tuple[str, int, int]] = set()
         self._elaborated: dict[tuple[str, str], Elaboration] = {}
+        self._undecided: list[tuple[Problem, ast.Block]] = []
+        self._used: set[ast.Block] = set()
+        """The blocks that a model, an expectation, a training or another block's proof ran."""
+        self._failed = False
+        """Whether a model, an expectation or a training was refused."""
+
+    @property
+    def texts(self) -> list[tuple[str, Source]]:
+        """All that the outcome depends on."""
+        return [
+            ("", self.module.source),
+            *((".".join(words), each.source) for words, each in self._linker.imports.items()),
+            *((each.source.name, each.source) for each in library()),
+        ]
 
     def run(self) -> CheckResult:
         """Check every declaration and gather what was found."""
-        if self.chosen is not None and not self._is_declared(self.chosen):
-            self.sink.add(
-                UnknownTarget(self.module.source.name, "model", self.chosen, self._names())
-            )
+        if self.chosen is not None and self.chosen not in self.names:
+            self.sink.add(self.unknown(self.chosen))
         self._blocks()
         self._declarations()
-        return CheckResult(self.sink.reports, self.types, tuple(self.proved), self.holds)
+        problems = tuple(map(self._judged, self.sink))
+        program = Program(self.module, self.chosen, self.prefix)
+        return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
 
     def _declarations(self) -> None:
         for name, model in self.module.models.items():
@@ -204,21 +292,37 @@ class Checker:
                 self._attempt(
                     model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
                 )
+        expectations = Expectations(self.module, self._elaborate)
         for expectation in self.module.expectations:
             if self._is_chosen(expectation.call.callee):
                 self.holds += self._attempt(
                     expectation.call.span,
-                    lambda e=expectation: check_expectation(self.module, e, self._elaborate),
+                    lambda e=expectation: self._used.update(expectations.check(e).blocks),
                 )
         for name, train in self.module.trains.items():
             if self._is_chosen(name):
                 self._attempt(train.name.span, lambda t=train: self._train(t))
 
-    def _names(self) -> tuple[str, ...]:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a target can choose."""
         return (*self.module.models, *self.module.trains)
 
-    def _is_declared(self, name: str) -> bool:
-        return name in self._names()
+    def unknown(self, chosen: str) -> UnknownTarget:
+        """That a target chooses what is not there."""
+        return UnknownTarget(self.module.source.name, "model", chosen, self.names)
+
+    def _judged(self, problem: Problem) -> Problem:
+        """The problem itself; of a block that is left to others, an error if there are none.
+
+        There may be some among what was not chosen, or behind what was refused.
+        """
+        block = next((block for each, block in self._undecided if each is problem), None)
+        if block is None or block in self._used or self.chosen is not None or self._failed:
+            return problem
+        assert isinstance(problem, CheckedPerModel)
+        example = example_expectation(self.module, block, problem.reason)
+        return NothingChecks(problem.place, problem.block, problem.reason, example)
 
     def _is_chosen(self, name: str) -> bool:
         return self.chosen is None or name == self.chosen
@@ -241,6 +345,10 @@ class Checker:
             if not isinstance(node, ast.Model) and node not in cut:
                 for problem in unused_values(node):
                     self._add(problem)
+        for module, block in self._imported_blocks():
+            problem = prover.prove(module, block)
+            if problem is not None and problem.severity is Severity.ERROR:
+                self._add(problem)
         for name, block in self.module.blocks.items():
             if block in cut or self._budget.is_spent:
                 continue
@@ -248,9 +356,36 @@ class Checker:
                 problem = prover.prove(self.module, block)
             if problem is None:
                 self.proved.append(name)
-            else:
-                self._add(problem)
+                continue
+            self._add(problem)
+            if isinstance(problem, CheckedPerModel):
+                self._undecided.append((problem, block))
+        self._used |= prover.blocks
         self._bind(prover.bindings)
+
+    def _imported_blocks(self) -> list[tuple[LinkedModule, ast.Block]]:
+        """The blocks of other files that this one uses, also through others, innermost first."""
+        found: dict[ast.Node, LinkedModule | None] = {}
+
+        def visit(module: LinkedModule, node: ast.Node) -> None:
+            for call in walk(node):
+                declared = module.find(call.callee) if isinstance(call, ast.Call) else None
+                if declared is None or declared[0].is_library or declared[1] in found:
+                    continue
+                owner, declaration = declared
+                found[declaration] = None
+                visit(owner, declaration)
+                del found[declaration]
+                found[declaration] = owner
+
+        own = (*self.module.own.values(), *self.module.trains.values(), *self.module.expectations)
+        for node in own:
+            visit(self.module, node)
+        return [
+            (module, block)
+            for block, module in found.items()
+            if isinstance(block, ast.Block) and module is not None and module is not self.module
+        ]
 
     def _cut_short(self) -> set[ast.Node]:
         """The declarations that stand right before text that could not be read."""
@@ -284,6 +419,7 @@ class Checker:
             self._add(NoModelHolds(Place(train.name.span), train.name.text, alone))
 
     def _keep(self, elaboration: Elaboration) -> None:
+        self._used |= elaboration.blocks
         for note in elaboration.notes:
             self._add(note)
         self._bind(elaboration.bindings)
@@ -295,15 +431,18 @@ class Checker:
 
     def _attempt(self, span: Span, action: Callable[[], None]) -> bool:
         if self._budget.is_spent:
+            self._failed = True
             return False
         try:
             with within(self._budget):
                 action()
         except ProblemError as error:
             self._add(error.problem)
+            self._failed = True
             return False
         except OutOfWorkError as error:
             self._add(TooMuchWork(Place(span), error.reason, span.text))
+            self._failed = True
             return False
         return True
 

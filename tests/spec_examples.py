@@ -21,7 +21,7 @@ from meganeura_dsl.settings.problems import (
 from meganeura_dsl.settings.values import whole
 from meganeura_dsl.source import Source, Span
 from meganeura_dsl.syntax.text_problems import FileTooLarge, NotUtf8, TooDeep, UnreadableFile
-from meganeura_dsl.targets import UnknownTarget
+from meganeura_dsl.targets import AmbiguousTarget, UnknownTarget
 from meganeura_runtime.artefact.problems import NotAnArtefact
 from meganeura_runtime.data.problems import (
     DataShape,
@@ -89,6 +89,7 @@ EXAMPLES: Mapping[str, Problem] = {
         FileTooLarge(within("def a(n) = n\n", ""), 1 << 20),
         NotUtf8(within("# gr\ufffd\ufffde", "\ufffd"), 0xF6, 4),
         UnreadableFile("resnt.mgn", "there is no such file"),
+        AmbiguousTarget("fit", ("digits_cnn:fit", "digits_mlp:fit", "resnet:fit")),
         UnknownTarget("", "model", "digits_cn", ("digits_cnn", "digits_mlp")),
         UnknownSetting(within(FIT, "epoch     = 20"), "epoch", "", ("batch", "data", "epochs")),
         MissingSetting(

@@ -320,6 +320,7 @@ class Elaborator(Statements):
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
         """Run a body whose signature is bound; in a proof, once for each path through it."""
+        inner.state.blocks.add(block)
         signature = dict(inner.names)
         if not inner.state.generic:
             return self._path(inner, block, signature)

@@ -138,6 +138,8 @@ class Elaborating:
         default_factory=dict[tuple["ast.Model", str], "Config"]
     )
     """The models applied without a label, by path: applied again, they are the same weights."""
+    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
+    """The blocks whose bodies were run."""
 
     def snapshot(self) -> Declared:
         """What has been declared so far."""

@@ -27,6 +27,7 @@ from meganeura_dsl.limits import CHECK
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.solve import Facts
 from meganeura_dsl.shapes.tensor import TensorType
+from meganeura_dsl.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.work import OutOfWorkError, at_most
 
@@ -43,6 +44,8 @@ class Elaboration:
     facts: Facts
     own: tuple[str, ...]
     """The parameters that belong to no model that was applied, by name."""
+    blocks: frozenset[ast.Block]
+    """The blocks it is made of."""
 
 
 def elaborate_model(
@@ -53,13 +56,15 @@ def elaborate_model(
     sizes: Mapping[str, int] | None,
     training: bool,
     inputs: tuple[TensorType, ...] | None = None,
+    facts: Facts | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `inputs` replaces the types the block's signature says. Raises `ProblemError`.
+    `inputs` replaces the types the block's signature says, and `facts` is what is known of the
+    sizes in them. Raises `ProblemError`.
     """
     elaborator = Elaborator()
-    state = Elaborating(Builder(), training)
+    state = Elaborating(Builder(facts), training)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
@@ -73,14 +78,18 @@ def elaborate_block(
     config: Mapping[str, Static],
     inputs: tuple[TensorType, ...],
     training: bool,
+    facts: Facts | None = None,
+    span: Span | None = None,
 ) -> Elaboration:
     """The graph of a block that stands alone, as a model of this configuration would.
 
-    Raises `ProblemError`.
+    `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
+    anywhere. Raises `ProblemError`.
     """
-    root = Frame(Elaborating(Builder(), training), module, block.name.text, {}, declaration=None)
+    state = Elaborating(Builder(facts), training)
+    root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
-    application = Application(module, block, arguments, "", block.name.span)
+    application = Application(module, block, arguments, "", span or block.name.span)
     return _elaborate(Elaborator(), application, root, {}, inputs)
 
 
@@ -177,4 +186,5 @@ def finish(state: Elaborating, outputs: Mapping[str, Tensor]) -> Elaboration:
         tuple(note.problem for note in state.notes),
         state.build.facts,
         tuple(state.own),
+        frozenset(state.blocks),
     )

@@ -30,7 +30,9 @@ class Lazy(Mapping[str, Named]):
     """The declarations of a text, each parsed when it is first asked for."""
 
     def __init__(self, source: Source) -> None:
-        self._outlines: dict[str, Outline] = {found.name: found for found in outline(source)}
+        self._outlines: dict[str, Outline] = {
+            found.name: found for found in outline(source) if found.kind != "expect"
+        }
         self._parsed: dict[str, Named] = {}
 
     def __getitem__(self, name: str) -> Named:
@@ -61,9 +63,7 @@ class LinkedModule:
         default_factory=dict[str, tuple["LinkedModule", str]]
     )
     trains: dict[str, ast.Train] = field(default_factory=dict[str, ast.Train])
-    expectations: list[ast.ExpectHas | ast.ExpectMaps] = field(
-        default_factory=list[ast.ExpectHas | ast.ExpectMaps]
-    )
+    expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
 
     def find(self, name: str) -> tuple["LinkedModule", Named] | None:
         """The declaration a name means here and the module it stands in."""
@@ -126,6 +126,11 @@ class Linker:
         self._done: dict[tuple[str, ...], LinkedModule] = {}
         self._active: list[str] = []
 
+    @property
+    def imports(self) -> Mapping[tuple[str, ...], LinkedModule]:
+        """Every module that was imported, also by others, under the words that name it."""
+        return self._done
+
     def link(self, source: Source) -> LinkedModule:
         """The module of a source, with its imports resolved as far as they exist."""
         tree = parse(source, self.sink)
@@ -136,7 +141,7 @@ class Linker:
             match declaration:
                 case ast.Import():
                     self._import(module, declaration)
-                case ast.ExpectHas() | ast.ExpectMaps():
+                case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
                     module.expectations.append(declaration)
                 case ast.Train():
                     if self._is_new(seen, declaration.name):

@@ -36,6 +36,8 @@ class Prover:
 
     def __init__(self) -> None:
         self._proved: dict[ast.Block, bool] = {}
+        self.blocks: set[ast.Block] = set()
+        """The blocks whose bodies were run in a proof that succeeded."""
         self.bindings: list[Binding] = []
         """The values of all blocks so far, for the first of their rest ranks."""
 
@@ -55,19 +57,22 @@ class Prover:
         return self._proved.get(block, False)
 
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        blocks: set[ast.Block] = set()
         try:
             for number, ranks in enumerate(_rest_ranks(block)):
                 try:
-                    bindings = _prove(module, block, ranks, self.is_proved)
+                    state = _prove(module, block, ranks, self.is_proved)
                 except NeedsBodiesError:
-                    bindings = _prove(module, block, ranks, None)
-                self.bindings += bindings if number == 0 else ()
+                    state = _prove(module, block, ranks, None)
+                self.bindings += state.bindings if number == 0 else ()
+                blocks |= state.blocks
         except UndecidableError as error:
             return CheckedPerModel(Place(block.name.span), block.name.text, error.reason)
         except ProblemError as error:
             return error.problem
         except OutOfWorkError as error:
             return TooMuchWork(Place(block.name.span), error.reason, block.name.text)
+        self.blocks |= blocks
         return None
 
 
@@ -96,7 +101,7 @@ def _prove(
     block: ast.Block,
     ranks: Mapping[str, int],
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
-) -> list[Binding]:
+) -> Elaborating:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
@@ -112,7 +117,7 @@ def _prove(
         if state.build.facts.is_contradictory:
             raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
     elaborator.run_body(frame, block)
-    return state.bindings
+    return state
 
 
 def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:

@@ -41,6 +41,58 @@ class UnknownUnit(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class NotHeld(PlacedProblem):
+    """A parameter or state that an `expect ... holds` names is not there as it says.
+
+    expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]
+
+    All that it names must be there, of these shapes and in this order, which is that of a
+    checkpoint; others may stand between them.
+    """
+
+    code: ClassVar[str] = "E0403"
+    topic: ClassVar[str] = "expectation"
+    subject: str
+    tensor: str
+    found: str = ""
+    after: str = ""
+    likely: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        if self.after:
+            return self.words(
+                f"{self.subject} has no `{self.tensor}` behind `{self.after}`",
+                "it stands before that",
+            )
+        cure = Help(f"did you mean {' or '.join(self.likely)}?") if self.likely else None
+        return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
+
+
+@dataclass(frozen=True)
+class NothingChecks(PlacedProblem):
+    """A block is not proved for all configurations, and nothing in its file gives it one.
+
+    Some blocks can only be proved where their configuration is known. A model that uses such a
+    block does that, or an `expect` that says what it maps for one configuration:
+
+    expect A(widths=[8, 4]) maps [n, 8] -> [n, 4]
+    """
+
+    code: ClassVar[str] = "E0404"
+    topic: ClassVar[str] = "proof"
+    block: str
+    reason: str
+    example: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing checks `{self.block}`",
+            f"{self.reason}, and no model uses it",
+            cure=Help("say what it maps for one configuration", self.example),
+        )
+
+
+@dataclass(frozen=True)
 class LossNotScalar(PlacedProblem):
     """What is minimized has axes. A gradient needs one number.
 
@@ -179,6 +231,8 @@ class UnclearExamples(PlacedProblem):
 PROBLEMS: tuple[type[Problem], ...] = (
     ExpectationFailed,
     UnknownUnit,
+    NotHeld,
+    NothingChecks,
     LossNotScalar,
     MetricNotScalar,
     NoLoss,

@@ -8,6 +8,7 @@ from typing import Annotated, TypedDict
 import typer
 
 from meganeura_dsl.cli.output import count, say, table
+from meganeura_dsl.cli.program import load
 
 STORED_BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "bool": 1}
 
@@ -29,7 +30,7 @@ def abi(
     """List the parameters of a model as checkpoints have them: name, shape, type and kind."""
     from meganeura_dsl import pipeline
 
-    program = pipeline.load(model)
+    program = load(model)
     name = program.model()
     entries: list[Entry] = [
         {

@@ -10,13 +10,19 @@ import typer
 from meganeura_dsl.cli.compiled import (
     Mode,
     Stages,
-    parsed_sizes,
     plan_for,
     plan_of,
     require_numbers,
+    stages_of,
 )
 from meganeura_dsl.cli.device_options import NotTuned, require_device
-from meganeura_dsl.cli.model_options import DisabledRules, NoOptimizer, WeightFiles, rewriting
+from meganeura_dsl.cli.model_options import (
+    Changes,
+    DisabledRules,
+    NoOptimizer,
+    WeightFiles,
+    rewriting,
+)
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 from meganeura_dsl.cli.output import say
 
@@ -42,13 +48,18 @@ def build(
     target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
     *,
     mode: Annotated[
-        Mode, typer.Option(help="One training step of a `train`, or a model's forward pass.")
-    ] = Mode.TRAIN,
+        Mode | None,
+        typer.Option(
+            help="One training step of a `train`, or a model's forward pass, as -o wants it.",
+            show_default="train",
+        ),
+    ] = None,
     emit: Annotated[Stage, typer.Option(help="The stage to print.")] = Stage.PLAN,
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=1."),
     ] = None,
+    changes: Changes = None,
     device: Annotated[
         str | None, typer.Option(help="Plan for this device, not for any: wgpu, or wgpu:N.")
     ] = None,
@@ -63,13 +74,15 @@ def build(
     report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what a stage makes of a program."""
-    from meganeura_dsl import pipeline
+    """Print what a stage makes of a program, or compile a model into a file.
 
+    With `--mode train`, `--set` replaces settings.
+    """
     if device is not None:
         require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
-    stages = Stages(pipeline.load(target), mode, parsed_sizes(size or ()), rules)
+    wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
+    stages = stages_of(target, wanted, size, changes, rules)
     if output is not None:
         if device is not None:
             text = "a compiled model runs on any device"

@@ -11,8 +11,8 @@ def cache(
     *, clear: Annotated[bool, typer.Option("--clear", help="Remove what was compiled.")] = False
 ) -> None:
     """Say where compiled programs are kept, and how many; they are made anew where missing."""
-    from meganeura_runtime.entries import user_entries
-    from meganeura_runtime.folders import VARIABLE
+    from meganeura_dsl.entries import user_entries
+    from meganeura_dsl.folders import VARIABLE
 
     kept = user_entries()
     if kept is None:

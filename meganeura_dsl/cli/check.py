@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,17 @@ from meganeura_dsl.cli.output import count, exit_code, say, show
 from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report, Severity
 from meganeura_dsl.render import as_json, printable
 
+if TYPE_CHECKING:
+    from meganeura_dsl.pipeline import Program
+
 
 @dataclass(frozen=True)
 class Checked:
     """What was found about one target."""
 
     target: str
+    program: "Program | None"
+    """What was checked; None if it could not be read."""
     reports: tuple[Report, ...]
     proved: tuple[str, ...] = ()
     holds: int = 0
@@ -63,34 +68,29 @@ def _check(target: str) -> Checked:
 
     try:
         found = pipeline.check_file(target)
-        settings = () if not found.fine else _settings_reports(target)
+        settings = () if not found.fine else _settings_reports(found.program)
     except ProblemError as error:
-        return Checked(target, (error.problem.report(),))
-    return Checked(target, (*found.reports, *settings), found.proved, found.holds)
+        return Checked(target, None, (error.problem.report(),))
+    reports = (*found.reports, *settings)
+    return Checked(target, found.program, reports, found.proved, found.holds)
 
 
 def _within(result: Checked, limits: str) -> Checked:
     """A target that is fine, and what of its training steps is beyond the limits of a GPU."""
-    from meganeura_dsl import pipeline
     from meganeura_dsl.cli.limits import fits
 
-    if result.errors:
+    if result.errors or result.program is None:
         return result
-    fitting = [
-        fits(program, train, limits)
-        for program in (pipeline.load(result.target),)
-        for train in program.trains
-    ]
+    fitting = [fits(result.program, train, limits) for train in result.program.trains]
     reports = [report for found, _ in fitting for report in found]
     facts = tuple(fact for _, fact in fitting)
     return replace(result, reports=(*result.reports, *reports), facts=facts)
 
 
-def _settings_reports(target: str) -> tuple[Report, ...]:
+def _settings_reports(program: "Program") -> tuple[Report, ...]:
     """What is wrong with the settings of the `train` blocks that are checked and have any."""
     from meganeura_dsl import pipeline
 
-    program = pipeline.load(target)
     reports: list[Report] = []
     for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
         raw = pipeline.train_settings(program, train)

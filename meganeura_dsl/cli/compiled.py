@@ -1,17 +1,19 @@
 """A program at every stage: as it is written, as it runs, and what the optimizer did in between."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
 import typer
 
-from meganeura_dsl.cli.model_options import free_sizes, rewriting_settings
+from meganeura_dsl.cli.model_options import configured, free_sizes, rewriting_settings
+from meganeura_dsl.cli.program import load
 
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
+    from meganeura_dsl.check.values import Static
     from meganeura_dsl.graph.core import Graph
     from meganeura_dsl.optimize.cost import DeviceModel
     from meganeura_dsl.optimize.report import Report
@@ -49,6 +51,10 @@ class Stages:
     mode: Mode
     sizes: Mapping[str, int]
     rules: "Rewriting"
+    config: Mapping[str, "Static"] = field(default_factory=dict[str, "Static"])
+    """Of a model, what `--set` says of its arguments."""
+    changes: Sequence[str] = ()
+    """Of a `train`, what `--set` says of its settings."""
 
     @cached_property
     def graph(self) -> "Graph":
@@ -66,8 +72,9 @@ class Stages:
         """The model, with what a checkpoint of it holds."""
         from meganeura_dsl import pipeline
 
-        check_names(self.sizes, pipeline.elaborate_model(self.program).inputs.values())
-        return pipeline.elaborate_model(self.program, sizes=self.sizes)
+        symbolic = pipeline.elaborate_model(self.program, config=self.config)
+        check_names(self.sizes, symbolic.inputs.values())
+        return pipeline.elaborate_model(self.program, config=self.config, sizes=self.sizes)
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -87,7 +94,28 @@ class Stages:
 
     @property
     def _settings(self) -> list[str]:
-        return [f"{name}={number}" for name, number in self.sizes.items()]
+        return [*(f"{name}={number}" for name, number in self.sizes.items()), *self.changes]
+
+
+def stages_of(
+    target: str,
+    mode: Mode,
+    sizes: Sequence[str] | None,
+    changes: Sequence[str] | None,
+    rules: "Rewriting",
+) -> Stages:
+    """The stages of a target with what `--size` and `--set` say."""
+    given = parsed_sizes(sizes or ())
+    match mode:
+        case Mode.INFER:
+            chosen = configured(target, changes)
+            return Stages(
+                chosen.program, mode, {**chosen.sizes, **given}, rules, config=chosen.config
+            )
+        case Mode.TRAIN:
+            return Stages(load(target), mode, given, rules, changes=tuple(changes or ()))
+        case _:
+            assert_never(mode)
 
 
 def compiled_model(graph: "Graph", rewriting: "Rewriting") -> Compiled:

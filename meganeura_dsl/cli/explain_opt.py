@@ -19,6 +19,7 @@ from meganeura_dsl.cli.model_options import (
 )
 from meganeura_dsl.cli.optimizer_report import report_data, report_text
 from meganeura_dsl.cli.output import say
+from meganeura_dsl.cli.program import load
 
 PICTURES = (".svg", ".html")
 
@@ -45,8 +46,6 @@ def explain_opt(
 
     Sizes that are left open are small ones; with `--mode train`, `--set` replaces settings.
     """
-    from meganeura_dsl import pipeline
-
     if drawing is not None and drawing.suffix not in PICTURES:
         text = f"`{drawing}` is neither a .svg nor a .html file"
         raise typer.BadParameter(text, param_hint="--picture")
@@ -60,7 +59,7 @@ def explain_opt(
             built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
         case Mode.TRAIN:
             settings = [*(changes or ()), *rewriting_settings(rules)]
-            built = compiled_step(pipeline.load(target), settings, rules.device)
+            built = compiled_step(load(target), settings, rules.device)
     if drawing is not None:
         _draw(built, drawing)
     if as_data:

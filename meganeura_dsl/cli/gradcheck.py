@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura_dsl.cli.output import say
+from meganeura_dsl.cli.program import load
 
 if TYPE_CHECKING:
     from meganeura_dsl.gradcheck.devices import RunGraph
@@ -29,7 +30,6 @@ def gradcheck(
     seed: Annotated[int, typer.Option(min=0, help="Other cases.")] = 0,
 ) -> None:
     """Compare the gradients of blocks and models with finite differences."""
-    from meganeura_dsl import pipeline
     from meganeura_dsl.gradcheck.search import Effort, check_gradients
     from meganeura_dsl.gradcheck.subjects import subjects
     from meganeura_dsl.gradcheck.verdicts import Failed
@@ -38,7 +38,7 @@ def gradcheck(
     effort = Effort(examples, seed, kinks, None if device is None else _runner(device))
     wrong = False
     for target in targets:
-        program = pipeline.load(target)
+        program = load(target)
         known = (*program.module.blocks, *program.models)
         if block is not None and block not in known:
             text = f"{program.source.name} has {', '.join(known)}, not `{block}`"

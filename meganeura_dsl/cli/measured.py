@@ -8,6 +8,7 @@ import typer
 
 from meganeura_dsl.cli.compiled import Mode, Stages, parsed_sizes
 from meganeura_dsl.cli.model_options import example_sizes
+from meganeura_dsl.cli.program import load
 
 if TYPE_CHECKING:
     from meganeura_dsl.graph.core import Graph
@@ -40,9 +41,7 @@ class Subject:
 
 def subject(target: str, mode: Mode, sizes: Sequence[str] | None, rules: "Rewriting") -> Subject:
     """The graph of a target as it runs; sizes of a model that are left open are small ones."""
-    from meganeura_dsl import pipeline
-
-    program = pipeline.load(target)
+    program = load(target)
     given = parsed_sizes(sizes or ())
     match mode:
         case Mode.INFER:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura_dsl.cli.program import load
+
 if TYPE_CHECKING:
     from meganeura_dsl.check.models import Elaboration
     from meganeura_dsl.check.values import Static
@@ -99,7 +101,7 @@ def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
     from meganeura_dsl import pipeline
     from meganeura_dsl.settings.values import with_overrides
 
-    program = pipeline.load(target)
+    program = load(target)
     name = program.model()
     given = {key: each.value for key, each in with_overrides({}, changes or ()).items()}
     free = free_sizes(pipeline.elaborate_model(program, name).inputs.values()) if given else []

@@ -12,7 +12,7 @@ from meganeura_dsl.render import render, render_short, safe, wants_colour
 ON_THE_COMMAND_LINE = ("--set",)
 """Names of sources that are part of the command line."""
 
-WRONG_NAMES = ("E0119", "E0218", "E0533", "E0541", "E0551", "E0570")
+WRONG_NAMES = ("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570")
 """Codes of a file, program, model, `train`, tensor, device or rule that does not exist."""
 
 

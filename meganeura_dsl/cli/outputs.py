@@ -8,11 +8,11 @@ from typing import cast
 import numpy as np
 import typer
 
+from meganeura_dsl.bounded import read_bytes
 from meganeura_dsl.cli.output import table
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Array
 from meganeura_dsl.render import printable
-from meganeura_runtime.bounded import read_bytes
 from meganeura_runtime.tensors.atomic import replacing
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import write_tensors

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from meganeura_dsl.cli.output import say, table
+from meganeura_dsl.cli.program import load
 from meganeura_dsl.source import Span
 
 
@@ -15,7 +16,7 @@ def shapes(
     """List the shape of every intermediate value, for all sizes."""
     from meganeura_dsl import pipeline
 
-    program = pipeline.load(target)
+    program = load(target)
     if program.models and program.chosen not in program.trains:
         found = pipeline.elaborate_model(program)
     else:

@@ -21,6 +21,7 @@ from meganeura_dsl.cli.model_options import (
     rewriting_settings,
 )
 from meganeura_dsl.cli.output import say
+from meganeura_dsl.cli.program import load
 from meganeura_dsl.cli.tracing import TraceFile, tracing
 from meganeura_dsl.phases import recorded
 
@@ -34,7 +35,13 @@ RUNS = Path("runs")
 
 
 def train(
-    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FILE.mgn:NAME|MODEL",
+            help="A program, one `train` of it, or a standard model.",
+        ),
+    ],
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
     ] = None,
@@ -78,7 +85,7 @@ def train(
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
         built = held.enter_context(recorded())
-        program = pipeline.load(target)
+        program = load(target)
         name = program.train()
         if resume is None:
             job, resumed, folder = prepare(program, name, base, overrides, start), None, None

@@ -40,6 +40,8 @@ UNNEEDED = (
 )
 """Checks of strategies by Hypothesis, which a program could fail without being wrong."""
 
+NO_CASE = "no sizes were found that it accepts"
+
 
 class _FoundError(Exception):
     """A case is wrong."""
@@ -77,7 +79,9 @@ def _verdict(subject: Subject, effort: Effort) -> Verdict:
         reason = error.problem.report().headline if isinstance(error, ProblemError) else str(error)
         return Skipped(subject.name, reason)
     except Unsatisfiable:
-        return Skipped(subject.name, search.refusal or "no sizes were found that it accepts")
+        return Skipped(subject.name, search.refusal or NO_CASE)
+    if not search.examples:
+        return Skipped(subject.name, search.refusal or NO_CASE)
     return Passed(subject.name, search.examples, search.slopes, search.worst)
 
 

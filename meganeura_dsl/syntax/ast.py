@@ -367,15 +367,33 @@ class ExpectHas(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Held(Node):
+    """`fc.weight: [1000, 512]` in an `expect`: a parameter or state, and its shape."""
+
+    path: Path
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectHolds(Node):
+    """`expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]`"""
+
+    call: Call
+    tensors: tuple[Held, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class ExpectMaps(Node):
-    """`expect resnet18 maps [n, 3, h, w] -> [n, 1000]`"""
+    """`expect resnet18 maps [n, 3, h, w] -> [n, 1000] where h >= 32`"""
 
     call: Call
     inputs: tuple[Type, ...]
     results: tuple[Type, ...]
+    where: tuple[Expression, ...]
 
 
-Declaration = Import | Def | Block | Model | Train | ExpectHas | ExpectMaps
+Expect = ExpectHas | ExpectHolds | ExpectMaps
+Declaration = Import | Def | Block | Model | Train | Expect
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,10 +73,22 @@ def _expect_has(span: Span, call: ast.Call, *counts: ast.Count) -> ast.ExpectHas
     return ast.ExpectHas(span, call, counts)
 
 
+def _expect_holds(span: Span, call: ast.Call, *tensors: ast.Held) -> ast.ExpectHolds:
+    return ast.ExpectHolds(span, call, tensors)
+
+
 def _expect_maps(
-    span: Span, call: ast.Call, inputs: tuple[ast.Type, ...], results: tuple[ast.Type, ...]
+    span: Span,
+    call: ast.Call,
+    inputs: tuple[ast.Type, ...],
+    results: tuple[ast.Type, ...],
+    where: tuple[ast.Expression, ...] | None,
 ) -> ast.ExpectMaps:
-    return ast.ExpectMaps(span, call, inputs, results)
+    return ast.ExpectMaps(span, call, inputs, results, where or ())
+
+
+def _held(span: Span, path: ast.Path, type_: ast.Type) -> ast.Held:
+    return ast.Held(span, path, type_)
 
 
 def _count(span: Span, number: Token, unit: Token) -> ast.Count:
@@ -352,7 +364,9 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "model": _model,
     "train": _train,
     "expect_has": _expect_has,
+    "expect_holds": _expect_holds,
     "expect_maps": _expect_maps,
+    "held": _held,
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,

@@ -198,7 +198,7 @@ def _are_akin(first: ast.Declaration, second: ast.Declaration) -> bool:
 
 def _kind(node: ast.Declaration) -> str | None:
     match node:
-        case ast.ExpectHas() | ast.ExpectMaps():
+        case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
             return "expect"
         case ast.Train():
             return None

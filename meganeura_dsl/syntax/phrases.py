@@ -243,6 +243,12 @@ class Phrase:
         """A count, such as `62 params`."""
         self.write(f"{_number(node.span, node.number)} {node.unit}")
 
+    def held(self, node: ast.Held) -> None:
+        """A parameter and its shape, such as `fc.bias: [1000]`."""
+        self.path(node.path)
+        self.write(": ")
+        self.type(node.type)
+
 
 def _number(span: Span, value: float) -> str:
     """A number as it was written, such as `1e-5` or `1_000`, where that is known."""

@@ -45,21 +45,32 @@ def declaration(node: ast.Declaration, width: int) -> Phrase:
             phrase.bracketed("()", node.inputs, phrase.input)
             _where(phrase, start, (node.name, *node.inputs)[-1].span, node.where)
             phrase.write(":")
+        case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
+            _expect(phrase, node)
+        case _:
+            assert_never(node)
+    return phrase
+
+
+def _expect(phrase: Phrase, node: ast.Expect) -> None:
+    start = phrase.mark()
+    phrase.write("expect ")
+    phrase.layer(node.call)
+    match node:
         case ast.ExpectHas():
-            phrase.write("expect ")
-            phrase.layer(node.call)
             phrase.write(" has ")
             phrase.listed(node.counts, phrase.count)
+        case ast.ExpectHolds():
+            phrase.write(" holds ")
+            phrase.listed(node.tensors, phrase.held)
         case ast.ExpectMaps():
-            phrase.write("expect ")
-            phrase.layer(node.call)
             phrase.write(" maps ")
             phrase.listed(node.inputs, phrase.type)
             phrase.write(" -> ")
             phrase.listed(node.results, phrase.type)
+            _where(phrase, start, node.results[-1].span, node.where)
         case _:
             assert_never(node)
-    return phrase
 
 
 def _block(phrase: Phrase, node: ast.Block) -> None:

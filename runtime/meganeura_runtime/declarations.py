@@ -14,7 +14,7 @@ from hashlib import sha256
 from io import StringIO
 from threading import Lock
 
-from meganeura_runtime.entries import user_entries
+from meganeura_dsl.entries import user_entries
 
 NAME = "wgpu"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime.entries import Entries
+from meganeura_dsl.entries import Entries
 from tests.cli.command import Command
 
 

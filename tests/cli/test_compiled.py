@@ -40,10 +40,18 @@ def test_it_can_be_built_as_it_is_written(meganeura: Command, tmp_path: Path) ->
     assert int(plain.split("(")[1].split()[0]) > int(fast.split("(")[1].split()[0])
 
 
+def test_arguments_and_sizes_can_be_set(meganeura: Command) -> None:
+    given = ("--emit", "graph", "--mode", "infer", "--set", "classes=7", "--set", "n=3")
+    assert "[3, 7]" in meganeura("build", "digits_cnn", *given).out
+    shown = meganeura("build", "digits_cnn", "--emit", "graph", "--set", "batch=5")
+    assert "[5, 1, 8, 8]" in shown.out
+
+
 def test_what_it_needs_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
     out = ("-o", str(tmp_path / "model.mgb"))
     assert "--weights" in meganeura("build", "digits_cnn", "--mode", "infer", *SIZES, *out).err
-    assert "--mode" in meganeura("build", "digits_cnn", *out).err
+    assert "--mode" in meganeura("build", "digits_cnn", "--mode", "train", *out).err
+    assert "--weights" in meganeura("build", "digits_cnn", *out).err
     shown = meganeura("build", "digits_cnn", "--mode", "infer", *out, "--weights", "x.safetensors")
     assert "numbers are needed for h, n, w" in shown.err
 

@@ -35,7 +35,7 @@ def test_of_several_models_one_is_named(file: Path) -> None:
     report = refused(str(file))
     assert report.headline == f"{file} declares several: which model is meant?"
     assert report.help is not None
-    assert report.help.text == "name one of `small`, `large`"
+    assert report.help.text == f"name one of `{file}:small`, `{file}:large`"
     assert report.help.code == f"{file}:small"
 
 
@@ -64,3 +64,41 @@ def test_a_program_with_mistakes_is_not_loaded(file: Path) -> None:
     with pytest.raises(ProblemsError) as refusal:
         pipeline.load(str(file))
     assert [each.report().code for each in refusal.value.problems] == ["E0211"]
+
+
+TRAINS = TRAIN.replace("w: linear(1)", "{}").replace("fit", "{}")
+NET = "block Net()(x: [n, 3]) -> [n, 1]:\n  return x |> w: linear(1)\n"
+
+
+def test_of_several_trainings_one_is_named(file: Path) -> None:
+    file.write_text(TRAIN + TRAIN.replace("fit", "again"))
+    with pytest.raises(ProblemError) as refusal:
+        pipeline.load(str(file)).train()
+    report = refusal.value.problem.report()
+    assert report.headline == f"{file} declares several: which train is meant?"
+    assert report.help is not None
+    assert report.help.text == f"name one of `{file}:fit`, `{file}:again`"
+    assert pipeline.load(f"{file}:again").train() == "again"
+
+
+def test_a_model_means_the_training_that_applies_it(file: Path) -> None:
+    models = "model a = Net()\nmodel b = Net()\nmodel c = Net()\n"
+    one, two, three = (TRAINS.format(name, name[0]) for name in ("a_once", "b_once", "b_twice"))
+    file.write_text(NET + models + one + two + three)
+    assert pipeline.load(f"{file}:a").train() == "a_once"
+    with pytest.raises(ProblemError, match="which train is meant"):
+        pipeline.load(f"{file}:b").train()
+    with pytest.raises(ProblemError, match=r"no `train` of .* applies `c`"):
+        pipeline.load(f"{file}:c").train()
+
+
+def test_a_training_of_a_standard_file_is_named_with_its_file() -> None:
+    assert pipeline.load("resnet:fit").train() == "fit"
+    assert pipeline.load("resnet:digits").train() == "digits"
+    assert pipeline.load("digits_cnn").train() == "fit"
+    assert pipeline.load("lm_tiny").train() == "text"
+    report = refused("fit")
+    assert report.code == "E0405"
+    assert report.help is not None
+    assert report.help.text == "name one of `digits_cnn:fit`, `digits_mlp:fit`, `resnet:fit`"
+    assert refused("resnet:nothing").headline == "resnet.mgn declares no model called `nothing`"

@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 
 from fuzz.corpus import corpus
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.entries import Entries
 from meganeura_dsl.graph.core import Builder, Graph
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.ops import Input, MatMul, Parameter, Tanh
@@ -26,7 +27,6 @@ from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.artefact import Artefact
 from meganeura_runtime.checkpoint import read_checkpoint, write_checkpoint
 from meganeura_runtime.data.files import open_data
-from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.plan import Plan, PlanError
 from meganeura_runtime.plan.schedule import plan_graph

@@ -18,6 +18,7 @@ from fuzz.mutate import mutate
 from fuzz.readers import READERS
 from meganeura_dsl.cli.outputs import read_labels
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.entries import Entries
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.graph.text import GraphTextError, parse_graph
 from meganeura_dsl.graph.verify import GraphError, verify
@@ -26,7 +27,6 @@ from meganeura_dsl.shapes.tensor import DType
 from meganeura_dsl.syntax.files import read_source
 from meganeura_runtime.data.idx_files import read_idx
 from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.choices import ChoicesError, Place, read_choices
 from meganeura_runtime.plan.plan import Plan, PlanError

@@ -10,10 +10,10 @@ import cffi
 import cffi.api
 import pytest
 
+from meganeura_dsl.entries import Entries
 from meganeura_runtime import adapters, declarations
 from meganeura_runtime.adapters import list_devices
 from meganeura_runtime.declarations import NoTablesError, as_tables
-from meganeura_runtime.entries import Entries
 
 HEADER = """
 typedef enum Colour { Colour_Red = 3, Colour_Blue = 0x7FFFFFFF } Colour;

@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 from secrets import token_bytes
 
-from meganeura_runtime.bounded import TooLongError, read_bytes
-from meganeura_runtime.folders import cache_folder
+from meganeura_dsl.bounded import TooLongError, read_bytes
+from meganeura_dsl.folders import cache_folder
 
 FILE = "seal.key"
 BYTES = 32

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from meganeura_dsl.entries import user_entries
 from meganeura_dsl.graph.core import Graph, Origin
 from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ops import OPS
@@ -17,7 +18,6 @@ from meganeura_dsl.phases import phase
 from meganeura_dsl.training import TrainingSettings, optimized_training_step
 from meganeura_runtime.cache.keys import inference_of, plan_of, step_of
 from meganeura_runtime.device import Device
-from meganeura_runtime.entries import user_entries
 from meganeura_runtime.plan.choices import UNTUNED, Choices
 from meganeura_runtime.plan.plan import Plan, PlanError
 

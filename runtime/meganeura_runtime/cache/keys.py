@@ -11,8 +11,8 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-import meganeura_dsl
 import meganeura_runtime
+from meganeura_dsl.fingerprint import fingerprint, front_end
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.optimize.rewriting import Rewriting
@@ -90,12 +90,9 @@ def plan_of(graph: Graph, device: Device, choices: Choices) -> PlanOf:
 @cache
 def compiler() -> str:
     """This version of the program, to the letter: also an edited one is another."""
-    digest = sha256(meganeura_dsl.__version__.encode())
-    for package in (meganeura_dsl, meganeura_runtime):
-        for folder in package.__path__:
-            for path in sorted(Path(folder).rglob("*.py")):
-                content = path.read_bytes()
-                digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    digest = sha256(front_end().encode())
+    for folder in meganeura_runtime.__path__:
+        digest.update(fingerprint(folder).encode())
     digest.update(_engine().encode())
     return digest.hexdigest()
 

@@ -15,9 +15,9 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from meganeura_dsl import __version__
+from meganeura_dsl.bounded import TooLongError, read_bytes
 from meganeura_dsl.graph.core import Graph
 from meganeura_dsl.graph.text import format_graph
-from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.kernels.way import PLANNED, Fusing, Way
 

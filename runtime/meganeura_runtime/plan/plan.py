@@ -9,8 +9,8 @@ from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
+from meganeura_dsl.bounded import TooLongError, read_bytes
 from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.kernels.limits import Style
 
 VERSION = 2

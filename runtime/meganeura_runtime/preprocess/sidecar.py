@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from meganeura_dsl.bounded import TooLongError, read_bytes
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.preprocess.images import Cover, Filter, ImageSteps, Middle, Stretch
 from meganeura_runtime.preprocess.mel import HOP, RATE, WINDOW
 from meganeura_runtime.tensors.problems import UnreadableFile

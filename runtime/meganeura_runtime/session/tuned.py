@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.folders import cache_folder
 from meganeura_runtime.adapters import DeviceInfo
-from meganeura_runtime.folders import cache_folder
 from meganeura_runtime.kernels.limits import DeviceLimits
 from meganeura_runtime.plan.choices import (
     UNTUNED,

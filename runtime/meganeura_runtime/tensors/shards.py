@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from meganeura_dsl.bounded import TooLongError, read_bytes
 from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.bounded import TooLongError, read_bytes
 from meganeura_runtime.tensors.problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.tensors.safetensors_file import read_tensors
 from meganeura_runtime.tensors.stored import StoredTensor

@@ -158,16 +158,16 @@ REFUSED = {
     "x[1].weight": ("E0201", "nothing here is called `x.1.weight`", "no parameter of this name"),
     "[1, 2][0, 1]": ("E0203", "this needs one index", "this is 2 of them"),
     "[1, 2][n]": (
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "`n` is an index the configuration gives",
+        "E0404",
+        "nothing checks `f`",
+        "`n` is an index the configuration gives, and no model uses it",
     ),
     'where(x > 0, 1, "a")': ("E0203", "this needs tensors or numbers", "this is the size 1"),
     "sum(x, 0, 0)": ("E0202", "`sum` names an axis twice", ""),
     "sum(n)": (
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "`sum` needs the list the configuration gives",
+        "E0404",
+        "nothing checks `f`",
+        "`sum` needs the list the configuration gives, and no model uses it",
     ),
     "sum(x, [n, d] -> [d, n])": (
         "E0304",
@@ -175,16 +175,16 @@ REFUSED = {
         "f32[n, d]",
     ),
     "product(n)": (
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "`product` needs the list the configuration gives",
+        "E0404",
+        "nothing checks `f`",
+        "`product` needs the list the configuration gives, and no model uses it",
     ),
     "product([n, d])": ("E0203", "this needs a tensor to return", "this is the size d*n"),
     "maximum(1, 2)": ("E0203", "this needs a tensor", "this is the size 1"),
     "max(n, 2)": (
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "`max` of sizes the configuration gives",
+        "E0404",
+        "nothing checks `f`",
+        "`max` of sizes the configuration gives, and no model uses it",
     ),
     "n ** 99": ("E0203", "this needs an exponent up to 32", "this is the size 99"),
     "expand(x, [n, d] -> [d, n])": (
@@ -232,9 +232,9 @@ REFUSED = {
     "shape(x)": ("E0203", "this needs a tensor to return", "this is the axes [n, d]"),
     "shape(x) * 0.5": ("E0203", "this needs sizes", "this is the axes [n, d]"),
     "x if n < 0.5 else x": (
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "a choice compares a size with a number that is not whole",
+        "E0404",
+        "nothing checks `f`",
+        "a choice compares a size with a number that is not whole, and no model uses it",
     ),
     'int("a")': ("E0203", "this needs a number", 'this is the text "a"'),
     "shape(x) + shape(sum(x, 0))": (

@@ -332,9 +332,9 @@ block f(p=0.5)(x: [n]) -> [n]:
     x = x * -p
   return x
 """,
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "a choice depends on a number the configuration gives",
+        "E0404",
+        "nothing checks `f`",
+        "a choice depends on a number the configuration gives, and no model uses it",
     ),
     Refusal(
         "results of several shapes are declared",
@@ -344,9 +344,9 @@ block f(k)(x: [n]):
     x = insert_axis(x, 0, 2)
   return x
 """,
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "`f` has results of several shapes and declares none",
+        "E0404",
+        "nothing checks `f`",
+        "`f` has results of several shapes and declares none, and no model uses it",
     ),
     Refusal(
         "a size that may be negative",
@@ -372,9 +372,9 @@ model m = f(k=[1, 2])
         "block f(a, b, c, d, e, g, h, i, j, k, l, m)(x: [n]) -> [n]:\n"
         + "".join(f"  if {name} == 1:\n    x = x + 1\n" for name in "abcdeghijklm")
         + "  return x\n",
-        "N0001",
-        "`f` is checked in each model that uses it",
-        "it has too many paths to prove at once",
+        "E0404",
+        "nothing checks `f`",
+        "it has too many paths to prove at once, and no model uses it",
     ),
 ]
 

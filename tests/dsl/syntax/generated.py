@@ -172,7 +172,8 @@ DECLARATIONS: Strategy[ast.Declaration] = st.one_of(
     made(ast.Model, NAMES, layers(EXPRESSIONS)),
     made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN)),
     made(ast.ExpectHas, APPLIED, COUNTS),
-    made(ast.ExpectMaps, APPLIED, several(TYPES, 1), several(TYPES, 1)),
+    made(ast.ExpectHolds, APPLIED, several(made(ast.Held, PATHS, TYPES), 1)),
+    made(ast.ExpectMaps, APPLIED, several(TYPES, 1), several(TYPES, 1), several(EXPRESSIONS)),
 )
 
 

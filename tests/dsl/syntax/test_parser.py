@@ -161,7 +161,11 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
         ("expect m has 1_0 params, 2 weights", ("ExpectHas", call("m"),
             (("Count", 10, "params"), ("Count", 2, "weights")))),
         ("expect m(1) maps [n], i32[n] -> [n], u8[n]", ("ExpectMaps", call("m", ONE),
-            (N, ("Type", "i32", N[2])), (N, ("Type", "u8", N[2])))),
+            (N, ("Type", "i32", N[2])), (N, ("Type", "u8", N[2])), ())),
+        ("expect m maps [n] -> [n] where x, y", ("ExpectMaps", call("m"), (N,), (N,), (X, Y))),
+        ("expect m holds a[1].b: [n], c: i32[n]", ("ExpectHolds", call("m"), (
+            ("Held", ("Path", ("a", ONE, "b")), N),
+            ("Held", ("Path", ("c",)), ("Type", "i32", N[2]))))),
     ],
 )  # fmt: skip
 def test_declaration(text: str, expected: object) -> None:
@@ -312,8 +316,10 @@ def again(node: ast.Node) -> str:
     match node:
         case ast.Import() | ast.Def() | ast.Block() | ast.Model() | ast.Train():
             return text
-        case ast.ExpectHas() | ast.ExpectMaps():
+        case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
             return text
+        case ast.Held():
+            return f"expect m holds {text}"
         case ast.Parameter():
             return f"block B({text})(x: [n]):\n  return x"
         case ast.Input():

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from meganeura_dsl import pipeline
+from meganeura_dsl import fingerprint, pipeline
 from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.entries import Entries
 from meganeura_dsl.graph.core import Builder, Graph, Origin
 from meganeura_dsl.graph.text import format_graph
 from meganeura_dsl.ops import Add, Input, Mul, Parameter
@@ -19,7 +20,6 @@ from meganeura_runtime.adapters import DeviceInfo
 from meganeura_runtime.cache import compiled, kept_inference, kept_plan, kept_step, keys
 from meganeura_runtime.cache.keys import OptimizedOf, PlanOf, inference_of, plan_of, step_of
 from meganeura_runtime.device import Device
-from meganeura_runtime.entries import Entries
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
 from meganeura_runtime.kernels.way import Way
 from meganeura_runtime.plan import schedule
@@ -46,10 +46,17 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entries:
     return Entries(tmp_path / "cache" / "compiled")
 
 
+def loaded(target: str) -> pipeline.Program:
+    """A program; its proof is not kept, which would be one more entry."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEGANEURA_CACHE", "off")
+        return pipeline.load(target)
+
+
 @pytest.fixture
 def forward(tmp_path: Path) -> Graph:
     (tmp_path / "fit.mgn").write_text(PROGRAM)
-    program = pipeline.load(str(tmp_path / "fit.mgn"))
+    program = loaded(str(tmp_path / "fit.mgn"))
     return pipeline.elaborate_train(program, "fit", sizes={"batch": 4}, training=True).graph
 
 
@@ -165,10 +172,11 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
     (package / "inner").mkdir(parents=True)
     (package / "inner" / "rules.py").write_text("x = 1\n")
     fake = SimpleNamespace(__path__=[str(package)], __version__="1.0")
-    monkeypatch.setattr(keys, "meganeura_dsl", fake)
+    monkeypatch.setattr(fingerprint, "meganeura_dsl", fake)
     found: list[str] = []
 
     def look() -> None:
+        fingerprint.front_end.cache_clear()
         keys.compiler.cache_clear()
         found.append(keys.compiler())
 
@@ -187,6 +195,7 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(keys, "ENGINE", "nothing_of_the_kind")
         look()
     finally:
+        fingerprint.front_end.cache_clear()
         keys.compiler.cache_clear()
     assert len(set(found)) == len(found)
 
@@ -224,7 +233,7 @@ def test_a_step_is_found_as_it_was_made(
 def test_an_inference_form_is_found_with_what_it_derives(
     kept: Entries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = pipeline.load("resnet18")
+    program = loaded("resnet18")
     sizes = {"n": 1, "h": 32, "w": 32}
     graph = pipeline.elaborate_model(program, sizes=sizes).graph
     made = kept_inference(graph, RULES)

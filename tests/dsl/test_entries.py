@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime.entries import SUFFIX, Entries, user_entries
+from meganeura_dsl.entries import SUFFIX, Entries, user_entries
 
 KEY = "0123abcd"
 OTHER = "4567cdef"
@@ -15,7 +15,7 @@ OTHER = "4567cdef"
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are given once in a process, which here is once in a test."""
-    monkeypatch.setattr("meganeura_runtime.entries._told", set[str]())
+    monkeypatch.setattr("meganeura_dsl.entries._told", set[str]())
 
 
 @pytest.fixture
@@ -109,6 +109,24 @@ def test_clearing_removes_entries_alone(kept: Entries) -> None:
     assert kept.clear() == 2
     assert [path.name for path in kept.folder.iterdir()] == ["notes.txt"]
     assert kept.bytes() == 0
+
+
+def test_what_a_killed_process_left_is_counted_and_removed(kept: Entries) -> None:
+    left = kept.folder / f".{OTHER}{SUFFIX}.12345.partial"
+    left.write_bytes(bytes(1000))
+    assert left in set(kept.paths())
+    assert kept.bytes() > 1000
+    assert kept.clear() == 2
+    assert list(kept.folder.iterdir()) == []
+
+
+def test_what_a_killed_process_left_counts_towards_the_bound(tmp_path: Path) -> None:
+    kept = Entries(tmp_path, most_bytes=1200)
+    left = tmp_path / f".{OTHER}{SUFFIX}.12345.partial"
+    left.write_bytes(bytes(1000))
+    os.utime(left, (1000, 1000))
+    kept.keep(KEY, bytes(900))
+    assert [path.stem for path in kept.paths()] == [KEY]
 
 
 def test_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_runtime.bounded import MEBIBYTE, TooLongError, read_bytes
-from meganeura_runtime.folders import cache_folder
-from meganeura_runtime.tensors.atomic import replacing
+from meganeura_dsl.bounded import MEBIBYTE, TooLongError, read_bytes
+from meganeura_dsl.folders import cache_folder
 
 FOLDER = "compiled"
 SUFFIX = ".entry"
+PARTIAL = ".partial"
+"""Ends the name of a file that is being written, or was when its process was killed."""
 VERSION = 1
 MOST_BYTES = 256 << 20
 """Of all entries together; beyond, those that were not used for longest are removed."""
@@ -56,21 +56,19 @@ class Entries:
         path = self._path(key)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as partial:
-                partial.write_bytes(_line(key, content) + b"\n" + content)
+            _replace(path, _line(key, content) + b"\n" + content)
             self._remove_oldest()
         except OSError as error:
             _note("what was compiled cannot be kept", path, str(error))
-        except ProblemError as error:
-            _note("what was compiled cannot be kept", path, error.problem.report().headline)
 
     def clear(self) -> int:
-        """Remove all entries; how many there were."""
+        """Remove all entries, and what killed processes left of others; how many there were."""
         return sum(_remove(path) for path in list(self.paths()))
 
     def paths(self) -> Iterator[Path]:
-        """The entries, in no order."""
+        """The entries, whole or in part, in no order."""
         yield from self.folder.glob(f"*{SUFFIX}")
+        yield from self.folder.glob(f".*{SUFFIX}.*{PARTIAL}")
 
     def bytes(self) -> int:
         """What all entries take."""
@@ -117,6 +115,19 @@ def _reason(line: bytes) -> str:
     if words[1] != str(VERSION).encode():
         return "it is of another version"
     return "it is damaged, or of another key"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file beside its name, then rename it.
+
+    It need not reach the disk before its name does: what a crash cuts short is refused by its line.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _remove(path: Path) -> bool:

@@ -1,0 +1,235 @@
+"""A program is proved before anything is made of it, whatever is to be made and whoever asks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+import meganeura as api
+from meganeura_dsl import pipeline
+from meganeura_dsl.cli.command import app
+from meganeura_dsl.diagnostics import ProblemError, ProblemsError
+from meganeura_dsl.render import render
+from tests.cli.command import Command
+
+ROOT = Path(__file__).parents[2]
+
+ARGUMENTS = {
+    "abi": ["{}:resnet18"],
+    "build": ["{}:digits"],
+    "deploy": ["{}:resnet18", "--weights", "w.safetensors", "-o", "o.safetensors"],
+    "explain-opt": ["{}:resnet18"],
+    "gradcheck": ["{}", "--examples", "1"],
+    "profile": ["{}:resnet18", "--device", "cpu"],
+    "run": ["{}:resnet18", "--random-weights", "0", "--input", "x.npy"],
+    "shapes": ["{}:resnet18"],
+    "train": ["{}:digits", "--device", "cpu", "--set", "epochs=1"],
+    "tune": ["{}:resnet18"],
+    "weights check": ["{}:resnet18", "w.safetensors"],
+}
+"""How each command is given a program."""
+
+MAKES_NOTHING = {"cache", "check", "devices", "explain", "fmt"}
+"""Commands that make nothing of a program; `check` is what the others are held against."""
+
+BROKEN = (ROOT / "stdlib_models" / "resnet.mgn").read_text().replace("stride != 1 or ", "")
+FALSE = (
+    (ROOT / "stdlib_models" / "resnet.mgn")
+    .read_text()
+    .replace("expect resnet34 has 110 params", "expect resnet34 has 111 params")
+)
+"""An expectation that fails of a model that no command of this page asks for."""
+
+
+def verbs(of: typer.Typer = app, before: str = "") -> Iterator[str]:
+    """Every command there is."""
+    for each in of.registered_commands:
+        assert each.callback is not None
+        yield before + (each.name or each.callback.__name__.replace("_", "-"))
+    for group in of.registered_groups:
+        assert group.typer_instance is not None
+        yield from verbs(group.typer_instance, f"{before}{group.name} ")
+
+
+def reports(text: str) -> str:
+    """What stands in a text of `check` before its summary."""
+    return text[: text.rindex("\n\n")]
+
+
+def test_every_command_is_known_here() -> None:
+    assert set(verbs()) == ARGUMENTS.keys() | MAKES_NOTHING
+
+
+@pytest.mark.parametrize("verb", sorted(set(verbs()) - MAKES_NOTHING))
+@pytest.mark.parametrize("text", [BROKEN, FALSE], ids=["refuted", "false expectation"])
+def test_every_command_refuses_what_check_refuses(
+    meganeura: Command, text: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.mgn").write_text(text)
+    result = pipeline.check_file("net.mgn")
+    told = "\n\n".join(render(report) for report in result.reports)
+    assert ("E0301" if text == BROKEN else "E0401") in told
+    found = meganeura(*verb.split(), *(each.format("net.mgn") for each in ARGUMENTS[verb]))
+    assert (found.code, found.out) == (1, "")
+    assert found.err.strip() == told.strip()
+    assert [path.name for path in tmp_path.iterdir()] == ["net.mgn"]
+
+
+def test_check_itself_says_the_same(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.mgn").write_text(BROKEN)
+    checked = meganeura("check", "net.mgn")
+    assert checked.code == 1
+    assert reports(checked.out).strip() == meganeura("abi", "net.mgn").err.strip()
+
+
+def test_one_block_is_not_checked_alone(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(BROKEN)
+    found = meganeura("gradcheck", str(file), "--block", "BasicBlock", "--examples", "1")
+    assert (found.code, found.out) == (1, "")
+    assert "E0301" in found.err
+
+
+@pytest.mark.parametrize("text", [BROKEN, FALSE], ids=["refuted", "false expectation"])
+def test_python_is_refused_as_well(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(text)
+    with pytest.raises(ProblemsError) as refusal:
+        api.load(f"{file}:resnet18")
+    said = [problem.report() for problem in refusal.value.problems]
+    assert [render(each) for each in said] == [
+        render(each) for each in api.check(str(file)).reports
+    ]
+
+
+BLOCK = BROKEN[BROKEN.index("def down") : BROKEN.index("block Bottleneck")].split("# ")[0]
+
+
+def test_a_refuted_block_of_another_file_refuses_who_uses_it(tmp_path: Path) -> None:
+    (tmp_path / "blocks.mgn").write_text(f"{BLOCK}\nblock Fine()(x: [n]) -> [n] = x\n")
+    user = tmp_path / "user.mgn"
+    user.write_text(
+        "from blocks import BasicBlock\n"
+        "block Net()(x: [n, 4, h, w]) -> [n, 4, h, w]:\n  return x |> a: BasicBlock(4)\n"
+        "model net = Net()\n"
+    )
+    with pytest.raises(ProblemsError, match=r"blocks\.mgn:.*E0301"):
+        api.load(str(user))
+    user.write_text("from blocks import BasicBlock\nmodel net = BasicBlock(c=4)\n")
+    with pytest.raises((ProblemError, ProblemsError), match="E0301"):
+        api.load(str(user))
+    user.write_text("from blocks import Fine\nmodel net = Fine()\n")
+    assert api.load(str(user)).models == ("net",)
+
+
+def test_what_only_some_models_prove_runs_and_is_noted(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM)
+    shown = meganeura("abi", str(file))
+    assert shown.code == 0
+    assert shown.err.startswith("note[N0001]: `Mlp` is checked in each model that uses it")
+    assert "N0001" not in shown.out
+    assert [note.code for note in api.load(str(file)).notes] == ["N0001"]
+    assert api.load("digits_mlp").notes == ()
+
+
+def test_a_standard_program_is_noted_where_it_is_asked_for(meganeura: Command) -> None:
+    assert meganeura("abi", "resnet18").err == ""
+    assert [note.code for note in api.load("resnet18").notes] == ["N0001"]
+
+
+# --- what is remembered --------------------------------------------------------------------------
+
+MLP = "block Mlp(widths)(x: [n, 8]) -> [n, widths[0]]:\n  return x |> fc: linear(widths[0])\n"
+PROGRAM = f"{MLP}model net = Mlp([4])\n"
+
+
+@pytest.fixture
+def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that were proved."""
+    made: list[str] = []
+    run = pipeline.Checker.run
+
+    def counted(checker: pipeline.Checker) -> pipeline.CheckResult:
+        made.append(checker.module.source.name)
+        return run(checker)
+
+    monkeypatch.setattr(pipeline.Checker, "run", counted)
+    return made
+
+
+def test_a_proof_is_made_once_for_each_content(
+    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "part.mgn").write_text(MLP)
+    file = tmp_path / "net.mgn"
+    file.write_text("from part import Mlp\n" + PROGRAM.removeprefix(MLP))
+    for _ in range(2):
+        api.load(str(file))
+    assert len(proofs) == 1
+    (tmp_path / "part.mgn").write_text(f"{MLP}# changed\n")
+    api.load(str(file))
+    assert len(proofs) == 2
+    file.write_text(PROGRAM)
+    first, again = api.load(str(file)).notes, api.load(str(file)).notes
+    assert len(proofs) == 3
+    assert [render(note) for note in first] == [render(note) for note in again] != []
+    monkeypatch.setattr("meganeura_dsl.proofs.front_end", lambda: "another compiler")
+    api.load(str(file))
+    assert len(proofs) == 4
+
+
+def test_what_check_proved_is_not_proved_again(
+    proofs: list[str], meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM)
+    assert meganeura("check", str(file)).code == 0
+    assert meganeura("abi", str(file)).code == 0
+    assert len(proofs) == 1
+    assert "1 file" in meganeura("cache").out
+    assert meganeura("cache", "--clear").out.startswith("removed 1 file")
+    assert meganeura("abi", str(file)).code == 0
+    assert len(proofs) == 2
+
+
+def test_nothing_is_remembered_where_it_is_off_or_fails(
+    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM)
+    for _ in range(2):
+        api.load(str(file))
+    assert len(proofs) == 2
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    file.write_text(f"{PROGRAM}expect net has 3 params\n")
+    for _ in range(2):
+        with pytest.raises(ProblemsError):
+            api.load(str(file))
+    assert len(proofs) == 4
+
+
+NOTE = (
+    b'[{"code": "N", "severity": "note", "headline": "", "topic": "", "label": [%s, ""], '
+    b'"remarks": [], "help": null, "path": ""}]'
+)
+DAMAGED = [b"[", b"1", b"[{}]", b'[{"code": 1}]', NOTE % b"[9, 0, 0]", NOTE % b"[0, 5, 1]"]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_what_makes_no_sense_is_proved_again(
+    content: bytes, proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "net.mgn"
+    file.write_text(PROGRAM)
+    monkeypatch.setattr("meganeura_dsl.entries.Entries.find", lambda *_: content)
+    api.load(str(file))
+    assert len(proofs) == 1
