@@ -40,7 +40,7 @@ HEADS = 4
 PICTURES = """block Layer(width)(x: [n, width, h, w]) -> [n, width, h, w]:
   return x + (x |> conv: conv2d(width, 3, pad=1, bias=false) |> bn: batch_norm |> relu)
 
-block Net(width, depth)(x: [n, c, h, w]) -> [n, 10]:
+block Net(width, depth)(x: [n, 3, h, w]) -> [n, 10]:
   x = x |> stem: conv2d(width, 3, pad=1)
   for i in 0..depth:
     x = x |> layers[i]: Layer(width)
@@ -53,13 +53,13 @@ train fit(x: [batch, 3, 16, 16], label: i32[batch]):
 """
 SEQUENCES = """from whisper import EncoderLayer
 
-block Net(depth)(x: [n, s, d]) -> [n, s, d]
-    where d % 4 == 0:
+block Net(width, depth)(x: [n, s, width]) -> [n, s, width]
+    where width % 4 == 0:
   for i in 0..depth:
-    x = x |> layers[i]: EncoderLayer(4, 4 * d)
+    x = x |> layers[i]: EncoderLayer(4, 4 * width)
   return x
 
-model net = Net(depth={depth})
+model net = Net(width={width}, depth={depth})
 
 train fit(x: [batch, {length}, {width}], y: [batch, {length}, {width}]):
   minimize mse(x |> net, y)

@@ -27,8 +27,7 @@ def load(target: str) -> Program:
     """A program: a path such as `net.mgn`, or the name of a standard model such as `resnet18`.
 
     All of it is proved, as `check` does; what was proved before is not proved again. Raises
-    `meganeura_dsl.diagnostics.ProblemError` or `ProblemsError`, whose text says what is wrong and
-    where.
+    `ProblemError` or `ProblemsError`, whose text says what is wrong and where.
     """
     from meganeura.program import Program
 

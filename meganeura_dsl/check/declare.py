@@ -6,14 +6,16 @@ from meganeura_dsl.check.apply import dtype_of, shape_of
 from meganeura_dsl.check.frame import Frame, ParameterInfo
 from meganeura_dsl.check.initials import WORDS, as_initializer
 from meganeura_dsl.check.problems import MissingInitial, UnfitInitial, UnknownName
+from meganeura_dsl.check.refusals import refusal
 from meganeura_dsl.check.shape_problems import ElementTypeMismatch, ResultMismatch
 from meganeura_dsl.check.tensors import cast, equal
 from meganeura_dsl.check.values import Evaluated, Tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Origin
-from meganeura_dsl.initialize import Initializer, Zeros, fits, spell
+from meganeura_dsl.initialize import Initializer, Sinusoids, Zeros, fits, spell
 from meganeura_dsl.ops.leaf import Kind
-from meganeura_dsl.shapes.solve import Proved
+from meganeura_dsl.shapes.conditions import Compare
+from meganeura_dsl.shapes.solve import Proved, Unproved
 from meganeura_dsl.shapes.tensor import DType, TensorType
 from meganeura_dsl.syntax import ast
 
@@ -70,10 +72,19 @@ def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
 def _check_fit(
     initializer: Initializer, type_: TensorType, frame: Frame, statement: ast.Declare
 ) -> None:
+    """Raise `ProblemError` unless a parameter of this type can begin so, for every size."""
+    if not isinstance(initializer, Sinusoids):
+        return
+    place, name = frame.place(statement.span), statement.path.span.text
     sizes = tuple(size for size in type_.shape if isinstance(size, int))
-    if len(sizes) == type_.rank and not fits(initializer, sizes):
-        place, name = frame.place(statement.span), statement.path.span.text
+    if type_.rank != 2 or (len(sizes) == type_.rank and not fits(initializer, sizes)):
         raise ProblemError(UnfitInitial(place, name, str(type_), spell(initializer)))
+    channels, what = type_.shape[1], f"the channels of `{name}`, a table of sinusoids"
+    try:
+        frame.facts.require(Compare("==", channels % 2, 0), f"{what}, are even")
+        frame.facts.require(Compare(">=", channels, 4), f"{what}, are 4 at least")
+    except Unproved as error:
+        raise ProblemError(refusal(place, error, frame.facts, ())) from error
 
 
 def _initializer(

@@ -55,7 +55,7 @@ def test_the_version_is_the_package_s(meganeura: Command) -> None:
         ("build", "digits_cnn", "--mode", "infer", "--emit", "plan"),
         ("build", "digits_cnn", "--size", "bach=3"),
         ("train", "digits_cnn", "--set", "batch"),
-        ("train", "digits_cnn", "--set", "epochs=0"),
+        ("train", "digits_cnn", "--set", "epochs=-1"),
         ("train", "digits_cnn", "--set", "bach=3"),
         ("train", "digits_cnn", "--seed", "-1"),
         ("train", "digits_cnn", "--seed", "x"),

@@ -30,7 +30,7 @@ train fit(x: [batch, 6], y: i32[batch]):
     log_every = 2
 """
 FAILING = """\
-train fit(x: [batch, 6], y: i32[batch]):
+train fit(x: [batch, 6]):
   h = x |> fc1: linear(4)
   small = mean(h * h)
   minimize mean(log(0.5 - small))

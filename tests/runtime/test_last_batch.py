@@ -199,7 +199,7 @@ def test_a_whole_input_does_not_tell_the_sizes_apart(place: Place) -> None:
         place.folder / "points.safetensors",
     )
     place.write(
-        "train fit(table: [6], x: [batch, 6]):\n"
+        "train fit(table: whole [6], x: [batch, 6]):\n"
         "  minimize mean((x * expand(table, [d] -> [batch, d]) |> fc: linear(1)) ** 2)\n"
         '  run:\n    data = "points.safetensors"\n    batch = 4\n    epochs = 2\n'
     )

@@ -20,4 +20,5 @@ def check_dataset(dataset: Dataset, bounds: Mapping[str, Bound], place: Span | N
 def check_ids(tensor: StoredTensor, bound: Bound, place: Span | None = None) -> None:
     """Raise `ProblemError` at the first value that picks nothing."""
     for start, values in chunks(tensor.content):
-        check_values(values, bound, tensor.name, str(tensor.file), place, start)
+        rows = values if tensor.shape else values.reshape(())
+        check_values(rows, bound, tensor.name, str(tensor.file), place, start)

@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 import numpy as np
 import pytest
 
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics import ProblemsError
 from meganeura_dsl.evaluate import evaluate
 from meganeura_dsl.graph.core import Leaf
 from meganeura_dsl.ops.rules import concrete_shape
@@ -35,27 +35,27 @@ block Counter()(x: [1]) -> [1], [1]:
 
 READS = [
     pytest.param(f"old = a\n{STEP}", "old", 1, id="a name"),
-    pytest.param(f"old = a\n{STEP}", "a", 11, id="its own name"),
+    pytest.param(f"_old = a\n{STEP}", "a", 11, id="its own name"),
     pytest.param(f"old = a\nolder = old\n{STEP}", "older", 1, id="a name of a name"),
     pytest.param(f"{STEP}\nold = a\n{STEP}", "old", 11, id="between two updates"),
-    pytest.param(f"{STEP}\nold = a\n{STEP}", "a", 21, id="after two updates"),
+    pytest.param(f"{STEP}\n_old = a\n{STEP}", "a", 21, id="after two updates"),
     pytest.param(f"old, _same = Both()(a, b)\n{STEP}", "old", 1, id="a result"),
     pytest.param(f"old = Later()(a)\n{STEP}", "old", 1, id="an argument of a block"),
     pytest.param(f"old = twice(a)\n{STEP}", "old", 2, id="an argument of a def"),
     pytest.param(f"old = a if 1 < 2 else b\n{STEP}", "old", 1, id="a choice"),
     pytest.param(f"if training:\n  old = a\n  {STEP}", "old", 1, id="in a branch"),
     pytest.param("old = a\nfor i in 0..3:\n  update a = a + i", "old", 1, id="before a loop"),
-    pytest.param("old = a\nfor i in 0..3:\n  update a = a + i", "a", 4, id="after a loop"),
+    pytest.param("_old = a\nfor i in 0..3:\n  update a = a + i", "a", 4, id="after a loop"),
     pytest.param(
         "old = b\nfor i in 0..3:\n  old = a\n  update a = a + 10", "old", 21, id="in a loop"
     ),
     pytest.param("x = a\nupdate a = b\ny = a\nupdate b = x\nold = x + 2 * y", "old", 11, id="both"),
     pytest.param("a = 100 + a\nupdate a = a + 10", "a", 111, id="a local name of a state's name"),
     pytest.param(
-        "old, new = b |> cell: Counter()\n_x, new = b |> cell", "new", 21, id="applied again"
+        "_old, _new = b |> cell: Counter()\n_x, new = b |> cell", "new", 21, id="applied again"
     ),
     pytest.param(
-        "old, new = b |> cell: Counter()\nold, _x = b |> cell", "old", 11, id="applied again, old"
+        "_old, _new = b |> cell: Counter()\nold, _x = b |> cell", "old", 11, id="applied again, old"
     ),
     pytest.param("_x, _y = b |> cell: Counter()", "cell.count", 11, id="by path"),
     pytest.param(
@@ -121,7 +121,7 @@ def test_a_block_may_not_update_what_its_caller_has_a_name_for(tmp_path: Path) -
           y = x |> Sly()
           minimize mean(y * w + a)
         """
-    with pytest.raises(ProblemError, match="nothing here is called `a`"):
+    with pytest.raises(ProblemsError, match="nothing here is called `a`"):
         step(tmp_path, dedent(text))
 
 

@@ -79,7 +79,7 @@ MESSAGES = {
     ),
     "a text without default": (
         'block A(act)(x: [n]) -> [n]:\n  return x if act == "gelu" else 2 * x\n',
-        "N0001",
+        "E0404",
         ('a choice compares `act` with the text "gelu"',),
         ("not whole",),
     ),

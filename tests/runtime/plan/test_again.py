@@ -55,7 +55,8 @@ train fit(x: [batch, {channels}, {size}, {size}]):
 def step(folder: Path, blocks: str, *, channels: int, size: int, batch: int) -> Graph:
     """A training step, its 3 x 3 convolutions in tiles."""
     path = folder / "net.mgn"
-    path.write_text(blocks + TRAINING.format(channels=channels, size=size))
+    sized = blocks.replace("Net()(x: [n, c,", f"Net()(x: [n, {channels},")
+    path.write_text(sized + TRAINING.format(channels=channels, size=size))
     forward = pipeline.elaborate_train(
         pipeline.load(str(path)), sizes={"batch": batch}, training=True
     )

@@ -153,14 +153,14 @@ def test_a_dear_value_of_many_uses_is_computed_once() -> None:
 def test_a_gpu_computes_again_what_is_quickly_computed(tmp_path: Path) -> None:
     """Training keeps what a batch norm is given and what a convolution reads, nothing between."""
     text = """\
-block Net()(x: [n, c, h, w]) -> []:
+block Net()(x: [n, 8, h, w]) -> []:
   y = x |> conv1: conv2d(8, 3, pad=1) |> bn1: batch_norm |> relu
   y = y |> conv2: conv2d(8, 3, pad=1) |> bn2: batch_norm |> relu
   return mean(y ** 2)
 model net = Net()
 """
     (tmp_path / "net.mgn").write_text(text)
-    sizes = {"n": 4, "c": 8, "h": 32, "w": 32}
+    sizes = {"n": 4, "h": 32, "w": 32}
     program = load(str(tmp_path / "net.mgn"))
     forward = elaborate_model(program, sizes=sizes, training=True).graph
     graph = training_step(
