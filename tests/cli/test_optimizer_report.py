@@ -110,6 +110,6 @@ def test_the_rules_that_led_to_a_reparameterised_network_are_counted(meganeura: 
     assert led["sum-of-convolutions"] == 22
     assert {"conv-residual", "winograd"}.isdisjoint(led)
     places = {each["place"] for each in phase["contributed"]}
-    assert {"repvgg.mgn:9", "repvgg.mgn:17"} <= places
+    assert {"repvgg.mgn:10", "repvgg.mgn:21"} <= places
     shown = meganeura("explain-opt", "repvgg_a0").out
     assert "rule that led there" in shown
