@@ -23,6 +23,7 @@ from meganeura_runtime import artefact, native
 from meganeura_runtime.artefact import Artefact, container
 from meganeura_runtime.artefact.container import KEY
 from meganeura_runtime.artefact.problems import NotAnArtefact
+from meganeura_runtime.artefact.seal import is_sealed, seal
 from meganeura_runtime.deploy.convert import deploy
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits
@@ -291,6 +292,11 @@ def test_no_seal_is_a_file_that_is_not_trusted(
     compiled()[0].write(tmp_path / "model.mgb")
     monkeypatch.setenv("MEGANEURA_CACHE", str(kept))
     assert not Artefact.read(tmp_path / "model.mgb").trusted
+    made = seal(b"x")
+    assert made is not None
+    assert is_sealed(b"x", made)
+    assert not any(is_sealed(b"x", part) for part in ("", made[:-1], made + "0"))
+    assert not Artefact.read(tmp_path / "model.mgb").trusted, "nor where there is a key"
 
 
 @pytest.mark.adapter
