@@ -419,4 +419,25 @@ PLANTS = (
         "mode, (), device",
         ("tests/runtime/cache/test_compiled.py",),
     ),
+    Plant(
+        "inputs of a compiled model may lie in one place",
+        "runtime/meganeura_runtime/artefact/match.py",
+        "for tensors in (plan.parameters, plan.inputs, tuple(outputs.values())):",
+        "for tensors in (plan.parameters, tuple(outputs.values())):",
+        (ARTEFACT,),
+    ),
+    Plant(
+        "staged inputs that a step took are taken back",
+        "runtime/meganeura_runtime/session/gpu.py",
+        "        self.session = None\n        return self._stage",
+        "        return self._stage",
+        (SESSIONS,),
+    ),
+    Plant(
+        "one tensor can be read after a wrong step",
+        "runtime/meganeura_runtime/session/indices.py",
+        "        self._settle(0)\n        return super()._get(name)",
+        "        return super()._get(name)",
+        ("tests/runtime/test_indices.py",),
+    ),
 )

@@ -229,6 +229,23 @@ def test_a_forged_plan_is_refused(file: Path, change: Change) -> None:
     assert reason(forged(file, change))
 
 
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+def test_two_tensors_in_one_place_are_refused(kind: str, kept: Path, tmp_path: Path) -> None:
+    """Also where all kernels agree on the place, and nothing else is amiss."""
+    assert kept
+    build = Builder()
+    x = [build.add(Input(name, DType.F32, (3,))) for name in "abc"]
+    graph = build.graph({f"twice {each.op}": build.add(Add(), each, each) for each in x})
+    file = tmp_path / "net.mgb"
+    Artefact("net", graph, plan_graph(graph, DeviceLimits()), {}).write(file)
+
+    def moved(plan: dict[str, Any]) -> None:
+        place, other, _ = (json.dumps(each["slot"]) for each in plan[kind])
+        plan.update(json.loads(json.dumps(plan).replace(other, place)))
+
+    assert "two of its tensors lie in the same place" in reason(forged(file, moved))
+
+
 GRAPHS = {
     "a larger input": ("shape=[2, 1, 8, 8]) : f32[2, 1, 8, 8]", "shape=[8, 8]) : f32[8, 8]"),
     "another output": ('output "output"', 'output "other"'),
