@@ -440,4 +440,18 @@ PLANTS = (
         "        return super()._get(name)",
         ("tests/runtime/test_indices.py",),
     ),
+    Plant(
+        "kernels are shared by parts of tensors of any shape",
+        "runtime/meganeura_runtime/plan/alike.py",
+        "numbers[memory.tensors[operand.id]], operand.type",
+        "numbers[memory.tensors[operand.id]]",
+        ("tests/runtime/plan/test_alike.py",),
+    ),
+    Plant(
+        "a parameter is overwritten before its last reader",
+        "runtime/meganeura_runtime/plan/order.py",
+        "    before[writer] |= readers\n",
+        "",
+        ("tests/runtime/plan/test_updates.py",),
+    ),
 )
