@@ -22,6 +22,7 @@ RESUME = "tests/runtime/test_resume.py"
 GRAPHS = "tests/runtime/plan/test_random_graphs.py"
 SESSIONS = "tests/runtime/session/test_sessions.py"
 ATTENTION = "tests/runtime/kernels/test_attention.py"
+ARTEFACT = "tests/runtime/artefact/test_artefact.py"
 
 PLANTS = (
     Plant(
@@ -332,5 +333,132 @@ PLANTS = (
         "return OptimizedOf(format_graph(graph), mode",
         "return OptimizedOf(str([type(each.op) for each in graph.values]), mode",
         ("tests/runtime/cache/test_compiled.py",),
+    ),
+    Plant(
+        "a tensor is placed below the end of what is larger beside it",
+        "runtime/meganeura_runtime/plan/memory.py",
+        "offset = max(offset, rounded(end, alignment))",
+        "offset = rounded(end, alignment)",
+        ("tests/runtime/plan/test_memory.py",),
+    ),
+    Plant(
+        "rows by number are added up in whole loops only",
+        "runtime/meganeura_runtime/plan/scatter.py",
+        "range(0, count, most)",
+        "range(0, count // most * most or count, most)",
+        ("tests/runtime/plan/test_lower.py",),
+    ),
+    Plant(
+        "rows of workgroups are as long as an adapter allows",
+        "runtime/meganeura_runtime/kernels/kernel.py",
+        'number = f"group.x + group.y * {across}u" if rows > 1 else "group.x"',
+        "most = self.target.limits.workgroups\n"
+        '        number = f"group.x + group.y * {most}u" if rows > 1 else "group.x"',
+        ("tests/runtime/kernels/test_sizes.py",),
+    ),
+    Plant(
+        "the last of several NaN is the largest",
+        "runtime/meganeura_runtime/kernels/library.py",
+        "return (a > b || is_nan(a)) && !is_nan(b);",
+        "return a > b || is_nan(a);",
+        ("tests/runtime/kernels/test_special_values.py",),
+    ),
+    Plant(
+        "keys that fill no whole part are not attended to",
+        "runtime/meganeura_runtime/kernels/attention/forward.py",
+        "each = -(-frame.block.size // self._parts)",
+        "each = frame.block.size // self._parts",
+        (ATTENTION,),
+    ),
+    Plant(
+        "a wrong step is told once and then forgotten",
+        "runtime/meganeura_runtime/session/indices.py",
+        "            self._unread[0].look()\n            self._unread.popleft()",
+        "            self._unread.popleft().look()",
+        ("tests/runtime/test_indices.py",),
+    ),
+    Plant(
+        "what is loaded after a smaller batch goes to the other session",
+        "runtime/meganeura_runtime/session/pair.py",
+        "self._current.write(name, array)",
+        "self._large.write(name, array)",
+        ("tests/runtime/test_last_batch.py",),
+    ),
+    Plant(
+        "zeros are not written over what is there",
+        "runtime/meganeura_runtime/session/gpu.py",
+        "if name in self._missing and not content.view(np.uint32).any():",
+        "if not content.view(np.uint32).any():",
+        (SESSIONS,),
+    ),
+    Plant(
+        "parameters of two buffers are read from the first",
+        "runtime/meganeura_runtime/session/gpu.py",
+        "            tensor.slot.buffer != group[0].slot.buffer\n            or tensor.slot.end",
+        "            tensor.slot.end",
+        (SESSIONS,),
+    ),
+    Plant(
+        "kernels of others are compiled as trusted ones",
+        "runtime/meganeura_runtime/device.py",
+        "compilers.submit(self._compiled, text, checked)",
+        "compilers.submit(self._compiled, text, self.checked)",
+        (ARTEFACT,),
+    ),
+    Plant(
+        "a file without a seal is sealed",
+        "runtime/meganeura_runtime/artefact/seal.py",
+        "hmac.compare_digest(expected.encode(), claimed.encode())",
+        "hmac.compare_digest(expected[: len(claimed)].encode(), claimed.encode())",
+        (ARTEFACT,),
+    ),
+    Plant(
+        "the key of an optimized graph forgets the rules that are off",
+        "runtime/meganeura_runtime/cache/keys.py",
+        "mode, rewriting.disabled, device",
+        "mode, (), device",
+        ("tests/runtime/cache/test_compiled.py",),
+    ),
+    Plant(
+        "inputs of a compiled model may lie in one place",
+        "runtime/meganeura_runtime/artefact/match.py",
+        "for tensors in (plan.parameters, plan.inputs, tuple(outputs.values())):",
+        "for tensors in (plan.parameters, tuple(outputs.values())):",
+        (ARTEFACT,),
+    ),
+    Plant(
+        "staged inputs that a step took are taken back",
+        "runtime/meganeura_runtime/session/gpu.py",
+        "        self.session = None\n        return self._stage",
+        "        return self._stage",
+        (SESSIONS,),
+    ),
+    Plant(
+        "one tensor can be read after a wrong step",
+        "runtime/meganeura_runtime/session/indices.py",
+        "        self._settle(0)\n        return super()._get(name)",
+        "        return super()._get(name)",
+        ("tests/runtime/test_indices.py",),
+    ),
+    Plant(
+        "kernels are shared by parts of tensors of any shape",
+        "runtime/meganeura_runtime/plan/alike.py",
+        "numbers[memory.tensors[operand.id]], operand.type",
+        "numbers[memory.tensors[operand.id]]",
+        ("tests/runtime/plan/test_alike.py",),
+    ),
+    Plant(
+        "a parameter is overwritten before its last reader",
+        "runtime/meganeura_runtime/plan/order.py",
+        "    before[writer] |= readers\n",
+        "",
+        ("tests/runtime/plan/test_updates.py",),
+    ),
+    Plant(
+        "a step over several taps is skipped where its first tap reaches nothing",
+        "runtime/meganeura_runtime/kernels/tiled.py",
+        "if contraction.reached is None or steps.together != contraction.together:",
+        "if contraction.reached is None:",
+        ("tests/runtime/kernels/test_tiled.py",),
     ),
 )

@@ -87,6 +87,9 @@ def test_after_a_wrong_step_nothing_can_be_read(tmp_path: Path) -> None:
             session.step(Feeder(job).feeds(0))
         with pytest.raises(ProblemError, match="E0537"):
             session.kept()
+        for name in session.names:
+            with pytest.raises(ProblemError, match="E0537"):
+                session.read(name)
 
 
 @pytest.mark.parametrize("device", DEVICES)

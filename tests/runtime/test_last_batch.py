@@ -188,6 +188,10 @@ def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
     for before, after in pairwise(seen):
         assert (before["fc1.weight"] != after["fc1.weight"]).any()
     assert int(seen[-1]["optimizer.step"]) == 4
+    session.step(feeds(job.compiled, job.dataset.train.take(slice(0, 2)), 0, 0, 0.1))
+    session.load(seen[0])
+    again = session.kept()
+    assert all((again[name] == seen[0][name]).all() for name in session.names)
     session.close()
 
 

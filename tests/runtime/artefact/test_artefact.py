@@ -23,6 +23,7 @@ from meganeura_runtime import artefact, native
 from meganeura_runtime.artefact import Artefact, container
 from meganeura_runtime.artefact.container import KEY
 from meganeura_runtime.artefact.problems import NotAnArtefact
+from meganeura_runtime.artefact.seal import is_sealed, seal
 from meganeura_runtime.deploy.convert import deploy
 from meganeura_runtime.device import Device
 from meganeura_runtime.kernels.limits import DeviceLimits
@@ -228,6 +229,23 @@ def test_a_forged_plan_is_refused(file: Path, change: Change) -> None:
     assert reason(forged(file, change))
 
 
+@pytest.mark.parametrize("kind", ["inputs", "outputs"])
+def test_two_tensors_in_one_place_are_refused(kind: str, kept: Path, tmp_path: Path) -> None:
+    """Also where all kernels agree on the place, and nothing else is amiss."""
+    assert kept
+    build = Builder()
+    x = [build.add(Input(name, DType.F32, (3,))) for name in "abc"]
+    graph = build.graph({f"twice {each.op}": build.add(Add(), each, each) for each in x})
+    file = tmp_path / "net.mgb"
+    Artefact("net", graph, plan_graph(graph, DeviceLimits()), {}).write(file)
+
+    def moved(plan: dict[str, Any]) -> None:
+        place, other, _ = (json.dumps(each["slot"]) for each in plan[kind])
+        plan.update(json.loads(json.dumps(plan).replace(other, place)))
+
+    assert "two of its tensors lie in the same place" in reason(forged(file, moved))
+
+
 GRAPHS = {
     "a larger input": ("shape=[2, 1, 8, 8]) : f32[2, 1, 8, 8]", "shape=[8, 8]) : f32[8, 8]"),
     "another output": ('output "output"', 'output "other"'),
@@ -291,6 +309,11 @@ def test_no_seal_is_a_file_that_is_not_trusted(
     compiled()[0].write(tmp_path / "model.mgb")
     monkeypatch.setenv("MEGANEURA_CACHE", str(kept))
     assert not Artefact.read(tmp_path / "model.mgb").trusted
+    made = seal(b"x")
+    assert made is not None
+    assert is_sealed(b"x", made)
+    assert not any(is_sealed(b"x", part) for part in ("", made[:-1], made + "0"))
+    assert not Artefact.read(tmp_path / "model.mgb").trusted, "nor where there is a key"
 
 
 @pytest.mark.adapter

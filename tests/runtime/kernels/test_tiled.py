@@ -112,6 +112,14 @@ def test_convolutions(
     assert_as_reference(*graph_of(to_w, numbers(*x), dy), device, Style.GPU)
 
 
+def test_a_step_over_several_taps_counts_if_any_reaches_a_pixel(device: Device) -> None:
+    """Of 20 channels and 3 taps, 16 terms are a step, whose first may be the tap that does not."""
+    to_x = ConvInputGradient((2,), (2,), (1,), 1, (32,))
+    w, dy = numbers(20, 16, 5), numbers(1, 20, 16)
+    assert tile_for(to_x, w, dy) is not None
+    assert_as_reference(*graph_of(to_x, w, dy), device, Style.GPU)
+
+
 @pytest.mark.parametrize("pixels", [16, 128])
 def test_taps_that_do_not_reach_a_pixel_are_skipped(pixels: int) -> None:
     """Of nine taps of stride 2, four reach a pixel at most; the others are no work."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from meganeura_dsl.graph.core import Builder, Value
-from meganeura_dsl.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Sum
+from meganeura_dsl.ops import Add, Broadcast, Conv, Exp, Input, Parameter, Slice, Sum
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.kernels.limits import DeviceLimits, Style
@@ -75,3 +75,15 @@ def test_a_deep_network_takes_no_more_writing(monkeypatch: pytest.MonkeyPatch) -
 
 def test_layers_of_other_widths_have_kernels_of_their_own() -> None:
     assert len(tower(8, widths=(8, 12)).kernels) == len(tower(8).kernels) + 1
+
+
+def test_parts_of_tensors_of_another_shape_have_kernels_of_their_own() -> None:
+    """Equal ops that give equal types step through memory otherwise; the bytes are the same."""
+    build = Builder()
+    part = Slice((1, 1), (51, 5), (1, 1))
+    sums = {
+        name: build.add(Sum((1,)), build.add(part, build.add(Input(name, DType.F32, shape))))
+        for name, shape in (("a", (70, 6)), ("b", (60, 7)), ("c", (70, 6)))
+    }
+    plan = plan_graph(build.graph(sums), DeviceLimits())
+    assert [dispatch.kernel for dispatch in plan.dispatches] == [0, 1, 0]

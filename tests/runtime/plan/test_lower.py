@@ -97,6 +97,14 @@ def test_many_rows_by_number_are_added_up_along_lists(axis: int, shape: tuple[in
     assert LinkedSum not in ops(lowered(ScatterAdd(0, 3), ids % 3, numbers(600)))
 
 
+def test_the_last_rows_by_number_are_added_up_with_the_first() -> None:
+    """Of more ids than one loop looks at, also those that fill no whole loop."""
+    count = MOST_ITERATIONS + 1
+    ids = np.arange(count, dtype=np.int32) % 3
+    lowered(ScatterAdd(0, 3), ids, np.full(count, 0.5, np.float32))
+    lowered(ScatterAdd(1, 3), ids, numbers(2, count))
+
+
 @pytest.mark.parametrize(
     ("size", "wanted", "found"), [(12, 4, 4), (14, 4, 7), (13, 4, 4), (5, 1, 1)]
 )

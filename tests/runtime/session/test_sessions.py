@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -265,6 +266,16 @@ def test_all_parameters_are_read_in_few_pieces(
         assert device.read_backs == before + (2 if most == 1 else 1)
         assert tuple(kept) == session.names
         assert [array.tolist() for array in kept.values()] == [[0, 1, 2], [1, 1, 1]]
+
+
+@pytest.mark.adapter
+def test_parameters_of_several_buffers_are_read_from_their_own(device: Device) -> None:
+    limits = replace(device.limits, buffer_bytes=device.limits.offset_alignment)
+    plan = plan_graph(descent(), limits)
+    assert len({tensor.slot.buffer for tensor in plan.parameters}) == 2
+    with GpuSession(plan, device) as session:
+        session.load({"layer.w": np.arange(3, dtype=np.float32), "scale": np.ones(3, np.float32)})
+        assert [array.tolist() for array in session.kept().values()] == [[0, 1, 2], [1, 1, 1]]
 
 
 @pytest.mark.adapter
