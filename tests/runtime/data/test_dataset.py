@@ -154,6 +154,15 @@ def test_tensors_may_have_other_names() -> None:
     assert refused(demand, tensors(image=images(4), label=labels(4))).code == "E0522"
 
 
+def test_examples_held_out_are_found_where_every_tensor_has_another_name() -> None:
+    names = {"image": "pictures", "label": "digits"}
+    split = {"train.pictures": images(4), "train.digits": labels(4)}
+    split |= {"test.pictures": images(3), "test.digits": labels(3)}
+    found = match(Demand(IMAGES.inputs, IMAGES.sizes, tensors=names), tensors(**split))
+    assert found.test is not None
+    assert found.test.examples == 3
+
+
 def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:
     advice = refused(IMAGES, tensors(images=images(4), label=labels(4))).report().help
     assert advice is not None
