@@ -257,8 +257,12 @@ def test_a_held_out_split_without_examples_is_refused() -> None:
 
 
 def test_no_two_epochs_have_the_same_order() -> None:
-    orders = {tuple(order_of_epoch(3, epoch, 50, shuffle=True).tolist()) for epoch in range(6)}
-    assert len(orders) == 6
+    orders = {
+        tuple(order_of_epoch(seed, epoch, 50, shuffle=True).tolist())
+        for seed in range(3)
+        for epoch in range(6)
+    }
+    assert len(orders) == 3 * 6
 
 
 @pytest.mark.parametrize(
