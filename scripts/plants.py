@@ -19,6 +19,7 @@ class Plant:
 
 BLOCKS = "tests/dsl/gradcheck/test_standard_blocks.py::test_layers"
 RESUME = "tests/runtime/test_resume.py"
+LOCKS = "tests/runtime/test_run_folder_lock.py"
 GRAPHS = "tests/runtime/plan/test_random_graphs.py"
 SESSIONS = "tests/runtime/session/test_sessions.py"
 ATTENTION = "tests/runtime/kernels/test_attention.py"
@@ -381,10 +382,7 @@ PLANTS = (
         "runtime/meganeura_runtime/train/lock.py",
         "if _is_at(descriptor, path):",
         "if True:",
-        (
-            "tests/runtime/test_run_folder_lock.py"
-            "::test_a_file_that_its_last_holder_just_removed_is_no_lock",
-        ),
+        (f"{LOCKS}::test_a_file_that_its_last_holder_just_removed_is_no_lock",),
     ),
     Plant(
         "the share of a picture is ignored where a size is given",
@@ -406,5 +404,19 @@ PLANTS = (
         "return initial_values(symbolic.parameters, seed)",
         "return initial_values(symbolic.parameters, FIRST_SEED)",
         ("tests/cli/test_run_command.py::test_random_weights_are_those_of_their_seed",),
+    ),
+    Plant(
+        "a run that goes on forgets new names of tensors",
+        "runtime/meganeura_runtime/train/resume.py",
+        'names += ["tensors"] if "data" in names and now.tensors else []',
+        "names += []",
+        (f"{RESUME}::test_data_that_was_moved_may_have_other_names",),
+    ),
+    Plant(
+        "a run that goes on heeds the first of its new settings",
+        "runtime/meganeura_runtime/train/resume.py",
+        "update={name: getattr(now, name) for name in names}",
+        "update={name: getattr(now, name) for name in names[:1]}",
+        (f"{RESUME}::test_more_epochs_may_be_asked_for",),
     ),
 )
