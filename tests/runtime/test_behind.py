@@ -34,11 +34,12 @@ class Late(Outputs):
         self.asked = True
 
     def __getitem__(self, name: str) -> Array:
+        read = self.step, self.session.steps
+        if self.asked and read not in self.session.reads:
+            self.session.reads.append(read)
         return self.outputs[name]
 
     def __iter__(self) -> Iterator[str]:
-        if self.asked:
-            self.session.reads.append((self.step, self.session.steps))
         return iter(self.outputs)
 
     def __len__(self) -> int:
