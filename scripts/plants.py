@@ -19,6 +19,7 @@ class Plant:
 
 BLOCKS = "tests/dsl/gradcheck/test_standard_blocks.py::test_layers"
 RESUME = "tests/runtime/test_resume.py"
+LOCKS = "tests/runtime/test_run_folder_lock.py"
 GRAPHS = "tests/runtime/plan/test_random_graphs.py"
 SESSIONS = "tests/runtime/session/test_sessions.py"
 ATTENTION = "tests/runtime/kernels/test_attention.py"
@@ -460,5 +461,88 @@ PLANTS = (
         "if contraction.reached is None or steps.together != contraction.together:",
         "if contraction.reached is None:",
         ("tests/runtime/kernels/test_tiled.py",),
+        "a square array whose columns come first is read as if rows did",
+        "runtime/meganeura_runtime/data/numpy_files.py",
+        "if not fortran or len(shape) < 2:",
+        "if not fortran or len(set(shape)) < 2:",
+        ("tests/runtime/data/test_files.py::test_unusual_arrays_are_read",),
+    ),
+    Plant(
+        "examples held out under other names are not looked for",
+        "runtime/meganeura_runtime/data/dataset.py",
+        'held_out = any(f"test.{name}" in tensors for name in names)',
+        'held_out = any(f"test.{name}" in tensors for name in demand.inputs)',
+        ("tests/runtime/data/test_dataset.py",),
+    ),
+    Plant(
+        "a whole input of the examples held out is that of training",
+        "runtime/meganeura_runtime/data/dataset.py",
+        "return tensor if shared else prefix + tensor",
+        "whole = name in self.demand.whole\n"
+        "        return tensor if shared else splits[0] if whole else prefix + tensor",
+        ("tests/runtime/data/test_dataset.py",),
+    ),
+    Plant(
+        "an epoch of one seed is another epoch of the next",
+        "runtime/meganeura_runtime/data/batches.py",
+        "np.array([seed, epoch], dtype=np.uint64)",
+        "np.array([seed + epoch, 0], dtype=np.uint64)",
+        ("tests/runtime/data/test_dataset.py",),
+    ),
+    Plant(
+        "the pieces of a tensor may change places",
+        "runtime/meganeura_runtime/tensors/checksums.py",
+        'crc32(np.array(sums, "<u4").tobytes())',
+        'crc32(np.array(sorted(sums), "<u4").tobytes())',
+        ("tests/runtime/test_tensors.py::test_pieces_that_changed_places_are_damage",),
+    ),
+    Plant(
+        "a second argument of a choice undoes the choice before it",
+        "meganeura_dsl/settings/values.py",
+        "choice = settings[name].value if name in settings else",
+        "choice = raw[name].value if name in raw else",
+        ("tests/dsl/test_settings.py",),
+    ),
+    Plant(
+        "a lock file that was removed meanwhile is a lock",
+        "runtime/meganeura_runtime/train/lock.py",
+        "if _is_at(descriptor, path):",
+        "if True:",
+        (f"{LOCKS}::test_a_file_that_its_last_holder_just_removed_is_no_lock",),
+    ),
+    Plant(
+        "the share of a picture is ignored where a size is given",
+        "runtime/meganeura_runtime/preprocess/choices.py",
+        "self.size, self.size, self.crop or CROP)",
+        "self.size, self.size, CROP)",
+        ("tests/runtime/preprocess/test_images.py",),
+    ),
+    Plant(
+        "parameters that a file may lack ignore the seed",
+        "meganeura/program.py",
+        "model.load(weights, allowed, seed or 0)",
+        "model.load(weights, allowed, 0)",
+        ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),
+    ),
+    Plant(
+        "random weights ignore their seed",
+        "meganeura_dsl/cli/run.py",
+        "return initial_values(symbolic.parameters, seed)",
+        "return initial_values(symbolic.parameters, FIRST_SEED)",
+        ("tests/cli/test_run_command.py::test_random_weights_are_those_of_their_seed",),
+    ),
+    Plant(
+        "a run that goes on forgets new names of tensors",
+        "runtime/meganeura_runtime/train/resume.py",
+        'names += ["tensors"] if "data" in names and now.tensors else []',
+        "names += []",
+        (f"{RESUME}::test_data_that_was_moved_may_have_other_names",),
+    ),
+    Plant(
+        "a run that goes on heeds the first of its new settings",
+        "runtime/meganeura_runtime/train/resume.py",
+        "update={name: getattr(now, name) for name in names}",
+        "update={name: getattr(now, name) for name in names[:1]}",
+        (f"{RESUME}::test_more_epochs_may_be_asked_for",),
     ),
 )

@@ -48,6 +48,16 @@ def test_a_model_is_run_with_its_weights(meganeura: Command) -> None:
     np.testing.assert_allclose(np.load("y.npy"), expected, atol=1e-6)
 
 
+def test_random_weights_are_those_of_their_seed(meganeura: Command) -> None:
+    shown = meganeura(
+        "run", "digits_mlp", "--random-weights", "5", "--device", "cpu",
+        "--input", "x.npy", "--output", "y.npy",
+    )  # fmt: skip
+    assert shown.out.startswith("weights: random, of seed 5\n")
+    expected = api.load("digits_mlp").model(seed=5).run(image=digits(), device="cpu")["output"]
+    np.testing.assert_allclose(np.load("y.npy"), expected, atol=1e-6)
+
+
 def test_the_likeliest_classes_come_first(meganeura: Command, tmp_path: Path) -> None:
     names = [f"digit {number}" for number in range(10)]
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n")

@@ -30,6 +30,15 @@ train line(x: [batch, 3], y: [batch, 1]):
     optimizer = sgd(lr=0.1)
 """
 
+MODEL = """\
+block Line()(x: [batch, 3]) -> [batch, 1]:
+  return x |> fc: linear(1)
+
+model net = Line()
+
+"""
+"""What holds the weights that the program trains, so that nothing is to be noted."""
+
 
 @pytest.fixture(autouse=True)
 def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +305,8 @@ def test_the_last_batch_is_announced_and_trained_on(meganeura: Command, tmp_path
 
 
 def test_no_epochs_write_the_initial_weights(meganeura: Command, tmp_path: Path) -> None:
-    shown = meganeura("train", written(tmp_path), "--device", "cpu", "--set", "epochs=0")
+    program = written(tmp_path, MODEL + PROGRAM.replace("fc: linear(1)", "net"))
+    shown = meganeura("train", program, "--device", "cpu", "--set", "epochs=0")
     assert (shown.code, shown.err) == (0, "")
     assert "done after 0 steps" in shown.out
     folder = tmp_path / "runs" / "line-1"

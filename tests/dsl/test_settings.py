@@ -188,6 +188,15 @@ def test_a_whole_choice_can_be_overridden() -> None:
     assert settings.optimizer == Sgd(lr=0.01, momentum=0.5)
 
 
+def test_arguments_of_overrides_add_up_and_a_new_choice_forgets_them() -> None:
+    written = raw(data="digits", batch=1, optimizer=Invocation("adam", {"lr": 0.1, "eps": 0.2}))
+    both = resolved(written, "optimizer=sgd(lr=0.3)", "optimizer.momentum=0.5")
+    assert both.optimizer == Sgd(lr=0.3, momentum=0.5)
+    two = resolved(written, "optimizer.beta1=0.5", "optimizer.beta2=0.6")
+    assert two.optimizer == Adam(lr=0.1, eps=0.2, beta1=0.5, beta2=0.6)
+    assert resolved(written, "optimizer.lr=0.5", "optimizer=adam").optimizer == Adam()
+
+
 def test_a_negative_override_is_read_as_a_number() -> None:
     [report] = refused(raw(data="digits", batch=1), "seed=-1")
     assert report.headline == "`seed` must be at least 0"

@@ -22,7 +22,7 @@ DEVICES = ("cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 TRAIN = """\
 train fit(x: [batch, 3], y: i32[batch], table: whole [9, 2]):
   z = x |> fc: linear(2)
-  minimize {loss} + 0 * mean(table) + 0 * mean(f32(y))
+  minimize {loss} + 0 * mean(table) + 0 * mean(z) + 0 * mean(f32(y))
   run:
     data      = "points.safetensors"
     batch     = 4

@@ -132,6 +132,9 @@ def test_a_value_that_fits_is_kept(kind: str, values: Array, dtype: DType) -> No
         ("f64", np.float64(1e39), DType.F32),
         ("f32", np.float32(65520), DType.F16),
         ("u8", np.uint8(2), DType.BOOL),
+        ("bool", np.uint8(2), DType.BOOL),
+        ("bool", np.uint8(7), DType.F32),
+        ("bool", np.uint8(255), DType.I32),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_index(
@@ -376,6 +379,18 @@ def test_damage_is_named(tmp_path: Path, piece: int) -> None:
     assert damaged(path, end - 1 - (piece << 20)).damaged == "`long`"
     write_tensors(path, LONG, {})
     assert damaged(path, end - ((3 << 20) + 5) - 1).damaged == "`short`"
+
+
+def test_pieces_that_changed_places_are_damage(tmp_path: Path) -> None:
+    path, piece = tmp_path / "some.safetensors", 1 << 20
+    write_tensors(path, {"long": np.repeat(np.arange(3, dtype=np.uint8), piece)}, {})
+    content = path.read_bytes()
+    start = len(content) - 3 * piece
+    first, second, third = (content[start + n * piece :][:piece] for n in range(3))
+    path.write_bytes(content[:start] + second + first + third)
+    problem = refused(lambda: open_tensors(path))
+    assert isinstance(problem, DamagedFile)
+    assert problem.damaged == "`long`"
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,18 @@ def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object) -> No
     assert isinstance(caught.value.problem, UnreadableFile)
 
 
+@pytest.mark.parametrize("other", ["model-1.safetensors", "model-2.safetensors"])
+def test_a_tensor_of_two_shards_is_refused_whichever_is_announced(
+    tmp_path: Path, other: str
+) -> None:
+    index = shards(tmp_path)
+    save_file(load_file(tmp_path / other) | values(), tmp_path / other)
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert f"`{other}` holds `" in caught.value.problem.reason
+
+
 def test_shards_without_an_index_are_named_one_by_one(tmp_path: Path) -> None:
     shards(tmp_path)
     files = sorted(tmp_path.glob("model-*.safetensors"))

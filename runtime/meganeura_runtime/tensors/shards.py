@@ -52,11 +52,11 @@ def _open_shards(index: Path) -> dict[str, StoredTensor]:
     """The tensors an index promises, each from the file it names."""
     promised = _weight_map(index)
     shards = {name: read_tensors(index.parent / name) for name in sorted(set(promised.values()))}
-    held = {name: shard for shard, tensors in shards.items() for name in tensors}
+    held = [(name, shard) for shard, tensors in shards.items() for name in tensors]
     for name, shard in promised.items():
         if name not in shards[shard]:
             raise ProblemError(UnreadableFile(index, f"`{shard}` does not hold `{name}`"))
-    for name, shard in held.items():
+    for name, shard in held:
         if promised.get(name) != shard:
             raise ProblemError(UnreadableFile(index, f"`{shard}` holds `{name}` unannounced"))
     return {name: shards[shard][name] for name, shard in promised.items()}

@@ -88,14 +88,18 @@ def read(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:
 
 
 def verify(tensor: StoredTensor, dtype: DType) -> None:
-    """Raise `ProblemError` at the first value that is not finite or that `dtype` cannot hold."""
+    """Raise `ProblemError` at the first value that is not finite or that `dtype` cannot hold.
+
+    A bool that is neither 0 nor 1 is no bool, whatever it is to become.
+    """
     if not tensor.is_float and _holds_all(tensor.stored, dtype):
         return
     for start, bits in chunks(tensor.content):
         values = _values(tensor.stored, bits)
         if tensor.is_float:
             _refuse_first(tensor, start, values, ~np.isfinite(values), None)
-        _refuse_first(tensor, start, values, ~_fits(values, dtype), dtype)
+        target = DType.BOOL if tensor.stored == "bool" else dtype
+        _refuse_first(tensor, start, values, ~_fits(values, target), target)
 
 
 def read_verified(tensor: StoredTensor, dtype: DType) -> Array:
@@ -119,8 +123,8 @@ def _values(stored: str, bits: Array) -> Array:
 
 
 def _holds_all(stored: str, dtype: DType) -> bool:
-    """Whether every value of an integer type is a value of the graph's type."""
-    return stored == "bool" or np.can_cast(BITS[stored], NUMPY[dtype], "safe")
+    """Whether all that the bits of an integer may be is a value of the graph's type."""
+    return stored != "bool" and np.can_cast(BITS[stored], NUMPY[dtype], "safe")
 
 
 def chunks(content: Array | InFile) -> Iterator[tuple[int, Array]]:

@@ -154,6 +154,15 @@ def test_tensors_may_have_other_names() -> None:
     assert refused(demand, tensors(image=images(4), label=labels(4))).code == "E0522"
 
 
+def test_examples_held_out_are_found_where_every_tensor_has_another_name() -> None:
+    names = {"image": "pictures", "label": "digits"}
+    split = {"train.pictures": images(4), "train.digits": labels(4)}
+    split |= {"test.pictures": images(3), "test.digits": labels(3)}
+    found = match(Demand(IMAGES.inputs, IMAGES.sizes, tensors=names), tensors(**split))
+    assert found.test is not None
+    assert found.test.examples == 3
+
+
 def test_the_nearest_name_is_offered_for_a_missing_tensor() -> None:
     advice = refused(IMAGES, tensors(images=images(4), label=labels(4))).report().help
     assert advice is not None
@@ -248,8 +257,12 @@ def test_a_held_out_split_without_examples_is_refused() -> None:
 
 
 def test_no_two_epochs_have_the_same_order() -> None:
-    orders = {tuple(order_of_epoch(3, epoch, 50, shuffle=True).tolist()) for epoch in range(6)}
-    assert len(orders) == 6
+    orders = {
+        tuple(order_of_epoch(seed, epoch, 50, shuffle=True).tolist())
+        for seed in range(3)
+        for epoch in range(6)
+    }
+    assert len(orders) == 3 * 6
 
 
 @pytest.mark.parametrize(

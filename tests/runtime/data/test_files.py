@@ -60,10 +60,11 @@ def test_all_formats_hold_the_same(tmp_path: Path, write: Callable[[Path], Path]
     [
         np.arange(6, dtype=">f4").reshape(2, 3),
         np.arange(6, dtype=np.float32).reshape(2, 3, order="F"),
+        np.arange(9, dtype=np.float32).reshape(3, 3, order="F"),
         np.zeros((0, 3), np.float32),
         np.array(5, np.float32),
     ],
-    ids=["big-endian", "columns first", "empty", "scalar"],
+    ids=["big-endian", "columns first", "square, columns first", "empty", "scalar"],
 )
 def test_unusual_arrays_are_read(tmp_path: Path, values: Array) -> None:
     np.save(tmp_path / "x.npy", values)

@@ -246,6 +246,8 @@ def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path
     assert steps(told) == ImageSteps(Stretch(32, 32), None, Filter.NEAREST, 1 / 255, (0.1,), (0.2,))
     assert steps(replace(told, crop=0.5)).resize == Cover(64, 64)
     assert steps(replace(told, crop=0.5)).crop == Middle(32, 32)
+    both = steps(replace(told, size=40, crop=0.5))
+    assert (both.resize, both.crop) == (Cover(80, 80), Middle(40, 40))
     changed = steps(replace(told, size=40, mean=(0.5,), filter=Filter.BOX))
     assert (changed.resize, changed.crop) == (Cover(45, 45), Middle(40, 40))
     assert (changed.mean, changed.std, changed.filter) == ((0.5,), (0.2,), Filter.BOX)
