@@ -22,6 +22,9 @@ RESUME = "tests/runtime/test_resume.py"
 GRAPHS = "tests/runtime/plan/test_random_graphs.py"
 SESSIONS = "tests/runtime/session/test_sessions.py"
 ATTENTION = "tests/runtime/kernels/test_attention.py"
+TRAINING = "tests/dsl/test_training.py"
+NUMBERS = "tests/dsl/ops/test_numbers.py"
+NEAR_MISSES = "tests/dsl/optimize/test_near_misses.py"
 
 PLANTS = (
     Plant(
@@ -332,5 +335,91 @@ PLANTS = (
         "return OptimizedOf(format_graph(graph), mode",
         "return OptimizedOf(str([type(each.op) for each in graph.values]), mode",
         ("tests/runtime/cache/test_compiled.py",),
+    ),
+    Plant(
+        "a clip scales small gradients up to its limit",
+        "meganeura_dsl/training.py",
+        "factor = build.add(Minimum(), ratio, _number(build, 1.0))",
+        "factor = ratio",
+        (TRAINING,),
+    ),
+    Plant(
+        "the second moment is corrected by the decay of the first",
+        "meganeura_dsl/training.py",
+        "self._do(Sqrt(), self._correction(adam.beta2))",
+        "self._do(Sqrt(), self._correction(adam.beta1))",
+        (TRAINING,),
+    ),
+    Plant(
+        "weight decay is forgotten where Nesterov looks ahead",
+        "meganeura_dsl/training.py",
+        "self._do(Add(), decayed, self._times(sgd.momentum, direction))",
+        "self._do(Add(), g, self._times(sgd.momentum, direction))",
+        (TRAINING,),
+    ),
+    Plant(
+        "states that are floats are trained",
+        "meganeura_dsl/training.py",
+        'isinstance(op, Parameter) and op.kind == "param" else None',
+        'isinstance(op, Parameter) and op.kind != "frozen" and op.dtype.is_float else None',
+        (TRAINING,),
+    ),
+    Plant(
+        "the gradient of a value within the graph is freed on the way",
+        "meganeura_dsl/autodiff.py",
+        "cotangent = cotangents.get(value.id)",
+        "begins = active.isdisjoint(operand.id for operand in value.operands)\n"
+        "        cotangent = None if begins else cotangents.pop(value.id, None)",
+        ("tests/dsl/test_autodiff.py",),
+    ),
+    Plant(
+        "the gradient of a kernel is that of the last samples",
+        "meganeura_dsl/ops/contract.py",
+        "result += np.swapaxes(cotangents, 1, 2) @ rows",
+        "result[...] = np.swapaxes(cotangents, 1, 2) @ rows",
+        (NUMBERS,),
+    ),
+    Plant(
+        "a convolution's residual gradient finishes the product twice",
+        "meganeura_dsl/ops/fused/contraction.py",
+        'plain = FusedConvAdd(self.stride, self.padding, self.dilation, self.groups, "none")',
+        "plain = self",
+        ("tests/dsl/ops/fused/test_fused.py",),
+    ),
+    Plant(
+        "log-softmax may sum another axis than it shifts",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        '            " (= a (vec-of axis)) (copies s kept a _)",\n'
+        '            "(LogSoftmax x axis t)"',
+        '            " (copies s kept a _)",\n            "(LogSoftmax x axis t)"',
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "a tensor divided by another's length is a norm",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        "{_mean('q', '(Mul x x t)')}",
+        "{_mean('q', '(Mul y2 y2 t)')}",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "the bias of a norm may lie along any axis",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        "(sum e (ScaledNorm x w a eps along true t) (Broadcast b _ along _))",
+        "(sum e (ScaledNorm x w a eps along true t) (Broadcast b _ _ _))",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "a kernel grows as if it were not dilated",
+        "meganeura_dsl/optimize/rules/inference.py",
+        "(= (vec-get p1 {i}) (+ (vec-get p2 {i}) (* q{i} (vec-get d {i}))))",
+        "(= (vec-get p1 {i}) (+ (vec-get p2 {i}) q{i}))",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "two reversals undo each other whatever their axes",
+        "meganeura_dsl/optimize/rules/movement.py",
+        "(= e (Reverse (Reverse x a _) a _))",
+        "(= e (Reverse (Reverse x a _) b _))",
+        (NEAR_MISSES,),
     ),
 )

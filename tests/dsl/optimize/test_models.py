@@ -156,7 +156,7 @@ LAYERS: Mapping[str, tuple[Mapping[str, int], Counts, Counts]] = {
         {"Norm": 15},
         {"NormInputGradient": 15, "NormWeightGradient": 15},
     ),
-    "whisper": (
+    "whisper:words": (
         {"batch": 1},
         {"Norm": 5, "Attention": 2, "Activation": 4, "CrossEntropy": 1},
         {"NormInputGradient": 5, "NormWeightGradient": 5, "AttentionQueryGradient": 2},
