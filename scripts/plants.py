@@ -19,11 +19,14 @@ class Plant:
 
 BLOCKS = "tests/dsl/gradcheck/test_standard_blocks.py::test_layers"
 RESUME = "tests/runtime/test_resume.py"
-LOCKS = "tests/runtime/test_run_folder_lock.py"
 GRAPHS = "tests/runtime/plan/test_random_graphs.py"
 SESSIONS = "tests/runtime/session/test_sessions.py"
 ATTENTION = "tests/runtime/kernels/test_attention.py"
 ARTEFACT = "tests/runtime/artefact/test_artefact.py"
+LOCKS = "tests/runtime/test_run_folder_lock.py"
+TRAINING = "tests/dsl/test_training.py"
+NUMBERS = "tests/dsl/ops/test_numbers.py"
+NEAR_MISSES = "tests/dsl/optimize/test_near_misses.py"
 
 PLANTS = (
     Plant(
@@ -461,6 +464,8 @@ PLANTS = (
         "if contraction.reached is None or steps.together != contraction.together:",
         "if contraction.reached is None:",
         ("tests/runtime/kernels/test_tiled.py",),
+    ),
+    Plant(
         "a square array whose columns come first is read as if rows did",
         "runtime/meganeura_runtime/data/numpy_files.py",
         "if not fortran or len(shape) < 2:",
@@ -544,5 +549,163 @@ PLANTS = (
         "update={name: getattr(now, name) for name in names}",
         "update={name: getattr(now, name) for name in names[:1]}",
         (f"{RESUME}::test_more_epochs_may_be_asked_for",),
+    ),
+    Plant(
+        "a clip scales small gradients up to its limit",
+        "meganeura_dsl/training.py",
+        "factor = build.add(Minimum(), ratio, _number(build, 1.0))",
+        "factor = ratio",
+        (TRAINING,),
+    ),
+    Plant(
+        "the second moment is corrected by the decay of the first",
+        "meganeura_dsl/training.py",
+        "self._do(Sqrt(), self._correction(adam.beta2))",
+        "self._do(Sqrt(), self._correction(adam.beta1))",
+        (TRAINING,),
+    ),
+    Plant(
+        "weight decay is forgotten where Nesterov looks ahead",
+        "meganeura_dsl/training.py",
+        "self._do(Add(), decayed, self._times(sgd.momentum, direction))",
+        "self._do(Add(), g, self._times(sgd.momentum, direction))",
+        (TRAINING,),
+    ),
+    Plant(
+        "states that are floats are trained",
+        "meganeura_dsl/training.py",
+        'isinstance(op, Parameter) and op.kind == "param" else None',
+        'isinstance(op, Parameter) and op.kind != "frozen" and op.dtype.is_float else None',
+        (TRAINING,),
+    ),
+    Plant(
+        "the gradient of a value within the graph is freed on the way",
+        "meganeura_dsl/autodiff.py",
+        "cotangent = cotangents.get(value.id)",
+        "begins = active.isdisjoint(operand.id for operand in value.operands)\n"
+        "        cotangent = None if begins else cotangents.pop(value.id, None)",
+        ("tests/dsl/test_autodiff.py",),
+    ),
+    Plant(
+        "the gradient of a kernel is that of the last samples",
+        "meganeura_dsl/ops/contract.py",
+        "result += np.swapaxes(cotangents, 1, 2) @ rows",
+        "result[...] = np.swapaxes(cotangents, 1, 2) @ rows",
+        (NUMBERS,),
+    ),
+    Plant(
+        "a convolution's residual gradient finishes the product twice",
+        "meganeura_dsl/ops/fused/contraction.py",
+        'plain = FusedConvAdd(self.stride, self.padding, self.dilation, self.groups, "none")',
+        "plain = self",
+        ("tests/dsl/ops/fused/test_fused.py",),
+    ),
+    Plant(
+        "log-softmax may sum another axis than it shifts",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        '            " (= a (vec-of axis)) (copies s kept a _)",\n'
+        '            "(LogSoftmax x axis t)"',
+        '            " (copies s kept a _)",\n            "(LogSoftmax x axis t)"',
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "a tensor divided by another's length is a norm",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        "{_mean('q', '(Mul x x t)')}",
+        "{_mean('q', '(Mul y2 y2 t)')}",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "the bias of a norm may lie along any axis",
+        "meganeura_dsl/optimize/rules/fusion.py",
+        "(sum e (ScaledNorm x w a eps along true t) (Broadcast b _ along _))",
+        "(sum e (ScaledNorm x w a eps along true t) (Broadcast b _ _ _))",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "a kernel grows as if it were not dilated",
+        "meganeura_dsl/optimize/rules/inference.py",
+        "(= (vec-get p1 {i}) (+ (vec-get p2 {i}) (* q{i} (vec-get d {i}))))",
+        "(= (vec-get p1 {i}) (+ (vec-get p2 {i}) q{i}))",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "two reversals undo each other whatever their axes",
+        "meganeura_dsl/optimize/rules/movement.py",
+        "(= e (Reverse (Reverse x a _) a _))",
+        "(= e (Reverse (Reverse x a _) b _))",
+        (NEAR_MISSES,),
+    ),
+    Plant(
+        "a loop keeps its last axis only",
+        "meganeura_dsl/check/statements.py",
+        "for a, b in zip(value.type.shape, after.type.shape, strict=True)",
+        "for a, b in zip(value.type.shape[-1:], after.type.shape[-1:], strict=True)",
+        ("tests/dsl/check/test_prove.py::test_a_loop_that_changes_an_axis_is_left_to_each_model",),
+    ),
+    Plant(
+        "a counterexample need not satisfy the facts",
+        "meganeura_dsl/shapes/counterexample.py",
+        "return holds(goal, values) and all(holds(fact, values) for fact in self._group.facts)",
+        "return holds(goal, values)",
+        ("tests/dsl/shapes/test_facts.py::test_what_follows",),
+    ),
+    Plant(
+        "a rest is proved for one axis only",
+        "meganeura_dsl/check/symbols.py",
+        "REST_RANKS = (1, 2)",
+        "REST_RANKS = (1,)",
+        ("tests/dsl/check/test_prove.py::test_a_rest_of_one_axis_is_no_proof",),
+    ),
+    Plant(
+        "of a `where` with `and` a call meets the first part",
+        "meganeura_dsl/check/apply.py",
+        "for part in stated.parts if isinstance(stated, And) else (stated,):",
+        "for part in stated.parts[:1] if isinstance(stated, And) else (stated,):",
+        ("tests/dsl/check/test_prove.py::test_a_call_meets_every_part_of_a_where",),
+    ),
+    Plant(
+        "a proof is remembered though an import has changed",
+        "meganeura_dsl/pipeline.py",
+        '*((".".join(words), each.source) for words, each in self._linker.imports.items()),',
+        "",
+        ("tests/cli/test_door.py::test_a_proof_is_made_once_for_each_content",),
+    ),
+    Plant(
+        "padding adds no zero to a range",
+        "meganeura_dsl/ranges.py",
+        "return ranges[0].join(Range(0, 0))",
+        "return ranges[0]",
+        ("tests/dsl/test_indices.py::test_padding_adds_zeros",),
+    ),
+    Plant(
+        "a table takes the number that a loss leaves out",
+        "meganeura_dsl/indices.py",
+        "self.exempt & other.exempt",
+        "self.exempt | other.exempt",
+        ("tests/dsl/test_indices.py::test_a_table_does_not_take_what_a_loss_leaves_out",),
+    ),
+    Plant(
+        "an exact quotient is never 0",
+        "meganeura_dsl/shapes/elimination.py",
+        "quotient = _quotient(known.restore(dim(name)) // modulus, 0)",
+        "quotient = _quotient(known.restore(dim(name)) // modulus, 1)",
+        ("tests/dsl/shapes/test_facts.py::test_a_lower_bound_given_late_holds_for_earlier_facts",),
+    ),
+    Plant(
+        "a floor inside a floor keeps its own period",
+        "meganeura_dsl/shapes/residues.py",
+        "lcm(periods[name], period * step)",
+        "lcm(periods[name], period, step)",
+        ("tests/dsl/shapes/test_facts.py::test_a_floor_inside_a_floor_takes_both_divisors",),
+    ),
+    Plant(
+        "a product that is 0 lost a factor that may be 0",
+        "meganeura_dsl/shapes/proof.py",
+        "if isinstance(share, Dim) and is_at_least(as_size(atom), 1, known):",
+        "if isinstance(share, Dim) and is_at_least(as_size(atom), 0, known):",
+        (
+            "tests/dsl/shapes/test_facts.py::test_a_product_that_is_zero_may_be_zero_by_either_factor",
+        ),
     ),
 )

@@ -120,6 +120,19 @@ def test_the_gradient_of_a_value_within_the_graph() -> None:
     np.testing.assert_allclose(gradient(build, loss, inner, x=at), 2 * np.tanh(at) * at)
 
 
+def test_a_value_within_the_graph_keeps_its_gradient_beside_what_it_is_made_of() -> None:
+    build = Builder()
+    x = floats(build, "x", 3)
+    inner = build.add(Tanh(), x)
+    loss = total(build, build.add(Mul(), inner, inner))
+    of_inner, of_x = differentiate(build, loss, (inner, x))
+    at = np.array([0.1, 0.2, 0.3])
+    graph = build.graph({"inner": of_inner, "x": of_x})
+    found = evaluate(graph, {"x": at}, Precision.DOUBLE).outputs
+    np.testing.assert_allclose(found["inner"], 2 * np.tanh(at))
+    np.testing.assert_allclose(found["x"], 2 * np.tanh(at) * (1 - np.tanh(at) ** 2))
+
+
 def test_a_loss_is_its_own_gradient() -> None:
     build = Builder()
     x = floats(build, "x")

@@ -1,9 +1,11 @@
 """One graph of one training step. The optimizers' numbers are compared in `tests/parity`."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from meganeura_dsl.evaluate import Interpreter, evaluate
+from meganeura_dsl.evaluate import Interpreter, Precision, evaluate
 from meganeura_dsl.graph.core import Array, Builder, Graph, Value
 from meganeura_dsl.graph.verify import verify
 from meganeura_dsl.ops import Add, Cast, Constant, Input, Mul, Parameter, Sum
@@ -134,6 +136,57 @@ def test_momentum_of_nesterov_looks_ahead() -> None:
     np.testing.assert_array_equal(second[name], first[name] - 0.25 * (1 + 0.5 * 1.5))
 
 
+def moved(optimizer: Optimizer, p: Array, gradients: Sequence[Array]) -> Array:
+    """A parameter after these gradients, by the formulas that the optimizers are documented by."""
+    m, v = np.zeros_like(p), np.zeros_like(p)
+    lr, decay = optimizer.lr, optimizer.weight_decay
+    for t, gradient in enumerate(gradients, 1):
+        g = gradient if isinstance(optimizer, AdamW) else gradient + decay * p
+        if isinstance(optimizer, Sgd):
+            m = optimizer.momentum * m + g
+            p = p - lr * (g + optimizer.momentum * m if optimizer.nesterov else m)
+            continue
+        p = p * (1 - lr * decay) if isinstance(optimizer, AdamW) else p
+        m = optimizer.beta1 * m + (1 - optimizer.beta1) * g
+        v = optimizer.beta2 * v + (1 - optimizer.beta2) * g * g
+        mean, square = m / (1 - optimizer.beta1**t), v / (1 - optimizer.beta2**t)
+        p = p - lr * mean / (np.sqrt(square) + optimizer.eps)
+    return p
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Sgd(0.25, momentum=0.5, weight_decay=0.5),
+        Sgd(0.25, momentum=0.5, nesterov=True, weight_decay=0.5),
+        Adam(0.25, beta1=0.5, beta2=0.75, eps=0.125, weight_decay=0.5),
+        AdamW(0.25, beta1=0.5, beta2=0.75, eps=0.125, weight_decay=0.5),
+    ],
+    ids=str,
+)
+def test_three_steps_are_those_of_the_formulas(optimizer: Optimizer) -> None:
+    """With gradients, decay and eps of one size, so that each term is seen."""
+    graph = training_step(forward(), TrainingSettings(optimizer))
+    gradients = [np.array(each) for each in ([1.0, -2, 0.5], [0.25, 0, -1], [3, 1, 0.5])]
+    start = np.array([1.0, -0.5, 2])
+    feeds = feeds_for(graph, **{"layer.weight": start})
+    for g in gradients:
+        feeds |= evaluate(graph, feeds | {"x": g}, Precision.DOUBLE).updates
+    np.testing.assert_allclose(feeds["layer.weight"], moved(optimizer, start, gradients), rtol=1e-6)
+
+
+def test_a_state_that_the_loss_reads_is_the_graphs_to_update() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    weight = build.add(Parameter("weight", DType.F32, (3,), "param"))
+    mean = build.add(Parameter("mean", DType.F32, (3,), "state"))
+    loss = build.add(Sum((0,)), build.add(Mul(), weight, mean))
+    whole = build.graph({"loss": loss}, {"mean": build.add(Add(), mean, x)})
+    graph = training_step(whole, TrainingSettings(Sgd(1.0, momentum=0.5, weight_decay=0.5)))
+    assert set(graph.updates) == {"mean", "weight", "optimizer.weight.momentum"}
+    np.testing.assert_array_equal(evaluate(graph, feeds_for(graph)).updates["mean"], [2, 2, 2])
+
+
 def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
     graph = training_step(forward(), TrainingSettings(AdamW(123), feed_learning_rate=True))
     fixed = training_step(forward(), TrainingSettings(AdamW(0.25)))
@@ -178,6 +231,13 @@ def test_clipping_leaves_the_norm_of_all_gradients_at_the_limit() -> None:
     x = np.array([3, 0, 4], np.float32)
     after = evaluate(graph, feeds_for(graph, x=x)).updates["layer.weight"]
     np.testing.assert_allclose(1 - after, 0.5 * x / 5, rtol=1e-5)
+
+
+def test_clipping_leaves_gradients_below_the_limit_as_they_are() -> None:
+    graph = training_step(forward(), TrainingSettings(Sgd(1.0), clip_norm=8.0))
+    x = np.array([3, 0, 4], np.float32)
+    after = evaluate(graph, feeds_for(graph, x=x)).updates["layer.weight"]
+    np.testing.assert_array_equal(1 - after, x)
 
 
 def test_clipping_takes_one_norm_of_all_tensors_together() -> None:

@@ -13,15 +13,21 @@ from meganeura_dsl.ops import (
     Gather,
     Maximum,
     MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
     Minimum,
     RandomBits,
     ScatterAdd,
 )
+from meganeura_dsl.ops.contract import Convolution
 from meganeura_dsl.ops.fused import CrossEntropy, Fused, LogSoftmax, SoftCrossEntropy, Softmax
 from meganeura_dsl.ops.leaf import threefry
 from meganeura_dsl.ops.windows import ELEMENTS_AT_ONCE, Windows
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.shapes.tensor import DType
+from tests.samples import SAMPLES, Sample
+
+CONVOLUTIONS = [sample for sample in SAMPLES if isinstance(sample.op, Convolution)]
 
 # The limits of the approximations, both sides of them, and the ends of the number line.
 NUMBERS = np.concatenate(
@@ -158,3 +164,23 @@ def test_batches_of_windows_stay_small_and_are_all_samples_once() -> None:
         longest = max(each.stop - each.start for each in batches)
         assert longest == 1 or longest * elements <= ELEMENTS_AT_ONCE
         assert longest == shape[0] or (longest + 1) * elements > ELEMENTS_AT_ONCE
+
+
+@pytest.mark.parametrize("sample", CONVOLUTIONS, ids=lambda sample: sample.name)
+def test_a_convolution_in_parts_is_the_whole(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sample.op.evaluate(*sample.operands)
+    monkeypatch.setattr("meganeura_dsl.ops.windows.ELEMENTS_AT_ONCE", 1)
+    parts = sample.op.evaluate(*sample.operands)
+    np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_a_window_may_have_more_places_than_a_byte_counts() -> None:
+    pool = (17, 17), (1, 1), (0, 0)
+    x = np.arange(17 * 18, dtype=np.float32).reshape(1, 1, 17, 18)
+    dy = np.array([[[[2, 5]]]], np.float32)
+    expected = np.zeros_like(x)
+    expected[0, 0, 16, 16:] = 2, 5
+    np.testing.assert_array_equal(MaxPoolGradient(*pool).evaluate(x, dy), expected)
+    np.testing.assert_array_equal(MaxPoolSelect(*pool).evaluate(x, x), x[..., 16:, 16:])

@@ -13,9 +13,11 @@ from meganeura_dsl.ops import (
     Erf,
     Exp,
     Iota,
+    Log,
     MatMul,
     Mul,
     Reshape,
+    Reverse,
     Slice,
     StopGradient,
     Sub,
@@ -110,6 +112,12 @@ def _softmax_summed_elsewhere(net: Net) -> Value:
     return net.do(Div(), powers, net.over(net.do(Sum((0,)), powers), powers, 0))
 
 
+def _log_softmax_summed_elsewhere(net: Net) -> Value:
+    shifted = net.shifted(net.x(3, 3), 1)
+    level = net.do(Log(), net.do(Sum((0,)), net.do(Exp(), shifted)))
+    return net.do(Sub(), shifted, net.over(level, shifted, 0))
+
+
 def _softmax_shifted_elsewhere(net: Net) -> Value:
     powers = net.do(Exp(), net.shifted(net.x(3, 3), 1, largest_over=0))
     return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 1))
@@ -145,6 +153,27 @@ def _mean_of_another_count(net: Net) -> Value:
 def _deviation_of_another(net: Net) -> Value:
     x, y = net.x(2, 3), net.x(2, 3)
     return net.do(Div(), net.centred(x, 1), net.root(net.centred(y, 1), 1))
+
+
+def _length_of_another(net: Net) -> Value:
+    return net.do(Div(), net.x(2, 3), net.root(net.x(2, 3), 1))
+
+
+def _norm_with_its_bias_along_rows(net: Net) -> Value:
+    x = net.x(3, 3)
+    scaled = net.do(Mul(), net.standardized(x, 1), net.spread(net.x(3), x, 1))
+    return net.do(Add(), scaled, net.spread(net.x(3), x, 0))
+
+
+def _kernels_of_other_places(net: Net) -> Value:
+    """Every third place, and the places between: the sizes agree, as what is left over differs."""
+    x = net.x(1, 2, 6)
+    one = net.conv(x, net.w(2, 2, 3), 1, stride=3, dilation=2)
+    return net.do(Add(), one, net.conv(x, net.w(2, 2, 1), stride=3, dilation=2))
+
+
+def _reversed_along_two_axes(net: Net) -> Value:
+    return net.do(Reverse((1,)), net.do(Reverse((0,)), net.x(2, 2)))
 
 
 def _groups_of_another_size(net: Net) -> Value:
@@ -278,6 +307,7 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("gelu", "train", _gelu_of_another_scale),
     ("gelu-tanh", "train", _gelu_tanh_without_its_cube),
     ("softmax", "train", _softmax_summed_elsewhere),
+    ("log-softmax", "train", _log_softmax_summed_elsewhere),
     ("softmax", "train", _softmax_shifted_elsewhere),
     ("softmax", "train", _softmax_spread_elsewhere),
     ("cross-entropy", "train", _cross_entropy_of_columns),
@@ -286,6 +316,10 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("standardize", "train", _mean_of_another_count),
     ("standardize", "train", _deviation_of_another),
     ("standardize", "train", _groups_of_another_size),
+    ("standardize-centreless", "train", _length_of_another),
+    ("norm", "train", _norm_with_its_bias_along_rows),
+    ("grow-kernel-1", "infer", _kernels_of_other_places),
+    ("reverse-twice", "train", _reversed_along_two_axes),
     ("scaled-group-norm-3", "train", _group_norm_along_space),
     ("matmul-bias", "train", _bias_along_rows),
     ("conv-bias", "train", _bias_along_space),

@@ -124,10 +124,15 @@ def _contractions() -> list[Case]:
             FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="none"),
             ((2, 3, 4), (4, 2), (2,), (2, 3, 2)),
         ),
+        Case(
+            FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="silu"),
+            ((2, 3), (3, 4), (4,), (2, 4)),
+        ),
         Case(FusedConv(*square, "relu"), ((2, 3, 5, 4), (4, 3, 3, 3), (4,))),
         Case(FusedConv(*strided, "none"), ((1, 4, 5, 7), (6, 2, 3, 3), (6,))),
         Case(FusedConv(*line, "gelu"), ((2, 2, 9), (3, 2, 3), (3,))),
         Case(FusedConvAdd(*square, "relu"), ((1, 2, 3, 3), (2, 2, 3, 3), (2,), (1, 2, 3, 3))),
+        Case(FusedConvAdd(*line, "silu"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
         Case(FusedConvAdd(*line, "none"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
     ]
 
