@@ -171,6 +171,35 @@ def test_an_axis_of_a_rest_is_no_size_of_its_name() -> None:
     assert checked(text.replace("y: [...s, n]", "y: [s0, ...s]")).proved == ("A",)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_loop_that_changes_an_axis_is_left_to_each_model(axis: int) -> None:
+    text = f"""\
+        block Grow(k)(x: [n, c, d]):
+          for _i in 0..k:
+            x = concat(x, x, axis={axis})
+          return x
+        model twice = Grow(k=2)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_a_rest_of_one_axis_is_no_proof() -> None:
+    text = "block A()(x: [...s]) -> [product(s)]:\n  return x\n"
+    assert [code for code, _ in codes(text)] == ["E0303"]
+
+
+def test_a_call_meets_every_part_of_a_where() -> None:
+    text = """\
+        block A(a, b)(x: [n, d]) -> [n, d]
+            where a % 2 == 0 and b % 3 == 0:
+          return x * (a // 2) * (b // 3)
+        block B()(x: [n, d]) -> [n, d]:
+          return x |> A(a=2, b={})
+        """
+    assert codes(text.format(6)) == []
+    assert [code for code, _ in codes(text.format(4))] == ["E0311"]
+
+
 def test_tied_weights_are_found_inside_a_proved_layer() -> None:
     result = checked(
         """\
