@@ -190,14 +190,16 @@ def test_a_rest_of_one_axis_is_no_proof() -> None:
 
 def test_a_call_meets_every_part_of_a_where() -> None:
     text = """\
-        block A(a, b)(x: [n, d]) -> [n, d]
-            where a % 2 == 0 and b % 3 == 0:
-          return x * (a // 2) * (b // 3)
-        block B()(x: [n, d]) -> [n, d]:
-          return x |> A(a=2, b={})
+        block A()(x: [n, d]) -> [n, d]
+            where n % 2 == 0 and d % 3 == 0:
+          return x
+        block B()(x: [n, d]) -> [n, d]
+            where {}:
+          return x |> A
         """
-    assert codes(text.format(6)) == []
-    assert [code for code, _ in codes(text.format(4))] == ["E0311"]
+    assert codes(text.format("n % 2 == 0, d % 3 == 0")) == []
+    assert [code for code, _ in codes(text.format("n % 2 == 0"))] == ["E0311"]
+    assert [code for code, _ in codes(text.format("d % 3 == 0"))] == ["E0311"]
 
 
 def test_tied_weights_are_found_inside_a_proved_layer() -> None:
