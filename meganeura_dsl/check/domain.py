@@ -9,8 +9,8 @@ from meganeura_dsl.check.frame import Elaborating, Frame
 from meganeura_dsl.check.names import LinkedModule
 from meganeura_dsl.check.patterns import size_names
 from meganeura_dsl.check.prove import any_config
-from meganeura_dsl.check.symbols import rest_names
-from meganeura_dsl.check.values import Axes, Evaluated, Static, is_size, is_static
+from meganeura_dsl.check.symbols import rest_axes, rest_names
+from meganeura_dsl.check.values import Evaluated, Static, is_size, is_static
 from meganeura_dsl.graph.core import Builder
 from meganeura_dsl.shapes.dim import Dim, dim
 from meganeura_dsl.shapes.solve import Facts, Flag
@@ -78,7 +78,7 @@ def block_domain(
             )
     config = dict(frame.names)
     for name, rank in ranks.items():
-        frame.names[name] = Axes(dim(f"{name}{index}") for index in range(rank))
+        frame.names[name] = rest_axes(block, name, rank)
     for name in _input_sizes(block):
         frame.names.setdefault(name, dim(name))
     for clause in block.where:

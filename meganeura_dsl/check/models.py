@@ -15,9 +15,8 @@ from meganeura_dsl.check.problems import TooMuchWork, WrongKind
 from meganeura_dsl.check.shape_problems import (
     RankMismatch,
 )
-from meganeura_dsl.check.symbols import REST_RANKS, rest_names
+from meganeura_dsl.check.symbols import REST_RANKS, rest_axes, rest_names
 from meganeura_dsl.check.values import (
-    Axes,
     Static,
     Tensor,
 )
@@ -154,7 +153,7 @@ def _signature_inputs(
     it: the block's application refuses it.
     """
     for name in rest_names(block):
-        inner.names[name] = Axes(dim(f"{name}{index}") for index in range(REST_RANKS[0]))
+        inner.names[name] = rest_axes(block, name, REST_RANKS[0])
     for item in block.inputs:
         for entry in item.type.shape.entries:
             if not isinstance(entry, ast.Rest):

@@ -16,9 +16,8 @@ from meganeura_dsl.check.names import LinkedModule, library
 from meganeura_dsl.check.place import Place
 from meganeura_dsl.check.problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.check.shape_problems import ImpossibleWhere
-from meganeura_dsl.check.symbols import REST_RANKS, any_inputs, rest_names
+from meganeura_dsl.check.symbols import REST_RANKS, any_inputs, rest_axes, rest_names
 from meganeura_dsl.check.values import (
-    Axes,
     Evaluated,
     Unknown,
 )
@@ -110,7 +109,7 @@ def _prove(
     for parameter in block.parameters:
         frame.names[parameter.name] = any_config(parameter, frame, elaborator)
     for name, rank in ranks.items():
-        frame.names[name] = Axes(dim(f"{name}{index}") for index in range(rank))
+        frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
     for clause in block.where:
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))

@@ -1,6 +1,7 @@
 """The walk over statements: bindings, choices, loops and what a block returns."""
 
 from abc import ABC
+from collections.abc import Mapping
 
 from meganeura_dsl.check.declare import declare_parameter, set_update
 from meganeura_dsl.check.expressions import Expressions
@@ -10,11 +11,12 @@ from meganeura_dsl.check.problems import (
 )
 from meganeura_dsl.check.shape_problems import UnstableLoop
 from meganeura_dsl.check.tensors import equal
-from meganeura_dsl.check.values import Evaluated, Tensor, describe, is_static, is_tensor
+from meganeura_dsl.check.values import Axes, Evaluated, Tensor, describe, is_static, is_tensor
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Value
 from meganeura_dsl.limits import MOST_ROUNDS
-from meganeura_dsl.shapes.dim import dim
+from meganeura_dsl.shapes.dim import Dim, dim
+from meganeura_dsl.shapes.polynomial import variables_of
 from meganeura_dsl.shapes.solve import Compare, Proved
 from meganeura_dsl.syntax import ast
 
@@ -110,31 +112,79 @@ class Statements(Expressions, ABC):
         return self._induction(statement, frame)
 
     def _induction(self, statement: ast.For, frame: Frame) -> Results | None:
-        """A symbolic number of rounds: one round, at any index, must keep every shape."""
-        before = {name: value for name, value in frame.names.items() if is_tensor(value)}
+        """A symbolic number of rounds: one round, at any index, must keep every name's type.
+
+        What holds in a round, that there is one among it, is not known behind the loop, unless the
+        facts say that there is a round.
+        """
+        before, layers = dict(frame.names), dict(frame.layers)
         name = statement.variable.text
         start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
-        index = dim(name)
+        index = dim(_unused(name, frame))
         facts = frame.facts
-        frame.build.facts = (
-            facts.with_lower_bound(name, 0)
+        has_round = isinstance(facts.decide(Compare("<", start, stop)), Proved)
+        inside = (
+            facts.with_lower_bound(str(index), 0)
             .assume(Compare(">=", index, start))
             .assume(Compare("<", index, stop))
         )
+        frame.build.facts = inside
         frame.names[name] = index
-        frame.state.indices.add(name)
+        frame.state.indices.add(str(index))
         results = self.execute(statement.body, frame)
-        frame.state.indices.discard(name)
+        frame.state.indices.discard(str(index))
+        self._require_stable(statement, frame, before)
+        for chosen in frame.facts.stated[len(inside.stated) :]:
+            facts = facts.assume(chosen)
+        frame.build.facts = facts.with_lower_bound(str(index), 0)
+        if has_round:
+            return results
+        if results is not None:
+            raise UndecidableError("whether a loop that returns has a round is not known")
+        known = before.keys() - {name}
+        frame.names = {key: value for key, value in frame.names.items() if key in known}
+        frame.layers = layers
+        return None
+
+    def _require_stable(
+        self, statement: ast.For, frame: Frame, before: Mapping[str, Evaluated]
+    ) -> None:
+        """Refuse a round that leaves another type, or another number, than it finds."""
         for key, value in before.items():
             after = frame.names[key]
-            assert is_tensor(after)
+            if key == statement.variable.text or after is value:
+                continue
+            if not is_tensor(value) or not is_tensor(after):
+                if type(after) is type(value) and after == value:
+                    continue
+                raise UndecidableError(f"a loop changes `{key}` round by round")
             same = after.type.rank == value.type.rank and all(
                 isinstance(equal(frame, a, b), Proved)
                 for a, b in zip(value.type.shape, after.type.shape, strict=True)
             )
-            if not same:
+            if not same or after.type.dtype is not value.type.dtype:
                 if frame.state.generic:
                     raise UndecidableError(f"a loop changes the shape of `{key}` round by round")
                 place = frame.place(statement.span)
                 raise ProblemError(UnstableLoop(place, key, str(value.type), str(after.type)))
-        return results
+
+
+def _unused(name: str, frame: Frame) -> str:
+    """The name, with marks behind it where it is that of a size or of another loop's index."""
+    used = set(frame.state.indices)
+    inner: Frame | None = frame
+    while inner is not None:
+        used.update(*map(_variables, inner.names.values()))
+        inner = inner.parent
+    while name in used:
+        name += "'"
+    return name
+
+
+def _variables(value: Evaluated) -> frozenset[str]:
+    """The sizes a value in scope speaks of."""
+    if is_tensor(value):
+        return frozenset[str]().union(*map(variables_of, value.type.shape))
+    if isinstance(value, Axes):
+        return frozenset[str]().union(*map(variables_of, value))
+    return variables_of(value) if isinstance(value, Dim) else frozenset()

@@ -5,6 +5,7 @@ from meganeura_dsl.check.apply import dtype_of, shape_of
 from meganeura_dsl.check.frame import Frame
 from meganeura_dsl.check.patterns import Evaluate, size_names
 from meganeura_dsl.check.problems import WrongKind
+from meganeura_dsl.check.values import Axes
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.shapes.dim import dim
 from meganeura_dsl.syntax import ast
@@ -17,6 +18,19 @@ def rest_names(block: ast.Block) -> list[str]:
     """The names of the rests in the inputs of a block, each once."""
     entries = [entry for item in block.inputs for entry in item.type.shape.entries]
     return list(dict.fromkeys(entry.name for entry in entries if isinstance(entry, ast.Rest)))
+
+
+def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
+    """Symbols for the axes of a rest, none of which is a size the signature names."""
+    entries = [entry for item in block.inputs for entry in item.type.shape.entries]
+    named = {
+        name for each in entries if not isinstance(each, ast.Rest) for name in size_names(each)
+    }
+    named.update(parameter.name for parameter in block.parameters)
+    mark = ""
+    while any(f"{name}{index}{mark}" in named for index in range(rank)):
+        mark += "'"
+    return Axes(dim(f"{name}{index}{mark}") for index in range(rank))
 
 
 def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:

@@ -6,15 +6,29 @@ such a size is zero for all integers when it is zero on the grid 0 <= v < L*(k +
 procedure for equality, products of variables included.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import product
-from math import lcm, prod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import gcd, lcm, prod
+from operator import add, mul
 
-from meganeura_dsl.shapes.dim import Dim, Size, dim, evaluate, rebuild
-from meganeura_dsl.shapes.polynomial import Atom, Floor, floors_of, terms_of, variables_of
+from meganeura_dsl.shapes.dim import Dim, Size, dim, rebuild
+from meganeura_dsl.shapes.polynomial import (
+    Atom,
+    Floor,
+    as_size,
+    floors_of,
+    length_of,
+    terms_of,
+    variables_of,
+)
+from meganeura_dsl.work import spend
 
 _MOST_CLASSES = 4096
 _MOST_POINTS = 4 * _MOST_CLASSES
+_ROWS = 512
+"""Points of a grid that are evaluated together."""
+_TERMS_OF_A_STEP = 8
+"""Terms that take as long as a step where many points are evaluated together."""
 
 
 def is_zero_everywhere(size: Dim) -> bool:
@@ -28,7 +42,30 @@ def is_zero_everywhere(size: Dim) -> bool:
     if prod(periods.values()) > _MOST_CLASSES or prod(sides.values()) > _MOST_POINTS:
         return False
     points = product(*map(range, sides.values()))
-    return not any(evaluate(smooth, dict(zip(sides, point, strict=True))) for point in points)
+    while rows := list(islice(points, _ROWS)):
+        spend(length_of(smooth) * len(rows) // _TERMS_OF_A_STEP)
+        if any(_values(smooth, dict(zip(sides, zip(*rows, strict=True), strict=True)), len(rows))):
+            return False
+    return True
+
+
+def _values(size: Size, columns: Mapping[str, Sequence[int]], count: int) -> list[int]:
+    """A size without symbolic divisors at some places, by the values of each variable there."""
+    total = [0] * count
+    for monomial, coefficient in terms_of(size).items():
+        term = [coefficient] * count
+        for atom in monomial:
+            term = list(map(mul, term, _column(atom, columns, count)))
+        total = list(map(add, total, term))
+    return total
+
+
+def _column(atom: Atom, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[int]:
+    if isinstance(atom, str):
+        return columns[atom]
+    divisor = atom.denominator
+    assert isinstance(divisor, int)
+    return [value // divisor for value in _values(atom.numerator, columns, count)]
 
 
 def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
@@ -40,12 +77,18 @@ def residue_classes(periods: Mapping[str, int]) -> Iterator[dict[str, Size]]:
 
 
 def periods_of(size: Size) -> dict[str, int]:
-    """For each variable the least L that makes all floors with constant divisors exact."""
+    """For each variable an L that makes all floors with constant divisors exact.
+
+    The term c*M of a numerator changes by a multiple of the divisor d where M changes by one of
+    d / gcd(c, d): (6*h)//10 is a polynomial on the classes of h modulo 5.
+    """
     periods = dict.fromkeys(sorted(variables_of(size)), 1)
     for floor in floors_of(size):
         if isinstance(floor.denominator, int):
-            for name, period in periods_of(floor.numerator).items():
-                periods[name] = lcm(periods[name], period * floor.denominator)
+            for monomial, coefficient in terms_of(floor.numerator).items():
+                step = floor.denominator // gcd(coefficient, floor.denominator)
+                for name, period in periods_of(as_size(*monomial)).items():
+                    periods[name] = lcm(periods[name], period * step)
     return periods
 
 

@@ -114,6 +114,18 @@ def test_a_parameter_is_looked_at_where_it_comes_from_unless_a_step_changes_it()
     assert [check.count for check in checks_of(with_checks(graph)).values()] == [5]
 
 
+def test_a_table_does_not_take_what_a_loss_leaves_out() -> None:
+    build = Builder()
+    table = build.add(ops.Input("table", DType.F32, (9, 2)))
+    ids = build.add(ops.Input("ids", DType.I32, (3,)))
+    missing = build.add(ops.Compare("eq"), ids, full(build, ids.type, -100))
+    classes = build.add(ops.Compare("eq"), ids, build.add(ops.Iota(3)))
+    label = {"missing": missing, "classes": classes}
+    assert leaf_bounds(build.graph(label)) == {"ids": Bound(3, frozenset({-100}))}
+    row = build.add(ops.Gather(0), table, ids)
+    assert leaf_bounds(build.graph({**label, "row": row})) == {"ids": Bound(3)}
+
+
 # --- ranges hold what the reference computes -----------------------------------------------------
 
 SIX = TensorType(DType.I32, (6,))
@@ -131,7 +143,7 @@ def random_value(build: Builder, generator: np.random.Generator, made: list[Valu
         type_ = (SIX, FLOATS)[int(generator.integers(2))]
         return build.add(op(), any_(type_), any_(type_))
 
-    match int(generator.integers(9)):
+    match int(generator.integers(10)):
         case 0:
             return full(build, SIX, int(generator.integers(-40_000, 40_000)))
         case 1:
@@ -150,6 +162,9 @@ def random_value(build: Builder, generator: np.random.Generator, made: list[Valu
         case 7:
             total = build.add(ops.Sum((0,)), any_(SIX))
             return build.add(ops.Broadcast((6,), ()), total)
+        case 8:
+            padded = build.add(ops.Pad((2,), (1,), (0,)), any_(SIX))
+            return build.add(ops.Slice((0,), (6,), (1,)), padded)
         case _:
             kinds = (ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum)
             return pair(kinds[int(generator.integers(len(kinds)))])
@@ -178,3 +193,10 @@ def test_a_result_that_could_wrap_may_be_any() -> None:
     large = full(build, SIX, 1 << 30)
     total = build.add(ops.Add(), large, large)
     assert total.id not in ranges_of(build.graph({"total": total}), {})
+
+
+def test_padding_adds_zeros() -> None:
+    build = Builder()
+    six = build.add(ops.Add(), build.add(ops.Iota(6)), full(build, SIX, 3))
+    padded = build.add(ops.Pad((1,), (0,), (0,)), six)
+    assert ranges_of(build.graph({"padded": padded}), {})[padded.id] == Range(0, 8)

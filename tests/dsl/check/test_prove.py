@@ -1,6 +1,6 @@
 """Blocks proved for all sizes and configurations, refuted, or left to each model."""
 
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 
@@ -104,6 +104,102 @@ def test_a_loop_that_changes_a_shape_is_left_to_each_model() -> None:
         model small = Shrink(depth=3)
         """
     assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("for i in 0..k:\n  x = relu(x)\nif k == 0:\n  return x[:, 0:2]\nreturn x", "E0303"),
+        ("for i in 0..k:\n  return relu(x)\nreturn x[:, 0:2]", "E0404"),
+        ("for i in 0..k:\n  y = relu(x)\nreturn y", "E0201"),
+        ("for i in 0..k:\n  x = x |> layers[i]: linear(4)\nreturn x * i", "E0201"),
+    ],
+    ids=["facts", "return", "name", "index"],
+)
+def test_a_loop_may_have_no_round(body: str, code: str) -> None:
+    text = "block A(k=0)(x: [n, 4]) -> [n, 4]:\n" + indent(body, "  ") + "\n"
+    assert [found for found, _ in codes(text)] == [code]
+    assert checked(text.replace("k=0", "k=1")).proved == ("A",)
+
+
+def test_what_a_round_chooses_is_chosen_behind_the_loop() -> None:
+    result = checked(
+        """\
+        block A(k=0, wide=false)(x: [n, 4]) -> [n, 4]:
+          y = x
+          for i in 0..k:
+            if wide:
+              x = x + 1
+          if wide:
+            x = x * y
+          return x
+        """
+    )
+    assert result.proved == ("A",)
+
+
+@pytest.mark.parametrize("change", ["m = m + 1", "x = i32(x)"])
+def test_a_loop_that_changes_a_number_or_a_type_is_left_to_each_model(change: str) -> None:
+    text = f"""\
+        block A(k)(x: [n, 8]):
+          m = 0
+          for i in 0..k:
+            {change}
+          return x[:, 0 : m + 1]
+        model a = A(k=3)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_an_index_is_no_size_of_the_same_name() -> None:
+    text = """\
+        block A(k)(x: [n, 4]) -> [4]:
+          y = sum(x, 0)
+          for n in 1..k:
+            y = y + sum(x[0:n], 0)
+          return y
+        """
+    assert [code for code, _ in codes(text)] == ["E0305"]
+
+
+def test_an_axis_of_a_rest_is_no_size_of_its_name() -> None:
+    text = """\
+        block A()(x: [s0], y: [...s, n]):
+          return sum(x) + y[0:s0]
+        """
+    assert [code for code, _ in codes(text)] == ["E0305"]
+    assert checked(text.replace("y: [...s, n]", "y: [s0, ...s]")).proved == ("A",)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_loop_that_changes_an_axis_is_left_to_each_model(axis: int) -> None:
+    text = f"""\
+        block Grow(k)(x: [n, c, d]):
+          for _i in 0..k:
+            x = concat(x, x, axis={axis})
+          return x
+        model twice = Grow(k=2)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_a_rest_of_one_axis_is_no_proof() -> None:
+    text = "block A()(x: [...s]) -> [product(s)]:\n  return x\n"
+    assert [code for code, _ in codes(text)] == ["E0303"]
+
+
+def test_a_call_meets_every_part_of_a_where() -> None:
+    text = """\
+        block A()(x: [n, d]) -> [n, d]
+            where n % 2 == 0 and d % 3 == 0:
+          return x
+        block B()(x: [n, d]) -> [n, d]
+            where {}:
+          return x |> A
+        """
+    assert codes(text.format("n % 2 == 0, d % 3 == 0")) == []
+    assert [code for code, _ in codes(text.format("n % 2 == 0"))] == ["E0311"]
+    assert [code for code, _ in codes(text.format("d % 3 == 0"))] == ["E0311"]
 
 
 def test_tied_weights_are_found_inside_a_proved_layer() -> None:

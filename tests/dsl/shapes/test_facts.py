@@ -282,3 +282,15 @@ def test_a_variable_of_its_own_divisor_has_no_value() -> None:
     solution = solve(relation, known)
     assert solution is None or solution.name not in variables_of(solution.value)
     assert solve(other, known) is not None
+
+
+def test_a_floor_inside_a_floor_takes_both_divisors() -> None:
+    sum_, product = (h // 4 + w // 4) // 2, (h // 4) * (w // 4)
+    assert isinstance(Facts().decide(equal(sum_, product)), Refuted)
+    assert Facts().decide(equal(2 * sum_ + (h // 4 + w // 4) % 2, h // 4 + w // 4)) == Proved()
+
+
+def test_a_product_that_is_zero_may_be_zero_by_either_factor() -> None:
+    facts = Facts().with_lower_bound("k", 0).assume(equal(k * (h - 2), 0))
+    assert facts.decide(equal(h, 2)) == Refuted({"h": 1, "k": 0})
+    assert facts.assume(Compare(">=", k, 1)).decide(equal(h, 2)) == Proved()

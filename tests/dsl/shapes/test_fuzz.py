@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meganeura_dsl.shapes.conditions import flags_in, holds, sizes_in
@@ -126,6 +126,8 @@ def test_equalities_with_constant_divisors_are_always_decided(left: Tree, right:
 
 @settings(max_examples=150)
 @given(constant_divisors(3))
+@example(("+", "h", ("-", "w", ("//", "h", 5))))
+@example(("//", ("-", ("%", "h", 5), ("%", "w", 3)), 2))
 def test_a_rewritten_size_is_proved_equal(tree: Tree) -> None:
     size = size_of(tree)
     halves = size // 2 + (size + 1) // 2
