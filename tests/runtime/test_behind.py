@@ -9,8 +9,10 @@ import pytest
 
 from meganeura_dsl.diagnostics import ProblemError
 from meganeura_dsl.graph.core import Graph
+from meganeura_runtime.data.dataset import Split
 from meganeura_runtime.session import CpuSession, Outputs, Uploaded
 from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.folder import RunFolder
@@ -178,3 +180,20 @@ def test_what_goes_wrong_in_the_thread_stops_the_run(
     with pytest.raises(OSError, match="the disk is gone"):
         train(job, place.run_folder("run"), Sessions(), place.told.append, lambda: False)
     assert sum(isinstance(event, Stepped) for event in place.told) == 3
+
+
+def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    measure = Evaluator.measure
+
+    def slow(self: Evaluator, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
+        now[0] += 1000.0
+        return measure(self, split, kept)
+
+    monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
+    monkeypatch.setattr(Evaluator, "measure", slow)
+    place.start("run", "log_every=1")
+    assert now[0] == 4000.0
+    speeds = [event.steps_per_second for event in place.told if isinstance(event, Logged)]
+    assert len(speeds) == 20
+    assert min(speeds) > 1
