@@ -39,6 +39,11 @@ fn larger(a: f32, b: f32) -> f32 {
 fn smaller(a: f32, b: f32) -> f32 {
     return select(min(a, b), a + b, is_nan(a) || is_nan(b));
 }""",
+    "rectified": """\
+// 0 where x is 0 or less, and x elsewhere, NaN included.
+fn rectified(x: f32) -> f32 {
+    return select(x, 0.0f, x <= 0.0f && !is_nan(x));
+}""",
     "exceeds": """\
 // Whether a is larger than b, where NaN is larger than all numbers.
 fn exceeds(a: f32, b: f32) -> bool {
@@ -165,6 +170,7 @@ _CALLS: Mapping[str, tuple[str, ...]] = {
     "to_i32": ("is_nan",),
     "larger": ("is_nan",),
     "smaller": ("is_nan",),
+    "rectified": ("is_nan",),
     "exceeds": ("is_nan",),
     "sine": _TURN,
     "cosine": _TURN,

@@ -144,7 +144,7 @@ def test_a_planted_mistake_is_found_at_its_place(mistake: Mistake) -> None:
 def whisper(length: str, table: str) -> str:
     return f"""\
 block Encoder(d, positions)(mel: [n, 80, t]) -> [n, {length}, d]
-    where t >= 2{table}:
+    where d % 2 == 0, d >= 4, t >= 2{table}:
   frozen param embed.weight: [positions, d] = sinusoids()
   x = mel |> conv1: conv1d(d, 3, pad=1)    |> gelu
           |> conv2: conv1d(d, 3, 2, pad=1) |> gelu

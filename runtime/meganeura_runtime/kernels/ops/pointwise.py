@@ -30,7 +30,7 @@ from meganeura_dsl.ops import (
 )
 from meganeura_dsl.shapes.tensor import DType
 from meganeura_runtime.kernels.affine import Expression, Index
-from meganeura_runtime.kernels.expression import Literal, Reading
+from meganeura_runtime.kernels.expression import Call, Literal, Reading
 
 TEMPLATES: Mapping[type[Op], str] = {
     Neg: "-({0})",
@@ -86,8 +86,23 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
         case Maximum() | Minimum() as op:
             floats, integers = EXTREMES[type(op)]
             return reading.make.call(floats if dtype.is_float else integers, dtype, *operands)
+        case Where() if _is_relu(operands) and dtype is DType.F32:
+            return reading.make.call("rectified({0})", dtype, operands[2])
         case op:
             return reading.make.call(TEMPLATES[type(op)], dtype, *operands)
+
+
+def _is_relu(operands: tuple[Expression, ...]) -> bool:
+    """Whether a choice is 0 where x <= 0, and x elsewhere.
+
+    A driver may compile that to a maximum, which drops NaN; it is written so that none does.
+    """
+    match operands:
+        case (Call(template=template, operands=(x, zero)), Literal() as low, other):
+            is_cut = template == RELATIONS["le"] and x is other and isinstance(zero, Literal)
+            return is_cut and low.value == 0 and zero == low
+        case _:
+            return False
 
 
 def _folded(value: Value, operands: tuple[Expression, ...]) -> float | int | bool | None:
