@@ -23,7 +23,7 @@ endif
 # One process per core, each with one thread.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # What talks to a driver; the rest of the runtime is held to its own bound.
-NEAR_DEVICES := */device.py,*/webgpu.py,*/native.py
+NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
@@ -42,7 +42,7 @@ test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without 
 
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/shapes tests/fuzz tests/runtime/test_resume.py
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/plant_bugs.py
 

@@ -19,20 +19,20 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 
-from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize.cost import GPU
-from meganeura_dsl.optimize.rewriting import Rewriting
-from meganeura_dsl.optimize.totals import graph_cost
+from meganeura_dsl.ir.cost_model import GPU
+from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.pipeline import check_file, elaborate_model, elaborate_train, load
-from meganeura_dsl.training import (
+from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.training_step import (
     Sgd,
     TrainingSettings,
     optimized_training_step,
     training_step,
 )
-from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.plan import Role
-from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 RUNS = 7
 CHAIN = """\
@@ -66,7 +66,7 @@ def print_checks() -> None:
     """The time to prove standard models, in this process and as a command."""
     print("| check | in process, ms | as a process, ms |\n|---|---|---|")
     for model in ("digits_cnn", "resnet18", "repvgg_b3g4", "whisper_tiny"):
-        command = [sys.executable, "-m", "meganeura_dsl.cli", "check", model]
+        command = [sys.executable, "-m", "meganeura.cli", "check", model]
         inside = milliseconds(lambda name=model: check_file(name))
         outside = milliseconds(
             lambda words=command: subprocess.run(words, capture_output=True, check=True)
@@ -154,7 +154,7 @@ SUBJECTS = (
 ROOMY = DeviceLimits(buffer_bytes=1 << 33, binding_bytes=1 << 32)
 
 
-def print_optimizer(subjects: Sequence[Subject], rules: Rewriting) -> None:
+def print_optimizer(subjects: Sequence[Subject], rules: RewriteOptions) -> None:
     """What the optimizer makes of models and training steps, and how long it takes."""
     settings = TrainingSettings(Sgd(lr=0.1, momentum=0.9))
     names = [field.name.replace("_", " ") for field in fields(Figures)]
@@ -224,7 +224,7 @@ def main() -> None:
         print_checks()
         print_growth()
     chosen = [subject for subject in SUBJECTS if asked.only in (None, subject.model)]
-    print_optimizer(chosen, Rewriting(disabled=tuple(asked.disable_rule), device=GPU))
+    print_optimizer(chosen, RewriteOptions(disabled=tuple(asked.disable_rule), device=GPU))
 
 
 if __name__ == "__main__":

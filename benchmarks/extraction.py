@@ -21,23 +21,27 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.check.frame import UndecidableError
-from meganeura_dsl.diagnostics import ProblemError
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.gradcheck.cases import Case, choose_case
-from meganeura_dsl.gradcheck.sizes import DeadEndError
+from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
-from meganeura_dsl.graph.core import Graph, Leaf, NotDifferentiableError, Value, continued
-from meganeura_dsl.ops import Add, Input, Mul, Parameter, Sum
-from meganeura_dsl.optimize.choose import ask
-from meganeura_dsl.optimize.cost import DEFAULT_DEVICE
-from meganeura_dsl.optimize.explore import explore
-from meganeura_dsl.optimize.extract import extract
-from meganeura_dsl.optimize.optimizer import optimize
-from meganeura_dsl.optimize.problem import Problem, cheapest_trees, components
-from meganeura_dsl.optimize.rules.all import Mode
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
+from meganeura_dsl.ir.graph import Graph, Leaf, NotDifferentiableError, Value, continued
+from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter, Sum
 from meganeura_dsl.resources import standard_model_names
-from meganeura_dsl.training import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.egraph.extract.extract import ask
+from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
+    ExtractionProblem,
+    cheapest_trees,
+    components,
+)
+from meganeura_dsl.transforms.egraph.extract.extraction_search import extract
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
 
 SECONDS = 60.0
 """What the exact solver may take for one e-graph."""
@@ -61,7 +65,7 @@ SAME = 1e-9
 """What rounding may make of a gap."""
 
 
-def exact(problem: Problem) -> float:
+def exact(problem: ExtractionProblem) -> float:
     """The least cost of all acyclic choices.
 
     x[n] says that node n is chosen, y[c] that class c is computed, t[c] when:
@@ -128,7 +132,7 @@ class _Rows:
         return LinearConstraint(cast("Any", matrix), -np.inf, cast("Any", self._most))
 
 
-def random_problem(seed: int, count: int = 120) -> Problem:
+def random_problem(seed: int, count: int = 120) -> ExtractionProblem:
     """An e-graph of so many classes: of one to four nodes that need classes before them.
 
     In every other one some need any class, so that choices may be cyclic.
@@ -147,7 +151,7 @@ def random_problem(seed: int, count: int = 120) -> Problem:
             needs.append(tuple(dict.fromkeys(near)))
         classes.append(nodes)
     costs = [float(draw.randint(1, 100)) for _ in needs]
-    return Problem(classes, needs, costs, (count - 1, count - 2, count - 3))
+    return ExtractionProblem(classes, needs, costs, (count - 1, count - 2, count - 3))
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class Comparison:
         return max(0.0, self.tree / self.best - 1) if self.best else 0.0
 
 
-def compare(problem: Problem) -> Comparison:
+def compare(problem: ExtractionProblem) -> Comparison:
     """Extract from an e-graph in both ways."""
     tree = problem.cost(cheapest_trees(problem))
     start = perf_counter()
@@ -181,7 +185,7 @@ def compare(problem: Problem) -> Comparison:
     return Comparison(tree, ours, best, middle - start, perf_counter() - middle)
 
 
-def model_problems() -> Iterator[tuple[str, Problem]]:
+def model_problems() -> Iterator[tuple[str, ExtractionProblem]]:
     """The e-graphs of the standard models: for inference, before differentiation and after."""
     for (name, train), sizes in MODELS.items():
         program = pipeline.load(name)
@@ -193,9 +197,9 @@ def model_problems() -> Iterator[tuple[str, Problem]]:
         yield f"{name}, train", model_problem(step, "train")
 
 
-def model_problem(graph: Graph, mode: Mode) -> Problem:
+def model_problem(graph: Graph, mode: Mode) -> ExtractionProblem:
     """What the optimizer has to choose from for a graph."""
-    found = explore(graph, mode).found
+    found = saturate_graph(graph, mode).found
     classes = dict(zip((value.id for value in graph.values), found.values, strict=True))
     roots = tuple(dict.fromkeys(classes[value.id] for value in graph.roots))
     return ask(found, roots, DEFAULT_DEVICE, apart=mode == "forward").problem
@@ -217,7 +221,7 @@ def block_cases(subject: Subject) -> Iterator[Case]:
         yield case
 
 
-def block_problems(case: Case) -> Iterator[Problem]:
+def block_problems(case: Case) -> Iterator[ExtractionProblem]:
     """The e-graphs of a block for inference and, where it has a gradient, before and after."""
     yield model_problem(replace(case, training=False).elaborate().graph, "infer")
     forward = replace(case, training=True).elaborate().graph
@@ -293,7 +297,7 @@ def _print_blocks(name: str, blocks: Iterable[Subject]) -> None:
     print(f"| {name}{without} | {' | '.join(cells)} |", flush=True)
 
 
-def _print_row(name: str, problems: Sequence[Problem]) -> None:
+def _print_row(name: str, problems: Sequence[ExtractionProblem]) -> None:
     found = [compare(problem) for problem in problems]
     classes = mean(len(problem.classes) for problem in problems)
     nodes = mean(len(problem.needs) for problem in problems)

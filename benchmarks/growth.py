@@ -23,18 +23,19 @@ from time import perf_counter
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Graph, Leaf
-from meganeura_dsl.ops import Input
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import Elaboration, elaborate_train, load
-from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
-from meganeura_runtime.device import Device, open_device
-from meganeura_runtime.plan.plan import Role
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import CpuSession, GpuSession
-from meganeura_runtime.session.choice import model_of
-from meganeura_runtime.weights import initial_values
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, optimized_training_step
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.io.weights import initial_values
 
 HEADS = 4
 PICTURES = """block Layer(width)(x: [n, width, h, w]) -> [n, width, h, w]:
@@ -153,15 +154,15 @@ def median_ms(step: Callable[[], object], effort: Effort) -> float:
 
 @contextmanager
 def our_session(
-    found: Elaboration, device: Device | None, rewriting: Rewriting
-) -> Iterator[CpuSession | GpuSession]:
+    found: Elaboration, device: Device | None, rewriting: RewriteOptions
+) -> Iterator[ReferenceSession | WebGpuSession]:
     """A session with initial weights."""
     settings = TrainingSettings(Sgd(lr=1e-3))
     graph = optimized_training_step(found.graph, settings, rewriting).graph
-    made: AbstractContextManager[CpuSession | GpuSession] = (
-        CpuSession(graph)
+    made: AbstractContextManager[ReferenceSession | WebGpuSession] = (
+        ReferenceSession(graph)
         if device is None
-        else GpuSession(plan_graph(graph, device.limits, device.style), device)
+        else WebGpuSession(plan_graph(graph, device.limits, device.style), device)
     )
     weights = initial_values(found.parameters, 0)
     zeros = {
@@ -174,7 +175,9 @@ def our_session(
         yield session
 
 
-def ours(what: str, size: Size, device: Device | None, rewriting: Rewriting, effort: Effort) -> Row:
+def ours(
+    what: str, size: Size, device: Device | None, rewriting: RewriteOptions, effort: Effort
+) -> Row:
     """One size."""
     found = size.elaborated()
     fed = inputs(found.graph)
@@ -182,7 +185,7 @@ def ours(what: str, size: Size, device: Device | None, rewriting: Rewriting, eff
         # Reading the loss is waiting for the step.
         time = median_ms(lambda: next(iter(session.step(uploaded).values())), effort)
         row = Row(what, getattr(size, what), time)
-        if not isinstance(session, GpuSession):
+        if not isinstance(session, WebGpuSession):
             return row
         memory = sum(map(session.plan.bytes_for, Role)) / 2**20
         return replace(row, mebibytes=memory, dispatches=len(session.plan.dispatches))
@@ -301,7 +304,7 @@ def main() -> None:
     parser.add_argument("--ours-only", action="store_true", help="do without PyTorch")
     options = parser.parse_args()
     effort = Effort(rounds=1, seconds=0.0) if options.small else Effort()
-    rewriting = Rewriting(device=model_of(options.device))
+    rewriting = RewriteOptions(device=model_of(options.device))
     device = None if options.device == "cpu" else open_device(options.device)
     print(device or "cpu")
     print("| | milliseconds | MiB | dispatches | PyTorch, milliseconds |\n|---|---|---|---|---|")

@@ -23,11 +23,11 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from meganeura_dsl import pipeline
-from meganeura_runtime import device as devices
-from meganeura_runtime.cache import kept_plan
-from meganeura_runtime.device import Device, open_device
-from meganeura_runtime.plan.plan import Plan
-from meganeura_runtime.session import GpuSession
+from meganeura_runtime.backends.webgpu.device import device as devices
+from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.plan import Plan
+from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
 
@@ -47,7 +47,7 @@ train fit(image: [batch, 3, {size}, {size}], label: i32[batch])
 RUNS = 3
 STEPS = 50
 THREADS = (1, 4, 16)
-COMMAND = "from meganeura_dsl.cli.main import main; main()"
+COMMAND = "from meganeura.cli.main import main; main()"
 FIRST_LOSS = "first loss"
 PARTS = {
     "device: ": "program read, device open",
@@ -119,13 +119,13 @@ def print_compiling(plan: Plan) -> None:
         devices.MOST_COMPILERS = threads
         device = open_device("wgpu")
         start = perf_counter()
-        with GpuSession(plan, device) as session:
+        with WebGpuSession(plan, device) as session:
             session.ready()
             print(f"| {threads} | {perf_counter() - start:.2f} |", flush=True)
         device.close()
 
 
-def steps_of(session: GpuSession, job: Job) -> Iterator[tuple[str, Callable[[], object]]]:
+def steps_of(session: WebGpuSession, job: Job) -> Iterator[tuple[str, Callable[[], object]]]:
     """The ways to feed a step."""
     fed = Feeder(job).feeds(0)
     uploaded = session.upload(fed)
@@ -147,7 +147,7 @@ def print_steps(device: Device, plan: Plan, job: Job) -> None:
     """What a step takes of the thread that makes it, and how often one ends."""
     print("\n| inputs | host, ms | processor of the host's thread, ms | a step, ms |")
     print("|---|---|---|---|")
-    with GpuSession(plan, device) as session:
+    with WebGpuSession(plan, device) as session:
         session.load(job.initial_values())
         for name, step in steps_of(session, job):
             step()
@@ -161,7 +161,7 @@ def print_steps(device: Device, plan: Plan, job: Job) -> None:
             print(f"| {name} | {' | '.join(f'{1e3 * time:.2f}' for time in times)} |", flush=True)
 
 
-def _alone(session: GpuSession, step: Callable[[], object]) -> float:
+def _alone(session: WebGpuSession, step: Callable[[], object]) -> float:
     """The seconds in which an idle device is handed a step."""
     start = perf_counter()
     step()
@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> None:
             print_cold_starts(program, options.device)
         job = prepare(pipeline.load(str(program)), "fit", Path(folder))
         device = open_device(options.device)
-        plan = kept_plan(job.compiled, device)
+        plan = cached_plan(job.compiled, device)
         if options.only in (None, "compile"):
             print_compiling(plan)
         if options.only in (None, "steps"):

@@ -15,15 +15,17 @@ from time import perf_counter
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Graph, Value
-from meganeura_dsl.indices import checks_of, with_checks
-from meganeura_dsl.ops import Add, Div, Gather, Input, Maximum, Minimum, Mul, Parameter, Sum
-from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_dsl.training import LOSS, Sgd, TrainingSettings, training_step
-from meganeura_runtime.device import Device
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import Session, choose_device, with_indices_checked
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.index_checks import checks_of, with_checks
+from meganeura_dsl.ir.ops import Add, Div, Gather, Input, Maximum, Minimum, Mul, Parameter, Sum
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.transforms.training_step import LOSS, Sgd, TrainingSettings, training_step
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 STEPS = 30
 WARM_STEPS = 5

@@ -21,22 +21,22 @@ from unittest.mock import patch
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Graph, Op, Value
-from meganeura_dsl.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
-from meganeura_dsl.ops.contract import Convolution
-from meganeura_dsl.ops.fused import Attention
-from meganeura_dsl.ops.fused.winograd import in_tiles
-from meganeura_dsl.ops.fused.winograd_matrices import POINTS
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.device import Device, open_device
-from meganeura_runtime.kernels import tile
-from meganeura_runtime.kernels.contract import CONTRACTIONS
-from meganeura_runtime.kernels.limits import Target
-from meganeura_runtime.kernels.tile import Tile, tile_of
-from meganeura_runtime.plan import attend
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import GpuSession
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Op, Value
+from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Input, MatMul
+from meganeura_dsl.ir.ops.fused import Attention
+from meganeura_dsl.ir.ops.fused.winograd import in_tiles
+from meganeura_dsl.ir.ops.fused.winograd_matrices import POINTS
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.matmul import tile_sizes as tile
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile, tile_of
+from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.passes import fuse_attention as attend
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 
 RUNS = 5
 WARM_SECONDS = 0.03
@@ -141,7 +141,7 @@ def timed(graph: Graph, device: Device) -> Timed:
         if isinstance(value.op, Input)
     }
     plan = plan_graph(graph, device.limits, device.style)
-    with GpuSession(plan, device) as session:
+    with WebGpuSession(plan, device) as session:
         result = np.array(next(iter(session.step(feeds).values())))
         before = 3
         # The first time is that of an adapter that was idle while kernels were compiled.

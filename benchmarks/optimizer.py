@@ -21,15 +21,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
+from meganeura.cli.main import MOST_YOUNG
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.values import Static
-from meganeura_dsl.cli.main import MOST_YOUNG
-from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.optimize.optimizer import Optimized, optimize
-from meganeura_dsl.training import Sgd, TrainingSettings, training_step
-from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.plan import Plan, Role
-from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.egraph.optimize import Optimized, optimize
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.plan import Plan, Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 RUNS = 3
 SETTINGS = TrainingSettings(Sgd(0.1, momentum=0.9))

@@ -21,17 +21,19 @@ from time import perf_counter, process_time, sleep
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Builder, Leaf
-from meganeura_dsl.ops import MatMul, Parameter
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.ir.graph import Array, Builder, Leaf
+from meganeura_dsl.ir.ops import MatMul, Parameter
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Elaboration, elaborate_train, load
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
-from meganeura_runtime.device import open_device
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import CpuSession, GpuSession, model_of
-from meganeura_runtime.weights import initial_values
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, optimized_training_step
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.backends.webgpu.device.device import open_device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.io.weights import initial_values
 
 SIZE = 512
 PAUSE_SECONDS = 0.4
@@ -101,13 +103,13 @@ def our_training(training: str, device: str) -> Side:
     """A step that feeds a batch and reads the loss."""
     one = TRAININGS[training]
     found = elaborated(one)
-    rules = Rewriting(device=model_of(device))
+    rules = RewriteOptions(device=model_of(device))
     graph = optimized_training_step(found.graph, TrainingSettings(one.settings), rules).graph
     if device == "cpu":
-        session = CpuSession(graph)
+        session = ReferenceSession(graph)
     else:
         opened = open_device(device)
-        session = GpuSession(plan_graph(graph, opened.limits, opened.style), opened)
+        session = WebGpuSession(plan_graph(graph, opened.limits, opened.style), opened)
     values = initial_values(found.parameters, 0)
     velocity = {
         leaf.name: np.zeros(concrete_shape(value.type.shape), np.float32)
@@ -195,7 +197,7 @@ def our_product(device: str) -> Side:
     left, right = (build.add(Parameter(name, DType.F32, shape, "frozen")) for name in "ab")
     graph = build.graph({"product": build.add(MatMul(), left, right)})
     opened = open_device(device)
-    session = GpuSession(plan_graph(graph, opened.limits, opened.style), opened)
+    session = WebGpuSession(plan_graph(graph, opened.limits, opened.style), opened)
     session.load(dict(zip("ab", factors(), strict=True)))
     return Side(lambda: session.step({}), lambda: session.outputs()["product"])
 

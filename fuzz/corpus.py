@@ -15,16 +15,16 @@ import numpy as np
 from safetensors.numpy import save
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.entries import Entries
-from meganeura_dsl.graph.core import Builder
-from meganeura_dsl.graph.text import format_graph
-from meganeura_dsl.ops import Input, Sum, Tanh
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import Input, Sum, Tanh
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.resources import standard_models
-from meganeura_dsl.settings.resolve import Adam, Constant, RunSettings
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.checkpoint import KEY, Progress
-from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_dsl.settings.run_settings import Adam, Constant, RunSettings
+from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.io.checkpoint import KEY, Progress
 
 FOUND = Path(__file__).resolve().parents[1] / "tests" / "fuzz" / "found"
 
@@ -115,7 +115,7 @@ def _entries() -> tuple[bytes, ...]:
     graph = {"text": text, "origins": [0]}
     form = json.dumps({"graph": graph, "load": {"text": "", "origins": []}}).encode()
     with TemporaryDirectory() as folder:
-        entries = Entries(Path(folder))
+        entries = DiskCache(Path(folder))
         entries.keep("key", form)
         (path,) = entries.paths()
         return path.read_bytes(), form, _plan()

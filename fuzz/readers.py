@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.trains import Setting
-from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Sink
-from meganeura_dsl.entries import Entries
-from meganeura_dsl.graph.text import GraphTextError, format_graph, parse_graph
-from meganeura_dsl.graph.verify import GraphError, verify
-from meganeura_dsl.ops import OPS
-from meganeura_dsl.render import render
-from meganeura_dsl.settings.resolve import resolve_settings
-from meganeura_dsl.settings.values import with_overrides
-from meganeura_dsl.source import Source, Span
-from meganeura_dsl.syntax.files import decode
-from meganeura_dsl.syntax.format import find_comments, format_module
-from meganeura_dsl.syntax.parser import parse
-from meganeura_runtime.cache.compiled import rewritten
-from meganeura_runtime.checkpoint import read_checkpoint
-from meganeura_runtime.data.idx_files import read_idx
-from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.plan.plan import Plan, PlanError
-from meganeura_runtime.tensors.safetensors_file import open_tensors
-from meganeura_runtime.tensors.shards import open_weights
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Sink
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_dsl.settings.run_settings import resolve_settings
+from meganeura_dsl.settings.setting_values import with_overrides
+from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
+from meganeura_dsl.syntax.parser.parser import parse
+from meganeura_dsl.syntax.parser.source_files import decode
+from meganeura_runtime.backends.compile_cache import rewritten
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.data.idx_files import read_idx
+from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors
+from meganeura_runtime.io.tensors.sharded_weights import open_weights
 
 Reader = Callable[[bytes], None]
 
@@ -98,7 +98,7 @@ def _plan(path: Path) -> None:
         return
 
 
-KEPT = Entries(Path(FOLDER.name))
+KEPT = DiskCache(Path(FOLDER.name))
 BEFORE = parse_graph('%0 = Input(name="x", dtype=f32, shape=[2]) : f32[2]\n', OPS)
 
 

@@ -37,7 +37,7 @@ def load(target: str) -> Program:
 def check(target: str) -> CheckResult:
     """Prove everything a program declares; `.fine` says whether it holds, `.reports` what does not.
 
-    Raises `meganeura_dsl.diagnostics.ProblemError` if the program cannot be read.
+    Raises `meganeura_dsl.diagnostics.problem.ProblemError` if the program cannot be read.
     """
     from meganeura_dsl import pipeline
 

@@ -8,23 +8,25 @@ from typing import Self, cast
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.frame import ParameterInfo
-from meganeura_dsl.check.values import Static
-from meganeura_dsl.diagnostics import ProblemError, Report
-from meganeura_dsl.graph.core import Array
-from meganeura_dsl.indices import leaf_bounds
-from meganeura_dsl.optimize.rewriting import Rewriting
-from meganeura_dsl.settings.problems import WrongSettingType
-from meganeura_dsl.settings.values import whole
-from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.inference.binding import bind_sizes
-from meganeura_runtime.inference.feeding import as_tensors, feeds
-from meganeura_runtime.session import Session, choose_device, model_of, open_inference
+from meganeura_dsl.diagnostics.problem import ProblemError, Report
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.index_checks import leaf_bounds
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.setting_values import whole
+from meganeura_dsl.settings.settings_problems import WrongSettingType
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.infer.feeds import as_tensors, feeds
+from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
-from meganeura_runtime.train.folder import named_folder, new_folder
 from meganeura_runtime.train.job import Start, prepare
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.weights import Allowed, compare, initial_values, write_weights
+from meganeura_runtime.train.run_folder import named_folder, new_folder
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
@@ -175,7 +177,7 @@ class Model:
         concrete = pipeline.elaborate_model(
             self._program, self._name, config=self._config, sizes=sizes
         )
-        rules = Rewriting(device=model_of(device))
+        rules = RewriteOptions(device=model_of(device))
         session = open_inference(concrete.graph, choose_device(device).open, rules)
         session.load(self.values)
         return session

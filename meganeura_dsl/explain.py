@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from inspect import cleandoc
 
-from meganeura_dsl import targets
-from meganeura_dsl.check import problems as check_problems
-from meganeura_dsl.check import shape_problems, train_problems
-from meganeura_dsl.diagnostics import Problem
-from meganeura_dsl.optimize import problems as optimizer_problems
-from meganeura_dsl.settings import problems as settings_problems
-from meganeura_dsl.syntax import problems as syntax_problems
+from meganeura_dsl import target_problems as targets
+from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.elaborate.problems import name_problems as check_problems
+from meganeura_dsl.elaborate.problems import shape_problems
+from meganeura_dsl.elaborate.problems import training_problems as train_problems
+from meganeura_dsl.settings import settings_problems
+from meganeura_dsl.syntax.problems import token_problems as syntax_problems
+from meganeura_dsl.transforms.egraph import optimizer_problems
 
 PROBLEMS: tuple[type[Problem], ...] = (
     *syntax_problems.PROBLEMS,

@@ -7,34 +7,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.check import models, trains
-from meganeura_dsl.check.example_expectation import example_expectation
-from meganeura_dsl.check.expectations import Expectations
-from meganeura_dsl.check.frame import Binding
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.names import LinkedModule, Linker, Loader, library, nearest
-from meganeura_dsl.check.place import Place
-from meganeura_dsl.check.problems import CheckedPerModel, TooMuchWork
-from meganeura_dsl.check.prove import Prover
-from meganeura_dsl.check.train_problems import NoModelHolds, NothingChecks
-from meganeura_dsl.check.trains import Setting
-from meganeura_dsl.check.usage import unused_values, walk
-from meganeura_dsl.diagnostics import Problem, ProblemError, ProblemsError, Severity, Sink
-from meganeura_dsl.limits import CHECK, CHECK_CHARACTER
-from meganeura_dsl.phases import phase
-from meganeura_dsl.proofs import keep_notes, known_notes
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError, Severity, Sink
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.declarations import models
+from meganeura_dsl.elaborate.declarations import training_blocks as trains
+from meganeura_dsl.elaborate.declarations.block_proofs import Prover
+from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
+from meganeura_dsl.elaborate.declarations.expectations import Expectations
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
+from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, NothingChecks
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library, nearest
+from meganeura_dsl.elaborate.scope.scope import Binding
+from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
+from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
+from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
+from meganeura_dsl.proof_cache import keep_notes, known_notes
 from meganeura_dsl.resources import standard_model_names, standard_models
-from meganeura_dsl.source import Source, Span
+from meganeura_dsl.support.phases import phase
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.files import read_source
-from meganeura_dsl.syntax.parser import outline
-from meganeura_dsl.targets import AmbiguousTarget, UnknownTarget
-from meganeura_dsl.work import Budget, OutOfWorkError, within
+from meganeura_dsl.syntax.parser.parser import outline
+from meganeura_dsl.syntax.parser.source_files import read_source
+from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
 
 if TYPE_CHECKING:
-    from meganeura_dsl.check.values import Static
-    from meganeura_dsl.diagnostics import Report
-    from meganeura_dsl.shapes.tensor import TensorType
+    from meganeura_dsl.diagnostics.problem import Report
+    from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.ir.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -416,7 +417,7 @@ class Checker:
             held |= {info.name for info in found.parameters}
         alone = tuple(name for name in own if name not in held)
         if alone:
-            self._add(NoModelHolds(Place(train.name.span), train.name.text, alone))
+            self._add(NoModelHolds(Location(train.name.span), train.name.text, alone))
 
     def _keep(self, elaboration: Elaboration) -> None:
         self._used |= elaboration.blocks
@@ -441,7 +442,7 @@ class Checker:
             self._failed = True
             return False
         except OutOfWorkError as error:
-            self._add(TooMuchWork(Place(span), error.reason, span.text))
+            self._add(TooMuchWork(Location(span), error.reason, span.text))
             self._failed = True
             return False
         return True

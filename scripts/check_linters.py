@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(sysconfig.get_path("scripts"))
-COPIED = ("pyproject.toml", "meganeura_dsl", "runtime")
+COPIED = ("pyproject.toml", "meganeura", "meganeura_dsl", "runtime")
 
 RUFF = ("ruff", "check", "--no-cache", "--output-format=concise")
 IMPORTS = ("lint-imports", "--no-cache")
@@ -34,31 +34,31 @@ class Plant:
 PLANTS = (
     Plant(
         "an op may not know a kernel",
-        "meganeura_dsl/ops/planted.py",
-        "import meganeura_runtime.kernels\n",
+        "meganeura_dsl/ir/ops/planted.py",
+        "import meganeura_runtime.backends.webgpu.codegen\n",
         IMPORTS,
-        "meganeura_dsl.ops.planted -> meganeura_runtime.kernels",
+        "meganeura_dsl.ir.ops.planted -> meganeura_runtime.backends.webgpu.codegen",
     ),
     Plant(
         "a phase may not know a later one",
-        "meganeura_dsl/graph/planted.py",
-        "import meganeura_dsl.ops\n",
+        "meganeura_dsl/ir/planted.py",
+        "import meganeura_dsl.ir.ops\n",
         IMPORTS,
-        "meganeura_dsl.graph.planted -> meganeura_dsl.ops",
+        "meganeura_dsl.ir.planted",
     ),
     Plant(
         "only the device may import wgpu",
-        "meganeura_dsl/graph/planted.py",
+        "meganeura_dsl/ir/planted.py",
         "import wgpu\n",
         IMPORTS,
-        "meganeura_dsl.graph.planted -> wgpu",
+        "meganeura_dsl.ir.planted -> wgpu",
     ),
     Plant(
         "only the loader of the grammar may import lark",
-        "meganeura_dsl/graph/planted.py",
+        "meganeura_dsl/ir/planted.py",
         "import lark\n",
         IMPORTS,
-        "meganeura_dsl.graph.planted -> lark",
+        "meganeura_dsl.ir.planted -> lark",
     ),
     Plant(
         "every module has its layer",

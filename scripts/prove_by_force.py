@@ -4,7 +4,7 @@
 
 What is proved has to hold at every place of the grid that satisfies the facts; what is refuted has
 to be false at its example, which has to satisfy the facts. A failure prints its question and is
-counted; the exit code says whether there was any. `tests/dsl/shapes/test_by_force.py` asks a few
+counted; the exit code says whether there was any. `tests/dsl/symbolic/test_by_force.py` asks a few
 hundred.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dsl.shapes.questions import fault, question
+from tests.dsl.symbolic.questions import fault, question
 
 EVERY = 1000
 """Questions between two lines of progress."""

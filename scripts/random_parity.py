@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from meganeura_dsl.evaluate import evaluate
-from meganeura_dsl.graph.core import Array, Graph
-from meganeura_runtime.device import open_device
-from meganeura_runtime.kernels.limits import Style
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_runtime.backends.webgpu.config.limits import Style
+from meganeura_runtime.backends.webgpu.device.device import open_device
 from tests.parity.programs import Tally, examine
 from tests.runtime.running import run
 
@@ -39,7 +39,7 @@ def main() -> int:
         return evaluate(graph, feeds).outputs
 
     def on_device(graph: Graph, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        return run(graph, feeds, device, Style.CPU_ADAPTER).outputs
+        return run(graph, feeds, device, Style.SOFTWARE_VULKAN).outputs
 
     tally, started, seed, told = Tally(), time.perf_counter(), given.first, 0
     while tally.seen["programs"] < given.count:

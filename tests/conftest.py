@@ -7,7 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from meganeura_runtime.adapters import DeviceError, list_devices
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
 # fastest in the thread that submits them.

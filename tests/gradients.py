@@ -6,11 +6,11 @@ from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.graph.core import Array, Builder, Graph, Value
-from meganeura_dsl.ops import Add, Input, Mul, Sum
-from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.ops import Add, Input, Mul, Sum
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 
 STEP = 1e-5
 

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meganeura_dsl.diagnostics import Problem, Report
+from meganeura_dsl.diagnostics.problem import Problem, Report
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.pipeline import check
-from meganeura_dsl.render import render
-from meganeura_dsl.source import Source
 from tests.spec_examples import EXAMPLES
 
 SPEC = Path(__file__).parent / "spec"

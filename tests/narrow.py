@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.frame import ParameterInfo
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.values import Static
-from meganeura_dsl.graph.core import Array
-from meganeura_runtime.weights import initial_values
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.io.weights import initial_values
 
 
 @dataclass(frozen=True)

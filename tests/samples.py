@@ -10,9 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.evaluate import storage_type
-from meganeura_dsl.graph.core import Array, Op
-from meganeura_dsl.ops import (
+from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.interpreter import storage_type
+from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     ArgMax,
@@ -58,7 +58,7 @@ from meganeura_dsl.ops import (
     Transpose,
     Where,
 )
-from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 
 
 @dataclass(frozen=True)

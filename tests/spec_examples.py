@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from meganeura_dsl.diagnostics import Help, Problem
-from meganeura_dsl.indices import Bound
-from meganeura_dsl.optimize.problems import GaveUp, UnknownRule
-from meganeura_dsl.settings.problems import (
+from meganeura_dsl.diagnostics.problem import Help, Problem
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.settings.setting_values import whole
+from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
     MalformedOverride,
     MissingSetting,
@@ -18,12 +19,25 @@ from meganeura_dsl.settings.problems import (
     UnnamedArgument,
     WrongSettingType,
 )
-from meganeura_dsl.settings.values import whole
-from meganeura_dsl.source import Source, Span
-from meganeura_dsl.syntax.text_problems import FileTooLarge, NotUtf8, TooDeep, UnreadableFile
-from meganeura_dsl.targets import AmbiguousTarget, UnknownTarget
-from meganeura_runtime.artefact.problems import NotAnArtefact
-from meganeura_runtime.data.problems import (
+from meganeura_dsl.syntax.problems.text_problems import (
+    FileTooLarge,
+    NotUtf8,
+    TooDeep,
+    UnreadableFile,
+)
+from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
+from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+from meganeura_runtime.backends.device_problems import BeyondLimits, DeviceFailure, TooLittleMemory
+from meganeura_runtime.backends.webgpu.timing.timing_problems import NoClock
+from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
+from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.infer.inference_problems import (
+    InputShape,
+    OpenSize,
+    UnusedChoice,
+    WrongInputs,
+)
+from meganeura_runtime.io.data.data_problems import (
     DataShape,
     DataType,
     ExamplesNotFirst,
@@ -36,27 +50,16 @@ from meganeura_runtime.data.problems import (
     UnequalExamples,
     UnknownFormat,
 )
-from meganeura_runtime.deploy.problems import DeployedDiffers
-from meganeura_runtime.index_problems import ComputedIndexOutside, IndexOutside
-from meganeura_runtime.inference.problems import (
-    InputShape,
-    OpenSize,
-    UnusedChoice,
-    WrongInputs,
-)
-from meganeura_runtime.measure.problems import NoClock
-from meganeura_runtime.preprocess.problems import MissingExtra, UnfitInput
-from meganeura_runtime.tensors import problems as tensor_problems
-from meganeura_runtime.train.problems import (
-    BeyondLimits,
+from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
+from meganeura_runtime.io.files import file_problems as tensor_problems
+from meganeura_runtime.io.preprocess.preprocess_problems import MissingExtra, UnfitInput
+from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
+from meganeura_runtime.train.training_problems import (
     CannotResume,
     DataChanged,
-    DeviceFailure,
     FolderInUse,
     LossNotFinite,
-    TooLittleMemory,
 )
-from meganeura_runtime.weights import Difference, NothingToAllow, WeightsMismatch
 
 FIT = """\
 train fit(image: [batch, 784], label: i32[batch], epochs: [epochs]):

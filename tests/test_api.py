@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meganeura
-from meganeura_dsl.diagnostics import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.train.events import EpochEnded, Event, Finished
 
 IMAGE = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from meganeura.cli.reports.model_outputs import read_labels
 from meganeura_dsl import pipeline
-from meganeura_dsl.cli.outputs import read_labels
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.render import render
-from meganeura_dsl.syntax.files import read_source
-from meganeura_runtime.artefact import Artefact
-from meganeura_runtime.checkpoint import read_checkpoint
-from meganeura_runtime.data.idx_files import read_idx
-from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.data.problems import OutsideFolder
-from meganeura_runtime.preprocess.sidecar import image_steps
-from meganeura_runtime.tensors.safetensors_file import read_tensors
-from meganeura_runtime.tensors.shards import open_weights
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.syntax.parser.source_files import read_source
+from meganeura_runtime.export.mgb import Artefact
+from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.data.data_problems import OutsideFolder
+from meganeura_runtime.io.data.idx_files import read_idx
+from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.preprocess.preprocessor_config import image_steps
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from meganeura_runtime.train.job import prepare
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.cli.catalogue import problems
+from meganeura.cli.error_catalogue import problems
 from tests.literate import SPEC, Page, pages, read, update
 
 CODES = {problem.code for problem in problems()}

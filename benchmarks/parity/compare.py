@@ -14,9 +14,9 @@ import sys
 import numpy as np
 import torch
 
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.graph.core import Array, Graph, Leaf
-from meganeura_runtime.session import choose_device
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_runtime.backends.registry import choose_device
 from tests.parity import models
 from tests.parity.cases import FAMILIES
 from tests.parity.models import Case

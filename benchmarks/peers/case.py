@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from meganeura_dsl.graph.core import Array, Graph
-from meganeura_dsl.ops import Input
-from meganeura_dsl.optimize.cost import GPU
-from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl.ir.cost_model import GPU
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
-from meganeura_dsl.training import Sgd, TrainingSettings, optimized_training_step
-from meganeura_runtime.weights import initial_values
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, optimized_training_step
+from meganeura_runtime.io.weights import initial_values
 
 LEARNING_RATE = 0.001
 MOMENTUM = 0.9
@@ -129,9 +129,9 @@ def optimized(one: Material) -> tuple[Graph, Graph]:
     """The graph that runs, and how the parameters that the optimizer added are computed."""
     if one.case.trains:
         settings = TrainingSettings(Sgd(lr=LEARNING_RATE, momentum=MOMENTUM))
-        step = optimized_training_step(one.graph, settings, Rewriting(device=GPU))
+        step = optimized_training_step(one.graph, settings, RewriteOptions(device=GPU))
         return step.graph, Graph((), {}, {})
-    found = Rewriting(device=GPU).optimize(one.graph, "infer")
+    found = RewriteOptions(device=GPU).optimize(one.graph, "infer")
     return found.graph, found.load
 
 

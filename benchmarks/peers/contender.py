@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.peers.case import Material
-from meganeura_dsl.graph.core import Array
+from meganeura_dsl.ir.graph import Array
 
 HOST_ROUNDS = 9
 Step = Callable[[], object]

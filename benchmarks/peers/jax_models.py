@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 from jax import numpy as jnp
 
-from meganeura_dsl.graph.core import Array as HostArray
+from meganeura_dsl.ir.graph import Array as HostArray
 
 Weights = Mapping[str, Array]
 Outcome = tuple[Array, dict[str, Array]]

@@ -9,13 +9,13 @@ import numpy as np
 
 from benchmarks.peers.case import LOSSES, Material, Prepared, Values, optimized
 from benchmarks.peers.contender import Absent, Running
-from meganeura_dsl.graph.core import Array, Graph, Leaf
-from meganeura_runtime.adapters import DeviceError
-from meganeura_runtime.device import Device, open_device
-from meganeura_runtime.plan.plan import Role
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import GpuSession
-from meganeura_runtime.session.inference import Derivation
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.inference_session import Derivation
+from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 
 RESIDENT, FED, ROUND_TRIP = "ours", "ours, fed", "ours, there and back"
 
@@ -44,7 +44,7 @@ class Ours:
         graph, derived = optimized(one) if self._prepared is None else self._prepared[one.case.name]
         plan = plan_graph(graph, device.limits, device.style)
         with ExitStack() as stack:
-            session = stack.enter_context(GpuSession(plan, device))
+            session = stack.enter_context(WebGpuSession(plan, device))
             session.load(kept(graph, derived, one.weights))
             first = next(iter(graph.outputs))
             count = LOSSES if one.case.trains else 1
@@ -78,13 +78,13 @@ class Ours:
         return str(self._opened())
 
 
-def wait(session: GpuSession) -> None:
+def wait(session: WebGpuSession) -> None:
     """Return once all steps are done: four bytes are read after them."""
     at = next(iter(session.whole(Role.OUTPUTS).values()))
     session.device.read(replace(at, size=4))
 
 
-def _kernels_ms(session: GpuSession) -> float:
+def _kernels_ms(session: WebGpuSession) -> float:
     """The sum of the kernels' times by the adapter's clock."""
     return 1e3 * statistics.median(sum(session.profile(before=3)) for _ in range(5))
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from benchmarks.peers.case import Material
 from benchmarks.peers.contender import Absent, Running
 from benchmarks.peers.with_torch import network
-from meganeura_dsl.graph.core import Array
+from meganeura_dsl.ir.graph import Array
 
 PROVIDER = "WebGpuExecutionProvider"
 DEVICE = "webgpu"

@@ -13,7 +13,7 @@ from torch.nn import functional
 from benchmarks.peers.case import LEARNING_RATE, LOSSES, MOMENTUM, Material
 from benchmarks.peers.contender import Running, Step
 from benchmarks.peers.torch_models import MODELS, RepVGG
-from meganeura_dsl.graph.core import Array
+from meganeura_dsl.ir.graph import Array
 
 Arithmetic = Literal["strict", "TF32", "bf16"]
 SETTLING = 3

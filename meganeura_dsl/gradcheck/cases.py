@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from meganeura_dsl.check.domain import BlockDomain, DomainInput, block_domain
-from meganeura_dsl.check.models import Elaboration, elaborate_block
-from meganeura_dsl.check.symbols import REST_RANKS, rest_names
-from meganeura_dsl.check.values import Static, Unknown, is_initializer
-from meganeura_dsl.gradcheck.sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
+from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, DomainInput, block_domain
+from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_block
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
+from meganeura_dsl.elaborate.values import Static, Unknown, is_initializer
+from meganeura_dsl.gradcheck.random_sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
 from meganeura_dsl.gradcheck.subjects import Subject
-from meganeura_dsl.initialize import spell
-from meganeura_dsl.shapes.dim import evaluate
-from meganeura_dsl.shapes.solve import Flag
-from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.ir.initializers import spell
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Flag
+from meganeura_dsl.symbolic.size import evaluate
 from meganeura_dsl.syntax import ast
 
 PERCENT = (100, 50, 75)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.gradcheck.decisions import decisions
-from meganeura_dsl.graph.core import Array, Builder, Graph, Leaf, Value, continued, rebuild
-from meganeura_dsl.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
+from meganeura_dsl.gradcheck.kinks import kink_values
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued, rebuild
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
+from meganeura_dsl.transforms.autodiff import differentiate
 
 LOSS = "loss"
 MAGNITUDE = "magnitude"
@@ -127,7 +127,7 @@ def _held(graph: Graph) -> Graph:
         return build.add(value.op, *operands)
 
     changed = rebuild(graph, build, hold)
-    chosen = decisions(build, changed.values)
+    chosen = kink_values(build, changed.values)
     return build.graph(
         {**changed.outputs, **{f"{DECISION}{index}": each for index, each in enumerate(chosen)}}
     )

@@ -7,10 +7,10 @@ from typing import cast
 
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from meganeura_dsl.check.domain import model_configuration
-from meganeura_dsl.check.models import elaborate_model
-from meganeura_dsl.check.names import LinkedModule
-from meganeura_dsl.check.values import Static
+from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
+from meganeura_dsl.elaborate.declarations.models import elaborate_model
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.syntax import ast
 
 HEAVY = 500_000

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from meganeura_dsl.diagnostics import Report
+from meganeura_dsl.diagnostics.problem import Report
 from meganeura_dsl.gradcheck.cases import Case
-from meganeura_dsl.gradcheck.differences import Slope
-from meganeura_dsl.gradcheck.locate import Culprit
+from meganeura_dsl.gradcheck.finite_differences import Slope
+from meganeura_dsl.gradcheck.locate_fault import FaultyValue
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class WrongGradient:
     """Reverse mode disagrees with differences; `culprit` is the first op that does by itself."""
 
     slope: Slope
-    culprit: Culprit | None
+    culprit: FaultyValue | None
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class NotFinite:
     """A gradient is infinite or NaN where the loss is not."""
 
     name: str
-    culprit: Culprit | None
+    culprit: FaultyValue | None
 
 
 @dataclass(frozen=True)

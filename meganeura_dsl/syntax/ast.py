@@ -5,7 +5,7 @@ Nodes compare by identity, so that a node can key a table of what was learned ab
 
 from dataclasses import dataclass
 
-from meganeura_dsl.source import Source, Span
+from meganeura_dsl.diagnostics.source import Source, Span
 
 
 @dataclass(frozen=True, eq=False)

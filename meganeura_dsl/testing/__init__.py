@@ -8,23 +8,23 @@ def test_the_gradient_of_my_head(case):
 from hypothesis import strategies as st
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.models import Elaboration
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients, check_graph
 from meganeura_dsl.gradcheck.cases import Case, cases
-from meganeura_dsl.gradcheck.numbers import Manner, Numbers
-from meganeura_dsl.gradcheck.search import Effort, check_gradients, check_graph
-from meganeura_dsl.gradcheck.sizes import sizes
+from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
+from meganeura_dsl.gradcheck.random_sizes import sizes
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
+from meganeura_dsl.gradcheck.verdict_text import describe, describe_fault
 from meganeura_dsl.gradcheck.verdicts import Failed, Skipped
-from meganeura_dsl.gradcheck.words import tell, tell_fault
-from meganeura_dsl.graph.core import Array, Graph
-from meganeura_dsl.ops import Parameter
-from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_dsl.testing.graphs import GraphExample, graphs
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.testing.random_graphs import GraphExample, graphs
 
 __all__ = [
     "Case",
     "GraphExample",
-    "Manner",
+    "InputDistribution",
     "assert_gradients",
     "assert_gradients_of",
     "block",
@@ -46,13 +46,15 @@ def block(target: str, name: str) -> Subject:
     return found[0]
 
 
-def tensors(of: TensorType, manner: Manner = Manner.SMOOTH) -> st.SearchStrategy[Array]:
+def tensors(
+    of: TensorType, manner: InputDistribution = InputDistribution.SMOOTH
+) -> st.SearchStrategy[Array]:
     """Numbers for a tensor of known sizes: away from kinks, positive, or deliberately on kinks."""
-    return SEEDS.map(lambda seed: Numbers(seed, manner).tensor("", of))
+    return SEEDS.map(lambda seed: RandomInputs(seed, manner).tensor("", of))
 
 
 def parameters(
-    elaboration: Elaboration, manner: Manner = Manner.SMOOTH
+    elaboration: Elaboration, manner: InputDistribution = InputDistribution.SMOOTH
 ) -> st.SearchStrategy[dict[str, Array]]:
     """Numbers for all parameters and states of what was elaborated."""
     leaves = {
@@ -61,7 +63,7 @@ def parameters(
     return SEEDS.map(
         lambda seed: {
             name: numbers
-            for name, numbers in Numbers(seed, manner).feeds(elaboration.graph).items()
+            for name, numbers in RandomInputs(seed, manner).feeds(elaboration.graph).items()
             if name in leaves
         }
     )
@@ -69,11 +71,11 @@ def parameters(
 
 def assert_gradients(graph: Graph, seed: int = 0) -> None:
     """Reverse mode agrees with finite differences, for numbers that the seed gives."""
-    fault = check_graph(graph, Effort(seed=seed))
-    assert fault is None, tell_fault(fault)
+    fault = check_graph(graph, SearchBudget(seed=seed))
+    assert fault is None, describe_fault(fault)
 
 
 def assert_gradients_of(target: str, name: str, examples: int = 100, seed: int = 0) -> None:
     """The gradients of a block or model are right in all cases tried, of which it has some."""
-    verdict = check_gradients(block(target, name), Effort(examples, seed))
-    assert not isinstance(verdict, Failed | Skipped), tell(verdict)
+    verdict = check_gradients(block(target, name), SearchBudget(examples, seed))
+    assert not isinstance(verdict, Failed | Skipped), describe(verdict)

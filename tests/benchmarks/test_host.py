@@ -19,7 +19,7 @@ def test_it_times_compiling(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "THREADS", (2,))
-    monkeypatch.setattr("meganeura_runtime.device.MOST_COMPILERS", 16)
+    monkeypatch.setattr("meganeura_runtime.backends.webgpu.device.device.MOST_COMPILERS", 16)
     host.main([*SMALL, "--only", "compile"])
     assert rows(capsys.readouterr().out) == ["threads", "---|---", "2"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks import compile_time, growth, software
-from meganeura_dsl.optimize.rewriting import Rewriting
 from meganeura_dsl.pipeline import elaborate_model, load
-from meganeura_runtime.plan.schedule import plan_graph
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 TINY = growth.Size(batch=2, width=8, depth=1)
 AT_ONCE = growth.Effort(rounds=1, seconds=0.0)
@@ -17,7 +17,7 @@ AT_ONCE = growth.Effort(rounds=1, seconds=0.0)
 
 @pytest.mark.parametrize("size", [TINY, replace(TINY, length=4)])
 def test_growth_measures_pictures_and_sequences(size: growth.Size) -> None:
-    row = growth.ours("batch", size, None, Rewriting(), AT_ONCE)
+    row = growth.ours("batch", size, None, RewriteOptions(), AT_ONCE)
     assert row.value == 2
     assert row.milliseconds > 0
 

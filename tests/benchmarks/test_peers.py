@@ -15,7 +15,7 @@ from benchmarks.peers.case import LOSSES, Case, Material, Model, cases, material
 from benchmarks.peers.contender import QUICK, Absent, Running, difference, median_ms
 from benchmarks.peers.ours import Ours
 from benchmarks.peers.table import Table
-from meganeura_dsl.evaluate import Interpreter
+from meganeura_dsl.ir.interpreter import Interpreter
 
 DIGITS = Model(
     "digits_cnn",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.entries import Entries
+from meganeura_dsl.support.disk_cache import DiskCache
 from tests.cli.command import Command
 
 
@@ -15,7 +15,7 @@ def test_it_tells_where_and_how_much_and_removes_it(
     folder = tmp_path / "compiled"
     shown = meganeura("cache")
     assert shown.out.startswith(f"{folder}: 0 files, 0.0 MB of at most 268 MB\n")
-    Entries(folder).keep("0123", bytes(1_000_000))
+    DiskCache(folder).keep("0123", bytes(1_000_000))
     assert ": 1 file, 1.0 MB" in meganeura("cache").out
     assert meganeura("cache", "--clear").out == "removed 1 file, 1.0 MB\n"
     assert ": 0 files" in meganeura("cache").out

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from meganeura_runtime.weights import write_weights
+from meganeura_runtime.io.weights import write_weights
 from tests.cli.command import Command, Outcome
 from tests.narrow import NARROW, trained
 

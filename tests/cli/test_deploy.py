@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from meganeura_dsl.graph.core import Array
-from meganeura_runtime.weights import initial_values, write_weights
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.io.weights import initial_values, write_weights
 from tests.cli.command import Command, Outcome
 from tests.narrow import NARROW, Narrow, trained
 

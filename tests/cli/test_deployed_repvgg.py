@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura_runtime.weights import write_weights
+from meganeura_runtime.io.weights import write_weights
 from tests.cli.command import Command
 from tests.narrow import NARROW, trained
 

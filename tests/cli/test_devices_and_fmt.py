@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_runtime import adapters
+from meganeura_runtime.backends.webgpu.device import adapters
 from tests.cli.command import Command
 
 UNTIDY = "def f( a,b = 2 ) = a*b\n"

@@ -7,10 +7,10 @@ import pytest
 import typer
 
 import meganeura as api
+from meganeura.cli.app import app
 from meganeura_dsl import pipeline
-from meganeura_dsl.cli.command import app
-from meganeura_dsl.diagnostics import ProblemError, ProblemsError
-from meganeura_dsl.render import render
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.render import render
 from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
@@ -180,7 +180,7 @@ def test_a_proof_is_made_once_for_each_content(
     first, again = api.load(str(file)).notes, api.load(str(file)).notes
     assert len(proofs) == 3
     assert [render(note) for note in first] == [render(note) for note in again] != []
-    monkeypatch.setattr("meganeura_dsl.proofs.front_end", lambda: "another compiler")
+    monkeypatch.setattr("meganeura_dsl.proof_cache.front_end", lambda: "another compiler")
     api.load(str(file))
     assert len(proofs) == 4
 
@@ -230,6 +230,6 @@ def test_what_makes_no_sense_is_proved_again(
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "net.mgn"
     file.write_text(PROGRAM)
-    monkeypatch.setattr("meganeura_dsl.entries.Entries.find", lambda *_: content)
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache.Entries.find", lambda *_: content)
     api.load(str(file))
     assert len(proofs) == 1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from meganeura_dsl.cli.catalogue import problems
-from meganeura_dsl.diagnostics import Problem
+from meganeura.cli.error_catalogue import problems
+from meganeura_dsl.diagnostics.problem import Problem
 from tests.cli.command import Command
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.graph.core import Builder, Value
-from meganeura_dsl.ops import Mul, Tanh
-from meganeura_dsl.ops.broadcast import full
+from meganeura_dsl.ir.graph import Builder, Value
+from meganeura_dsl.ir.ops import Mul, Tanh
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from tests.cli.command import Command
 
 

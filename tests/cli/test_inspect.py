@@ -2,13 +2,13 @@
 
 import json
 
-from meganeura_dsl.cli.tree import draw
-from meganeura_dsl.diagnostics import Sink
-from meganeura_dsl.graph.text import parse_graph
-from meganeura_dsl.ops import OPS
+from meganeura.cli.reports.syntax_tree import draw
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.text import parse_graph
 from meganeura_dsl.resources import standard_models
-from meganeura_dsl.source import Source
-from meganeura_dsl.syntax.parser import parse
+from meganeura_dsl.syntax.parser.parser import parse
 from tests.cli.command import Command
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import meganeura_dsl
-from meganeura_dsl import cli, pipeline
+from meganeura import cli
+from meganeura_dsl import pipeline
 from meganeura_dsl.resources import standard_models
 from tests.cli.command import Command
 
@@ -103,7 +104,7 @@ def test_too_little_memory_is_no_internal_error(
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    command = "import meganeura_dsl.cli.main as m; m.main()"
+    command = "import meganeura.cli.main as m; m.main()"
     with subprocess.Popen(
         [sys.executable, "-c", command, "abi", "resnet18"],
         stdout=subprocess.PIPE,

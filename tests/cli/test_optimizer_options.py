@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from meganeura_runtime.checkpoint import read_checkpoint
-from meganeura_runtime.device import DeviceInfo
-from meganeura_runtime.session import choice
+from meganeura_runtime.backends import registry as choice
+from meganeura_runtime.backends.webgpu.device.device import DeviceInfo
+from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 
 SHORT = ("--device", "cpu", "--set", "epochs=1", "--set", "batch=256", "--set", "log_every=1")

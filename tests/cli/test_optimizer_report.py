@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from meganeura_dsl.graph.text import parse_graph
-from meganeura_dsl.ops import OPS
-from meganeura_dsl.ops.fused import FUSED_OPS
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.fused import FUSED_OPS
+from meganeura_dsl.ir.text import parse_graph
 from tests.cli.command import Command
 
 INFER = ("--mode", "infer", "--size", "n=1", "--size", "h=8", "--size", "w=8")

@@ -5,11 +5,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from meganeura_dsl.cli.picture import COLOURS, lay_out, picture
-from meganeura_dsl.graph.core import Builder, Graph
-from meganeura_dsl.ops import Add, Constant, Exp, Input, Mul
-from meganeura_dsl.ops.fused import Activation
-from meganeura_dsl.shapes.tensor import DType
+from meganeura.cli.reports.graph_svg import COLOURS, graph_svg, lay_out
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Add, Constant, Exp, Input, Mul
+from meganeura_dsl.ir.ops.fused import Activation
+from meganeura_dsl.ir.types import DType
 from tests.cli.command import Command
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,7 +40,7 @@ def test_a_value_stands_below_all_it_reads_and_beside_no_other() -> None:
 
 
 def test_fused_ops_and_inputs_are_marked() -> None:
-    root = ET.fromstring(picture(graph(), graph(), as_page=False))  # noqa: S314 - our own
+    root = ET.fromstring(graph_svg(graph(), graph(), as_page=False))  # noqa: S314 - our own
     fills = [box.get("fill", "none") for box in root.iter(f"{SVG}rect")]
     wanted = [COLOURS[kind][0] for kind in ("input", "op", "fused", "op", "op")]
     assert sorted(fills) == sorted(wanted * 2)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura_dsl.cli.profile_report import places, seconds
+from meganeura.cli.reports.profile_report import places, seconds
 from tests.cli.command import Command
-from tests.runtime.measure.traces import drawn
+from tests.runtime.profiling.traces import drawn
 
 
 def test_the_reference_device_is_profiled_op_by_op(meganeura: Command) -> None:

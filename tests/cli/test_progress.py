@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from meganeura_dsl.cli.live import Live
-from meganeura_dsl.cli.narration import clock
-from meganeura_dsl.cli.progress import Lines, display
+from meganeura.cli.ui.narration import clock
+from meganeura.cli.ui.progress import Lines, display
+from meganeura.cli.ui.progress_bar import ProgressBar
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -62,7 +62,7 @@ def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:
 def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None:
     stream = StringIO()
     console = Console(file=stream, force_terminal=True, width=110, legacy_windows=False)
-    shown = Live(console)
+    shown = ProgressBar(console)
     for event in EVENTS:
         shown.watch(event)
     text = stream.getvalue()
@@ -78,7 +78,7 @@ def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None
 
 def test_the_bar_is_cleared_up_when_the_run_breaks_off() -> None:
     stream = StringIO()
-    shown = Live(Console(file=stream, force_terminal=True))
+    shown = ProgressBar(Console(file=stream, force_terminal=True))
     shown.watch(EVENTS[0])
     shown.close()
     assert stream.getvalue().endswith("\x1b[?25h"), "the cursor is shown again"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from meganeura_dsl.cli import main
-from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura.cli import main
+from meganeura_runtime.io.checkpoint import read_checkpoint
 from tests.cli.command import Command
 
 SHORT = ("--device", "cpu", "--set", "epochs=2", "--set", "batch=128", "--set", "log_every=10")
@@ -231,7 +231,7 @@ def test_an_adapter_that_is_not_there_is_told(meganeura: Command) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int) -> None:
-    command = "import meganeura_dsl.cli.main as m; m.main()"
+    command = "import meganeura.cli.main as m; m.main()"
     options = ("--device", "cpu", "--set", "epochs=100000", "--set", "log_every=1")
     with subprocess.Popen(
         [sys.executable, "-c", command, "train", "digits_mlp", *options],
@@ -255,7 +255,7 @@ def test_an_interrupt_ends_the_run_with_a_checkpoint(tmp_path: Path, number: int
 
 
 def test_a_folder_is_trained_in_by_one_process(meganeura: Command, tmp_path: Path) -> None:
-    command = "import meganeura_dsl.cli.main as m; m.main()"
+    command = "import meganeura.cli.main as m; m.main()"
     options = ("--device", "cpu", "--set", "epochs=100000", "--out", "run")
     with subprocess.Popen(
         [sys.executable, "-c", command, "train", "digits_mlp", *options],
@@ -342,15 +342,15 @@ HEAVY = (
     "hypothesis",
     "lark",
     "rich",
-    "meganeura_dsl.optimize.explore",
-    "meganeura_runtime.measure",
-    "meganeura_runtime.plan.schedule",
+    "meganeura_dsl.transforms.egraph.saturate.saturate_graph",
+    "meganeura_runtime.profiling",
+    "meganeura_runtime.backends.webgpu.schedule.compile",
 )
 
 
 def test_a_program_that_is_known_loads_no_compiler(tmp_path: Path) -> None:
     command = (
-        "import sys, meganeura_dsl.cli.command as command; command.run(sys.argv[1:]);"
+        "import sys, meganeura.cli.app as command; command.run(sys.argv[1:]);"
         f"print('loaded', [name for name in {HEAVY!r} if name in sys.modules])"
     )
     program = written(tmp_path)
@@ -366,7 +366,7 @@ def test_a_program_that_is_known_loads_no_compiler(tmp_path: Path) -> None:
         ).stdout.splitlines()[-1]
         for _ in range(2)
     ]
-    assert "meganeura_dsl.optimize.explore" in loaded[0]
+    assert "meganeura_dsl.transforms.egraph.saturate.saturate_graph" in loaded[0]
     assert loaded[1] == "loaded []"
 
 

@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura_runtime.kernels.way import Way
-from meganeura_runtime.measure import tune as search
-from meganeura_runtime.plan.choices import Found, Knowledge, content_of
+from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig
+from meganeura_runtime.backends.webgpu.config.tuned_configs import (
+    TuningDatabase,
+    TuningRecord,
+    content_of,
+)
+from meganeura_runtime.backends.webgpu.tuning import autotuner as search
 from tests.cli.command import Command
 
 pytestmark = pytest.mark.adapter
@@ -28,7 +32,7 @@ def favoured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any way in two parts seems best, and helps."""
     honest = search._Race._note
 
-    def note(race: search._Race, turns: list[dict[Way, float]]) -> None:
+    def note(race: search._Race, turns: list[dict[KernelConfig, float]]) -> None:
         honest(race, turns)
         for way in race.seconds:
             race.seconds[way] = 1.0 if way.parts == 2 else 2.0
@@ -92,15 +96,17 @@ def test_a_file_that_cannot_be_used_is_told_and_left(
 
 def _foreign(cache: Path) -> None:
     """A file where the adapter's should be, of another adapter."""
-    from meganeura_runtime.device import open_device  # noqa: PLC0415
-    from meganeura_runtime.session.tuned import place_of  # noqa: PLC0415
+    from meganeura_runtime.backends.webgpu.device.device import open_device  # noqa: PLC0415
+    from meganeura_runtime.backends.webgpu.tuning_cache import tuning_key_of  # noqa: PLC0415
 
     device = open_device("wgpu")
-    here = place_of(device.info)
+    here = tuning_key_of(device.info)
     device.close()
     other = type(here)("another", here.driver)
     cache.mkdir(parents=True)
-    (cache / here.file_name).write_text(content_of(other, Knowledge({"a": Found(Way(2), 1, 2)})))
+    (cache / here.file_name).write_text(
+        content_of(other, TuningDatabase({"a": TuningRecord(KernelConfig(2), 1, 2)}))
+    )
 
 
 def test_nothing_is_tuned_on_the_reference_device(meganeura: Command) -> None:

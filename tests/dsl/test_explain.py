@@ -9,8 +9,8 @@ import pytest
 
 import meganeura_dsl
 import meganeura_runtime
-from meganeura_dsl.cli.catalogue import problems
-from meganeura_dsl.diagnostics import Problem, Report, Severity
+from meganeura.cli.error_catalogue import problems
+from meganeura_dsl.diagnostics.problem import Problem, Report, Severity
 from meganeura_dsl.explain import UnknownCodeError, explain, overview
 
 PACKAGES = [Path(each) for each in (*meganeura_dsl.__path__, *meganeura_runtime.__path__)]

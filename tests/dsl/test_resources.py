@@ -1,7 +1,7 @@
 """The files that ship with the package are found."""
 
 from meganeura_dsl import resources
-from meganeura_dsl.syntax.files import read_source
+from meganeura_dsl.syntax.parser.source_files import read_source
 
 
 def test_grammar() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics import ProblemError, ProblemsError, Report
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
 
 BLOCK = "block f(c)(x: [n]) -> [n] = c * x\n"
 TRAIN = "train fit(x: [n, 3]):\n  minimize mean(x |> w: linear(1))\n  run:\n    batch = 2\n"

@@ -17,24 +17,24 @@ import pytest
 from safetensors.numpy import save_file
 
 from fuzz.corpus import corpus
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.entries import Entries
-from meganeura_dsl.graph.core import Builder, Graph
-from meganeura_dsl.graph.text import format_graph
-from meganeura_dsl.ops import Input, MatMul, Parameter, Tanh
-from meganeura_dsl.render import render
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.artefact import Artefact
-from meganeura_runtime.checkpoint import read_checkpoint, write_checkpoint
-from meganeura_runtime.data.files import open_data
-from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.plan import Plan, PlanError
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.tensors.safetensors_file import open_tensors, write_tensors
-from meganeura_runtime.tensors.shards import open_weights
-from meganeura_runtime.tensors.stored import StoredTensor
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Tanh
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.export.mgb import Artefact
+from meganeura_runtime.io.checkpoint import read_checkpoint, write_checkpoint
+from meganeura_runtime.io.data.data_files import open_data
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.io.tensors.sharded_weights import open_weights
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 from tests.effort import effort
-from tests.runtime.test_checkpoint import PROGRESS
+from tests.runtime.io.test_checkpoint import PROGRESS
 
 FLIPS = effort(60, 5_000)
 
@@ -71,7 +71,7 @@ def write_artefact(path: Path) -> None:
 
 
 def write_entry(path: Path) -> None:
-    Entries(path.parent).keep(path.stem, b"what was compiled " * 9)
+    DiskCache(path.parent).keep(path.stem, b"what was compiled " * 9)
 
 
 def read_weights(path: Path) -> object:
@@ -91,7 +91,7 @@ def read_artefact(path: Path) -> object:
 
 
 def read_entry(path: Path) -> object:
-    content = Entries(path.parent).find(path.stem)
+    content = DiskCache(path.parent).find(path.stem)
     if content is None:
         raise PlanError("it is as good as absent")
     return content

@@ -16,24 +16,28 @@ import pytest
 from fuzz.corpus import FOUND, corpus
 from fuzz.mutate import mutate
 from fuzz.readers import READERS
-from meganeura_dsl.cli.outputs import read_labels
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.entries import Entries
-from meganeura_dsl.graph.core import Builder
-from meganeura_dsl.graph.text import GraphTextError, parse_graph
-from meganeura_dsl.graph.verify import GraphError, verify
-from meganeura_dsl.ops import OPS, Add, Input
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_dsl.syntax.files import read_source
-from meganeura_runtime.data.idx_files import read_idx
-from meganeura_runtime.data.numpy_files import read_npy, read_npz
-from meganeura_runtime.kernels.limits import DeviceLimits
-from meganeura_runtime.plan.choices import ChoicesError, Place, read_choices
-from meganeura_runtime.plan.plan import Plan, PlanError
-from meganeura_runtime.preprocess.sidecar import image_steps
-from meganeura_runtime.tensors.problems import UnreadableFile
-from meganeura_runtime.tensors.safetensors_file import open_tensors
-from meganeura_runtime.tensors.shards import open_weights
+from meganeura.cli.reports.model_outputs import read_labels
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import OPS, Add, Input
+from meganeura_dsl.ir.text import GraphTextError, parse_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_dsl.syntax.parser.source_files import read_source
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.config.tuned_configs import (
+    TunedConfigsError,
+    TuningKey,
+    read_tuned_configs,
+)
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.io.data.idx_files import read_idx
+from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.preprocess.preprocessor_config import image_steps
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors
+from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from tests.effort import effort
 
 MUTANTS = {"program": effort(50, 20_000)}
@@ -188,9 +192,12 @@ def test_of_a_file_of_a_gigabyte_only_the_beginning_is_read(tmp_path: Path) -> N
 
 def plan_and_choices(path: Path) -> None:
     """What refuses with an exception of its own, or as if there were no entry."""
-    assert Entries(path.parent, most_bytes=MEBIBYTE).find("key") is None
-    for read in (Plan.load, lambda path: read_choices(path, Place("", ""), DeviceLimits())):
-        with pytest.raises((PlanError, ChoicesError), match="more than"):
+    assert DiskCache(path.parent, most_bytes=MEBIBYTE).find("key") is None
+    for read in (
+        Plan.load,
+        lambda path: read_tuned_configs(path, TuningKey("", ""), DeviceLimits()),
+    ):
+        with pytest.raises((PlanError, TunedConfigsError), match="more than"):
             read(path)
     raise ProblemError(UnreadableFile(path, "as promised"))
 

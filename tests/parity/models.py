@@ -12,17 +12,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.check.frame import ParameterInfo
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.names import Linker
-from meganeura_dsl.diagnostics import Sink
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.graph.core import Array, Graph, continued
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.graph import Array, Graph, continued
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, loader_beside
-from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_dsl.source import Source
-from meganeura_dsl.training import (
+from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.training_step import (
     STATES,
     Adam,
     Optimizer,
@@ -31,7 +31,7 @@ from meganeura_dsl.training import (
     trained,
     training_step,
 )
-from meganeura_runtime.weights import read_weights, write_weights
+from meganeura_runtime.io.weights import read_weights, write_weights
 
 VOCABULARY = 11
 """Numbers of tokens are drawn below this."""

@@ -8,21 +8,21 @@ from random import Random
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.check.frame import UndecidableError
-from meganeura_dsl.check.names import Linker
-from meganeura_dsl.diagnostics import ProblemError, Sink
-from meganeura_dsl.evaluate import Precision, evaluate, storage_type
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.gradcheck.cases import choose_case
-from meganeura_dsl.gradcheck.devices import compare
-from meganeura_dsl.gradcheck.numbers import Numbers
+from meganeura_dsl.gradcheck.device_check import compare
 from meganeura_dsl.gradcheck.probe import NoGradientError, probe
-from meganeura_dsl.gradcheck.sizes import DeadEndError
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import block_subject
-from meganeura_dsl.graph.core import Array, Graph, Leaf, Value, continued
-from meganeura_dsl.ops import Add, Input, Mul, Parameter, Sum
-from meganeura_dsl.optimize.optimizer import optimize
-from meganeura_dsl.source import Source
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, continued
+from meganeura_dsl.ir.interpreter import Precision, evaluate, storage_type
+from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter, Sum
+from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.egraph.optimize import optimize
 from tests.parity.torch_graph import gradients, run
 from tests.properties.programs import program
 
@@ -104,7 +104,7 @@ def _moves(leaf: Leaf) -> bool:
 def _faults(
     graph: Graph, plain: Graph, seed: int, devices: Mapping[str, RunGraph], tally: Tally
 ) -> Iterator[str]:
-    feeds = _single(plain, Numbers(seed).feeds(plain))
+    feeds = _single(plain, RandomInputs(seed).feeds(plain))
     exact = _theirs(weighted(graph), plain, feeds)
     if not all(np.isfinite(each).all() and _largest(each) < LARGEST for each in exact.values()):
         tally.seen["overflowing"] += 1
@@ -151,7 +151,7 @@ def _theirs(graph: Graph, whole: Graph, feeds: Mapping[str, Array]) -> dict[str,
 def _is_on_one_side(graph: Graph, feeds: Mapping[str, Array]) -> bool:
     """Whether single precision takes the same branches as double: no run says otherwise."""
     probed = probe(graph)
-    fed = {**Numbers(0).feeds(probed.graph), **feeds}
+    fed = {**RandomInputs(0).feeds(probed.graph), **feeds}
     fed = {name: fed[name] for name in _leaves(probed.graph)}
     wrong = compare(probed, fed, lambda made, _: {n: np.array(np.nan) for n in made.outputs})
     return wrong is not None

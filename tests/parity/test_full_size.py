@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from meganeura_dsl.evaluate import Precision
+from meganeura_dsl.ir.interpreter import Precision
 from tests.parity import models
 from tests.parity.models import Case
 from tests.parity.references.images import RepVgg, ResNet

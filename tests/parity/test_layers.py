@@ -13,17 +13,17 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.names import Linker
-from meganeura_dsl.diagnostics import Sink
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.graph.core import Array, Graph, Value, continued
-from meganeura_dsl.ops import Input, Parameter
-from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.ir.graph import Array, Graph, Value, continued
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.ops import Input, Parameter
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import Program, elaborate_model, loader_beside
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_dsl.source import Source
+from meganeura_dsl.transforms.autodiff import differentiate
 from tests.parity.references.sequences import rotated
 
 pytestmark = pytest.mark.parity

@@ -8,8 +8,8 @@ Weights cross over in files, in both directions, strictly.
 import numpy as np
 import pytest
 
-from meganeura_dsl.evaluate import Precision
-from meganeura_dsl.training import Sgd
+from meganeura_dsl.ir.interpreter import Precision
+from meganeura_dsl.transforms.training_step import Sgd
 from tests.parity import models
 from tests.parity.cases import FAMILIES, SMALL
 from tests.parity.models import Case

@@ -7,8 +7,8 @@ attention stand for all; `benchmarks/parity/compare.py` compares every family.
 import numpy as np
 import pytest
 
-from meganeura_dsl.graph.core import Leaf
-from meganeura_runtime.session import choose_device
+from meganeura_dsl.ir.graph import Leaf
+from meganeura_runtime.backends.registry import choose_device
 from tests.parity import models
 from tests.parity.cases import FAMILIES
 from tests.parity.models import Case

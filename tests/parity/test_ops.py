@@ -10,10 +10,9 @@ import torch.nn.functional as F  # noqa: N812 - so it is known
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.evaluate import Precision, evaluate
-from meganeura_dsl.graph.core import Array, Builder, Op
-from meganeura_dsl.ops import (
+from meganeura_dsl.ir.graph import Array, Builder, Op
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     Conv,
@@ -28,7 +27,8 @@ from meganeura_dsl.ops import (
     Sqrt,
     Tanh,
 )
-from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.autodiff import differentiate
 
 pytestmark = pytest.mark.parity
 

@@ -9,11 +9,18 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 import meganeura
-from meganeura_dsl.evaluate import Interpreter, Precision
-from meganeura_dsl.graph.core import Array, Builder, Graph
-from meganeura_dsl.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_dsl.training import Adam, AdamW, Optimizer, Sgd, TrainingSettings, training_step
+from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.training_step import (
+    Adam,
+    AdamW,
+    Optimizer,
+    Sgd,
+    TrainingSettings,
+    training_step,
+)
 from meganeura_runtime.train.events import EpochEnded, Event
 
 pytestmark = pytest.mark.parity

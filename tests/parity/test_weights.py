@@ -7,9 +7,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.initialize import sample
+from meganeura_dsl.ir.initializers import sample
+from meganeura_runtime.io.weights import read_weights, write_weights
 from meganeura_runtime.train.job import concrete
-from meganeura_runtime.weights import read_weights, write_weights
 from tests.parity.references.images import DigitsNet
 
 PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
 
-from meganeura_dsl.evaluate import storage_type
-from meganeura_dsl.graph.core import Array, Graph, Leaf, Op, Value
-from meganeura_dsl.numerics import np
-from meganeura_dsl.ops import (
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value
+from meganeura_dsl.ir.interpreter import storage_type
+from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     ArgMax,
@@ -50,8 +49,9 @@ from meganeura_dsl.ops import (
     Transpose,
     Where,
 )
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.shapes.tensor import DType
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.startup.lazy_numpy import np
 
 Tensor = torch.Tensor
 

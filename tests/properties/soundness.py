@@ -9,32 +9,32 @@ from random import Random
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.check.domain import model_configuration
-from meganeura_dsl.check.frame import UndecidableError
-from meganeura_dsl.check.models import Elaboration, elaborate_model
-from meganeura_dsl.check.names import LinkedModule, Linker
-from meganeura_dsl.check.shape_problems import NormOverOne
-from meganeura_dsl.diagnostics import ProblemError, Sink
-from meganeura_dsl.evaluate import Precision, evaluate
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
+from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
+from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.gradcheck.cases import Case, choose_case
-from meganeura_dsl.gradcheck.differences import slopes
-from meganeura_dsl.gradcheck.locate import first_wrong
-from meganeura_dsl.gradcheck.numbers import Numbers
+from meganeura_dsl.gradcheck.finite_differences import slopes
+from meganeura_dsl.gradcheck.locate_fault import first_wrong
 from meganeura_dsl.gradcheck.probe import LOSS, NoGradientError, fitting, probe
-from meganeura_dsl.gradcheck.sizes import DeadEndError
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject
+from meganeura_dsl.gradcheck.verdict_text import describe_fault
 from meganeura_dsl.gradcheck.verdicts import WrongGradient
-from meganeura_dsl.gradcheck.words import tell_fault
-from meganeura_dsl.graph.core import Graph
-from meganeura_dsl.graph.text import format_graph, parse_graph
-from meganeura_dsl.graph.verify import verify
-from meganeura_dsl.ops import OPS
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.render import render
-from meganeura_dsl.shapes.dim import substitute
-from meganeura_dsl.source import Source
-from meganeura_dsl.syntax.format import find_comments, format_module
-from meganeura_dsl.syntax.parser import parse
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.text import format_graph, parse_graph
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.symbolic.size import substitute
+from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
+from meganeura_dsl.syntax.parser.parser import parse
 from tests.dsl.syntax.trees import plain
 
 MOST_NUMBERS = 200_000
@@ -156,7 +156,7 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
     if sum(prod(concrete_shape(v.type.shape)) for v in graph.values) > MOST_NUMBERS:
         return
-    feeds = Numbers(case.seed).feeds(graph)
+    feeds = RandomInputs(case.seed).feeds(graph)
     outputs = evaluate(graph, feeds, Precision.DOUBLE)
     for name, value in {**graph.outputs, **graph.updates}.items():
         array = {**outputs.outputs, **outputs.updates}[name]
@@ -175,11 +175,11 @@ def _differentiated(graph: Graph, seed: int, tally: Tally) -> None:
         probed = probe(graph)
     except NoGradientError:
         return
-    feeds = Numbers(seed).feeds(probed.graph)
+    feeds = RandomInputs(seed).feeds(probed.graph)
     if not np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
         return
     for slope in islice(slopes(probed, feeds, seed), 8):
         tally.slopes += 1
         if not slope.agrees:
             culprit = first_wrong(graph, fitting(graph, feeds), seed)
-            raise AssertionError(tell_fault(WrongGradient(slope, culprit)))
+            raise AssertionError(describe_fault(WrongGradient(slope, culprit)))

@@ -12,7 +12,7 @@ import pytest
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
-from meganeura_runtime.device import Device, open_device
+from meganeura_runtime.backends.webgpu.device.device import Device, open_device
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import NoReturn
 
-from meganeura_runtime.checkpoint import read_checkpoint
+from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.events import Event, Stepped
-from meganeura_runtime.train.folder import RunFolder
+from meganeura_runtime.train.run_folder import RunFolder
 from tests.runtime.runs import STEPS, Place, contents
 
 KILLS = 20

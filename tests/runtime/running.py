@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from meganeura_dsl.evaluate import Results, evaluate
-from meganeura_dsl.graph.core import Array, Builder, Graph, Leaf, Op
-from meganeura_dsl.ops import Input
-from meganeura_runtime.device import Device, Range
-from meganeura_runtime.kernels.limits import DeviceLimits, Style
-from meganeura_runtime.plan.plan import Plan, Role
-from meganeura_runtime.plan.schedule import plan_graph
-from meganeura_runtime.session import GpuSession
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Op
+from meganeura_dsl.ir.interpreter import Results, evaluate
+from meganeura_dsl.ir.ops import Input
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.device.device import Device, Range
+from meganeura_runtime.backends.webgpu.plan import Plan, Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from tests.samples import dtype_of
 
 
@@ -27,7 +27,7 @@ def run(
     graph: Graph,
     feeds: Mapping[str, Array],
     device: Device,
-    style: Style = Style.CPU_ADAPTER,
+    style: Style = Style.SOFTWARE_VULKAN,
     limits: DeviceLimits | None = None,
 ) -> Results:
     """One step on the adapter."""
@@ -37,7 +37,7 @@ def run(
 def run_plan(plan: Plan, graph: Graph, feeds: Mapping[str, Array], device: Device) -> Results:
     """One step of a plan, its temporaries poisoned before it."""
     kept = {v.op.name for v in graph.values if isinstance(v.op, Leaf) and v.op.is_kept}
-    with GpuSession(plan, device) as session:
+    with WebGpuSession(plan, device) as session:
         session.load({name: array for name, array in feeds.items() if name in kept})
         poison(session)
         outputs = session.step({n: array for n, array in feeds.items() if n not in kept})
@@ -48,7 +48,7 @@ def run_plan(plan: Plan, graph: Graph, feeds: Mapping[str, Array], device: Devic
         return Results(dict(outputs), updates)
 
 
-def poison(session: GpuSession) -> None:
+def poison(session: WebGpuSession) -> None:
     """Fill all memory that a step must write before it reads it with NaN."""
     for number, buffer in enumerate(session.plan.buffers):
         if buffer.role in (Role.OUTPUTS, Role.TEMPORARIES):
@@ -60,7 +60,7 @@ def assert_as_reference(
     graph: Graph,
     feeds: Mapping[str, Array],
     device: Device,
-    style: Style = Style.CPU_ADAPTER,
+    style: Style = Style.SOFTWARE_VULKAN,
     limits: DeviceLimits | None = None,
 ) -> None:
     """The adapter gives what the reference gives, in outputs and in updates."""

@@ -8,13 +8,14 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
-from meganeura_runtime.session import CpuSession, OpenSession
-from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Event, Stepped
-from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.resume import FROM_THE_START, Manner, resume_job
+from meganeura_runtime.train.resume import FROM_THE_START, RunOptions, resume_job
+from meganeura_runtime.train.run_folder import RunFolder
 
 PROGRAM = """\
 train fit(x: [batch, 6], y: i32[batch]):
@@ -83,8 +84,8 @@ class Place:
         name: str,
         *overrides: str,
         steps: int | None = None,
-        open_session: OpenSession = CpuSession,
-        manner: Manner = FROM_THE_START,
+        open_session: OpenSession = ReferenceSession,
+        manner: RunOptions = FROM_THE_START,
     ) -> RunFolder:
         """A run from the start, stopped after so many steps."""
         folder = self.run_folder(name)
@@ -103,14 +104,14 @@ class Place:
         name: str,
         *overrides: str,
         steps: int | None = None,
-        open_session: OpenSession = CpuSession,
+        open_session: OpenSession = ReferenceSession,
     ) -> RunFolder:
         """A run that goes on, stopped after so many more steps."""
         folder = RunFolder(self.folder / name)
         program = pipeline.load(str(self.folder / "fit.mgn"))
         job, resumed = resume_job(program, "fit", self.folder, overrides, folder)
         stop = stopper(self, steps)
-        train(job, folder, open_session, self.told.append, stop, Manner(resumed))
+        train(job, folder, open_session, self.told.append, stop, RunOptions(resumed))
         return folder
 
 

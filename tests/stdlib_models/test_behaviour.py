@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.check.names import Linker
-from meganeura_dsl.check.values import Static
-from meganeura_dsl.diagnostics import ProblemError, Sink
-from meganeura_dsl.evaluate import Interpreter, Precision, evaluate, storage_type
-from meganeura_dsl.graph.core import Array, continued
-from meganeura_dsl.initialize import KaimingUniform, Ones, Uniform, Zeros, sample
-from meganeura_dsl.ops import Conv, Input
-from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.graph import Array, continued
+from meganeura_dsl.ir.initializers import KaimingUniform, Ones, Uniform, Zeros, sample
+from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate, storage_type
+from meganeura_dsl.ir.ops import Conv, Input
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import (
     Program,
     check,
@@ -25,8 +26,7 @@ from meganeura_dsl.pipeline import (
     load,
     loader_beside,
 )
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_dsl.source import Source
+from meganeura_dsl.transforms.autodiff import differentiate
 
 
 def program(text: str) -> Program:

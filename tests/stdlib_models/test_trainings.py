@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from meganeura_dsl.evaluate import Interpreter
-from meganeura_dsl.ops.rules import concrete_shape
+from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.resources import standard_model_names
-from meganeura_dsl.shapes.tensor import DType
-from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.sessions import feeds
+from meganeura_runtime.train.session_inputs import feeds
 
 TRAININGS = [
     (file, train) for file in sorted(standard_model_names()) for train in load(file).trains

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.evaluate import Interpreter
-from meganeura_dsl.graph.core import Graph, Value
-from meganeura_runtime.session import Session
-from meganeura_runtime.tensors.stored import Array
+from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 

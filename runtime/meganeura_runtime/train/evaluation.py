@@ -3,13 +3,14 @@
 from collections import deque
 from collections.abc import Mapping
 
-from meganeura_dsl.graph.core import Graph
-from meganeura_runtime.data.batches import even_batch, runs
-from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import OpenSession, Outputs, Session, open_inference
-from meganeura_runtime.tensors.stored import Array
+from meganeura_dsl.ir.graph import Graph
+from meganeura_runtime.backends.base import Outputs, Session
+from meganeura_runtime.backends.inference_session import OpenSession, open_inference
+from meganeura_runtime.io.data.batches import even_batch, runs
+from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job, rewriting_of
-from meganeura_runtime.train.sessions import feeds
+from meganeura_runtime.train.session_inputs import feeds
 
 
 class Evaluator:

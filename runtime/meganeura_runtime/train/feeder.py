@@ -5,11 +5,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_runtime.data.batches import order_of_epoch
-from meganeura_runtime.tensors.stored import Array
+from meganeura_runtime.io.data.batches import order_of_epoch
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.train.sessions import feeds
+from meganeura_runtime.train.learning_rate import learning_rate
+from meganeura_runtime.train.session_inputs import feeds
 
 
 class Feeder:

@@ -13,40 +13,41 @@ from typing import assert_never
 
 import numpy as np
 
-from meganeura_dsl import pipeline, training
-from meganeura_dsl.check.frame import ParameterInfo
-from meganeura_dsl.check.models import Elaboration
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Graph, Leaf
-from meganeura_dsl.graph.text import format_graph
-from meganeura_dsl.indices import Bound, leaf_bounds, with_checks
-from meganeura_dsl.initialize import sample
-from meganeura_dsl.optimize.cost import DEFAULT_DEVICE, DeviceModel
-from meganeura_dsl.optimize.rewriting import Rewriting
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.index_checks import Bound, leaf_bounds, with_checks
+from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings import resolve
-from meganeura_dsl.settings.problems import UnknownSetting
-from meganeura_dsl.settings.resolve import RunSettings, data_of, resolve_settings
-from meganeura_dsl.settings.values import FILE, OVERRIDE, RawSettings, with_overrides
-from meganeura_dsl.shapes.tensor import TensorType
-from meganeura_runtime.cache import kept_step
-from meganeura_runtime.checkpoint import Fingerprint
-from meganeura_runtime.data.batches import require_batch, steps_of_epoch
-from meganeura_runtime.data.dataset import Dataset, Demand, match_data
-from meganeura_runtime.data.files import (
+from meganeura_dsl.settings import run_settings as resolve
+from meganeura_dsl.settings.run_settings import RunSettings, data_of, resolve_settings
+from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, with_overrides
+from meganeura_dsl.settings.settings_problems import UnknownSetting
+from meganeura_dsl.transforms import training_step as training
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.compile_cache import cached_training_step
+from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.io.checkpoint import Fingerprint
+from meganeura_runtime.io.data.batches import require_batch, steps_of_epoch
+from meganeura_runtime.io.data.data_files import (
     embedded_data,
     find_data,
     find_data_below,
     open_data,
 )
-from meganeura_runtime.data.ids import check_dataset
-from meganeura_runtime.data.problems import ForeignData
-from meganeura_runtime.session.choice import model_of
-from meganeura_runtime.tensors.stored import NUMPY, Array
-from meganeura_runtime.train.fingerprint import fingerprints
-from meganeura_runtime.train.schedule import is_steady
-from meganeura_runtime.train.sessions import NOT_DATA, leaves
-from meganeura_runtime.weights import STRICT, Allowed, Comparison, compare
+from meganeura_runtime.io.data.data_problems import ForeignData
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.index_bounds import check_dataset
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
+from meganeura_runtime.train.data_fingerprint import fingerprints
+from meganeura_runtime.train.learning_rate import is_steady
+from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -217,7 +218,7 @@ def prepare(
     wanted = training_settings(settings)
     device = model_of(settings.device)
     checked = with_checks(forward.graph)
-    optimized = kept_step(checked, wanted, rewriting_of(settings, device))
+    optimized = cached_training_step(checked, wanted, rewriting_of(settings, device))
     rest = 0 if settings.drop_last else dataset.train.examples % demand.batch
     last = None
     if rest:
@@ -246,7 +247,7 @@ def _last_step(
 ) -> LastStep:
     """The step on a last batch of so many examples."""
     wanted = training_settings(settings)
-    optimized = kept_step(with_checks(forward), wanted, rewriting_of(settings, device))
+    optimized = cached_training_step(with_checks(forward), wanted, rewriting_of(settings, device))
     return LastStep(examples, partial(training.training_step, forward, wanted), optimized)
 
 
@@ -284,9 +285,9 @@ def training_settings(settings: RunSettings) -> training.TrainingSettings:
     )
 
 
-def rewriting_of(settings: RunSettings, device: DeviceModel) -> Rewriting:
+def rewriting_of(settings: RunSettings, device: DeviceModel) -> RewriteOptions:
     """What the optimizer may do."""
-    return Rewriting(settings.optimize, tuple(settings.disabled_rules), device)
+    return RewriteOptions(settings.optimize, tuple(settings.disabled_rules), device)
 
 
 def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:

@@ -12,29 +12,25 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from meganeura_dsl.diagnostics import ProblemError
-from meganeura_dsl.graph.core import Graph, Leaf
-from meganeura_dsl.training import LEARNING_RATE, LOSS
-from meganeura_runtime.background import begin
-from meganeura_runtime.checkpoint import (
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_runtime.backends.base import Outputs, Session, Uploaded
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.pair_session import PairSession
+from meganeura_runtime.io.checkpoint import (
     Origin,
     Progress,
     origins,
     read_checkpoint,
     write_checkpoint,
 )
-from meganeura_runtime.data.dataset import Split
-from meganeura_runtime.session import (
-    OpenSession,
-    Outputs,
-    PairSession,
-    Session,
-    Uploaded,
-    with_indices_checked,
-)
-from meganeura_runtime.spans import Span, unobserved
-from meganeura_runtime.tensors.stored import Array
-from meganeura_runtime.train.ahead import Ahead, is_worthwhile
+from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.weights import write_weights
+from meganeura_runtime.support.background import begin
+from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import (
@@ -50,12 +46,12 @@ from meganeura_runtime.train.events import (
     Watch,
 )
 from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.folder import RunFolder
 from meganeura_runtime.train.job import Job, concrete
-from meganeura_runtime.train.problems import LossNotFinite
-from meganeura_runtime.train.resume import FROM_THE_START, Manner, Resumption
-from meganeura_runtime.train.schedule import learning_rate
-from meganeura_runtime.weights import write_weights
+from meganeura_runtime.train.learning_rate import learning_rate
+from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.training_problems import LossNotFinite
 
 
 def train(
@@ -64,7 +60,7 @@ def train(
     open_session: OpenSession,
     watch: Watch,
     stop: Callable[[], bool],
-    manner: Manner = FROM_THE_START,
+    manner: RunOptions = FROM_THE_START,
 ) -> Finished:
     """Run a job to its end, or until `stop` says so after a step; a checkpoint is kept either way.
 
@@ -159,7 +155,7 @@ class Trainer:
         self.feeder = Feeder(job)
         self.clock = Clock()
         self.opened = perf_counter()
-        self.ahead: Ahead | None = None
+        self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None
         self.span: Span = unobserved
 
@@ -253,7 +249,7 @@ class Trainer:
             return self.ahead.take(self.step)
         fed = self.feeder.feeds(self.step)
         if is_worthwhile(self.session, fed):
-            self.ahead = Ahead(self.feeder, self.session, self.job.steps)
+            self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
     def _look(self, examples: int) -> Outputs:

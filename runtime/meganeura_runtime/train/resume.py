@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from meganeura_dsl.diagnostics import Help, ProblemError
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings.resolve import RunSettings
-from meganeura_runtime.checkpoint import Progress, read_checkpoint
-from meganeura_runtime.spans import Span, unobserved
-from meganeura_runtime.tensors.problems import DamagedFile, UnreadableFile
-from meganeura_runtime.tensors.safetensors_file import read_tensors
-from meganeura_runtime.tensors.stored import NUMPY, Array, StoredTensor
-from meganeura_runtime.train.fingerprint import changes
-from meganeura_runtime.train.folder import RunFolder
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
+from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
+from meganeura_runtime.support.tracing import Span, unobserved
+from meganeura_runtime.train.data_fingerprint import changes
 from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.problems import CannotResume, DataChanged
-from meganeura_runtime.train.sessions import leaves
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.session_inputs import leaves
+from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
 CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "data")
 """Settings that do not change what a step computes; data may be elsewhere, but not other data."""
@@ -33,7 +33,7 @@ class Resumption:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How a job is run: from where, and how closely it is watched."""
 
     resumption: Resumption | None = None
@@ -43,7 +43,7 @@ class Manner:
     """Who is told what the host does."""
 
 
-FROM_THE_START = Manner()
+FROM_THE_START = RunOptions()
 """From the start, and only looked at now and then."""
 
 

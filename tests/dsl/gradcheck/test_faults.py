@@ -5,17 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from meganeura_dsl import autodiff
-from meganeura_dsl.check.names import Linker
-from meganeura_dsl.check.values import Static
-from meganeura_dsl.diagnostics import ProblemError, Sink
-from meganeura_dsl.evaluate import evaluate
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients, check_graph
 from meganeura_dsl.gradcheck.cases import Case, choose_case
-from meganeura_dsl.gradcheck.differences import slopes
-from meganeura_dsl.gradcheck.numbers import Numbers
+from meganeura_dsl.gradcheck.finite_differences import slopes
 from meganeura_dsl.gradcheck.probe import probe
-from meganeura_dsl.gradcheck.search import Effort, check_gradients, check_graph
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.subjects import Subject, subjects
+from meganeura_dsl.gradcheck.verdict_text import describe
 from meganeura_dsl.gradcheck.verdicts import (
     Failed,
     NotFinite,
@@ -25,14 +25,14 @@ from meganeura_dsl.gradcheck.verdicts import (
     WrongGradient,
     WrongOnDevice,
 )
-from meganeura_dsl.gradcheck.words import tell
-from meganeura_dsl.graph.core import Array, Builder, Graph, Value
-from meganeura_dsl.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
-from meganeura_dsl.ops.broadcast import full
-from meganeura_dsl.shapes.solve import Facts
-from meganeura_dsl.shapes.tensor import DType, TensorType
-from meganeura_dsl.source import Source
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.testing import block
+from meganeura_dsl.transforms import autodiff
 
 Pullback = tuple[Value | None, ...]
 
@@ -53,13 +53,13 @@ def test_a_wrong_pullback_is_located(monkeypatch: pytest.MonkeyPatch) -> None:
         return (build.add(Mul(), gradient, full(build, out.type, 1.001)),)
 
     monkeypatch.setattr(Erf, "pullback", slightly_wrong)
-    verdict = check_gradients(block("nn", "gelu"), Effort(examples=10))
+    verdict = check_gradients(block("nn", "gelu"), SearchBudget(examples=10))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, WrongGradient)
     assert verdict.fault.culprit is not None
     assert isinstance(verdict.fault.culprit.value.op, Erf)
     assert verdict.case.inputs == (("x", TensorType(verdict.case.inputs[0][1].dtype, (1,))),)
-    words = tell(verdict)
+    words = describe(verdict)
     assert "first wrong: `Erf`, which gives f32[1] at nn.mgn:" in words
     assert "model reproducer = gelu()" in words
     assert "seed 0" in words
@@ -70,31 +70,33 @@ def test_a_dropped_coefficient_is_found(monkeypatch: pytest.MonkeyPatch) -> None
         return (full(build, out.operands[0].type, 1),)
 
     monkeypatch.setattr(Sum, "pullback", ones)
-    verdict = check_gradients(block("loss", "mse"), Effort(examples=10))
+    verdict = check_gradients(block("loss", "mse"), SearchBudget(examples=10))
     assert isinstance(verdict, Failed)
-    assert "`Sum`" in tell(verdict)
+    assert "`Sum`" in describe(verdict)
 
 
 def test_gradients_that_are_not_added_up_are_nobody_s_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(autodiff, "Add", Maximum)
-    verdict = check_gradients(block("nn", "silu"), Effort(examples=10))
+    verdict = check_gradients(block("nn", "silu"), SearchBudget(examples=10))
     assert isinstance(verdict, Failed)
-    assert "added up wrongly" in tell(verdict)
+    assert "added up wrongly" in describe(verdict)
 
 
 def test_a_gradient_that_is_nan_on_a_kink_is_found() -> None:
     root = subject("block distance()(x: [n]) -> [n] = sqrt(x * x)\n")
-    verdict = check_gradients(root, Effort(examples=20, kinks=True))
+    verdict = check_gradients(root, SearchBudget(examples=20, kinks=True))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, NotFinite)
-    assert "the gradient of `x` is not finite, and the loss is" in tell(verdict)
-    assert isinstance(check_gradients(root, Effort(examples=20)), Passed)
+    assert "the gradient of `x` is not finite, and the loss is" in describe(verdict)
+    assert isinstance(check_gradients(root, SearchBudget(examples=20)), Passed)
 
 
 def test_positive_numbers_are_tried_where_others_have_no_result() -> None:
-    verdict = check_gradients(subject("block f()(x: [n]) -> [n] = log(x)\n"), Effort(examples=10))
+    verdict = check_gradients(
+        subject("block f()(x: [n]) -> [n] = log(x)\n"), SearchBudget(examples=10)
+    )
     assert isinstance(verdict, Passed)
 
 
@@ -103,14 +105,14 @@ def test_a_device_that_is_wrong_is_found() -> None:
         outputs = dict(evaluate(graph, feeds).outputs)
         return {name: value * np.float32(1.01) for name, value in outputs.items()}
 
-    verdict = check_gradients(block("nn", "silu"), Effort(10, run=wrong))
+    verdict = check_gradients(block("nn", "silu"), SearchBudget(10, run=wrong))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, WrongOnDevice)
-    assert "on the device, `loss` is off by" in tell(verdict)
+    assert "on the device, `loss` is off by" in describe(verdict)
 
 
 def test_the_reference_is_a_device_that_is_right() -> None:
-    effort = Effort(10, run=lambda graph, feeds: evaluate(graph, feeds).outputs)
+    effort = SearchBudget(10, run=lambda graph, feeds: evaluate(graph, feeds).outputs)
     assert isinstance(check_gradients(block("nn", "softmax"), effort), Passed)
 
 
@@ -120,7 +122,7 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
     image = TensorType(DType.F32, (2, 1, 1, 1))
     case = Case(block("resnet", "ResNet"), config, {}, (("x", image),), training=True, seed=24132)
     probed = probe(case.elaborate().graph)
-    found = list(slopes(probed, Numbers(case.seed).feeds(probed.graph), case.seed))
+    found = list(slopes(probed, RandomInputs(case.seed).feeds(probed.graph), case.seed))
     assert found
     assert all(slope.agrees for slope in found)
 
@@ -134,9 +136,9 @@ def test_what_norms_of_equal_numbers_magnify_is_no_fault() -> None:
     ],
 )
 def test_a_block_without_a_slope_is_skipped(text: str, reason: str) -> None:
-    verdict = check_gradients(subject(text), Effort(5))
+    verdict = check_gradients(subject(text), SearchBudget(5))
     assert isinstance(verdict, Skipped)
-    assert reason in tell(verdict)
+    assert reason in describe(verdict)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_a_block_without_a_slope_is_skipped(text: str, reason: str) -> None:
     ],
 )
 def test_truths_and_steps_stand_still(text: str) -> None:
-    verdict = check_gradients(subject(text), Effort(20))
+    verdict = check_gradients(subject(text), SearchBudget(20))
     assert isinstance(verdict, Passed)
     assert verdict.slopes > 0
 
@@ -156,9 +158,9 @@ def test_one_graph_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
     build = Builder()
     x = build.add(Input("x", DType.F32, (3,)))
     graph = build.graph({"y": build.add(Log(), x)})
-    assert check_graph(graph, Effort()) is None
+    assert check_graph(graph, SearchBudget()) is None
     monkeypatch.setattr(Log, "pullback", lambda _op, _build, _out, cotangent: (cotangent,))
-    found = check_graph(graph, Effort())
+    found = check_graph(graph, SearchBudget())
     assert found is not None
     assert found.culprit is not None
     assert isinstance(found.culprit.value.op, Log)
@@ -172,7 +174,7 @@ def test_a_reproducer_is_written_in_the_language() -> None:
 
 def test_a_block_that_needs_a_list_no_model_gives_is_skipped() -> None:
     text = "block F(widths)(x: [n]) -> [n]:\n  for i in 0..2:\n    x = x * widths[i]\n  return x\n"
-    verdict = check_gradients(subject(text), Effort(5))
+    verdict = check_gradients(subject(text), SearchBudget(5))
     assert isinstance(verdict, Skipped)
 
 
@@ -181,21 +183,21 @@ def test_the_lists_of_a_model_are_used_for_its_block() -> None:
         "block F(widths)(x: [n]) -> [n]:\n  for i in 0..2:\n    x = x * widths[i]\n  return x\n"
         "model f = F(widths=[3, 4])\n"
     )
-    assert isinstance(check_gradients(subject(text), Effort(5)), Passed)
+    assert isinstance(check_gradients(subject(text), SearchBudget(5)), Passed)
 
 
 def test_where_a_model_gives_a_real_number_a_small_one_is_drawn() -> None:
     found = subject(WIDENED.format(width=16))
     assert choose_case(max, found).config == {"a": 1 / 8}
     assert choose_case(min, found).config == {"a": 1 / 16}
-    assert isinstance(check_gradients(found, Effort(5)), Passed)
+    assert isinstance(check_gradients(found, SearchBudget(5)), Passed)
 
 
 def test_a_larger_one_is_drawn_where_small_ones_are_refused() -> None:
     found = subject(WIDENED.format(width=2))
     with pytest.raises(ProblemError):
         choose_case(max, found).elaborate()
-    assert isinstance(check_gradients(found, Effort(5)), Passed)
+    assert isinstance(check_gradients(found, SearchBudget(5)), Passed)
 
 
 WIDENED = """
@@ -211,13 +213,13 @@ def test_what_is_refused_after_a_proof_is_a_fault(monkeypatch: pytest.MonkeyPatc
         facts.require(operand.shape[-1] != 3, "three is refused")
         return right(op, facts, operand)
 
-    verdict_before = check_gradients(subject(TEXT), Effort(30))
+    verdict_before = check_gradients(subject(TEXT), SearchBudget(30))
     assert isinstance(verdict_before, Passed)
     monkeypatch.setattr(Sqrt, "infer", refuse_three)
-    verdict = check_gradients(subject(TEXT), Effort(30))
+    verdict = check_gradients(subject(TEXT), SearchBudget(30))
     assert isinstance(verdict, Failed)
     assert isinstance(verdict.fault, RefusedAfterProof)
-    assert "it is proved for all sizes, and refused for these: " in tell(verdict)
+    assert "it is proved for all sizes, and refused for these: " in describe(verdict)
 
 
 TEXT = "block f()(x: [n]) -> [n] = sqrt(x * x + 1)\n"
@@ -230,4 +232,4 @@ def test_a_truth_without_a_default_is_recognised() -> None:
     )
     found = subject(text)
     assert found.truths == {"on"}
-    assert isinstance(check_gradients(found, Effort(5)), Passed)
+    assert isinstance(check_gradients(found, SearchBudget(5)), Passed)

@@ -3,10 +3,10 @@
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.gradcheck.search import Effort, check_gradients
+from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
+from meganeura_dsl.gradcheck.verdict_text import describe
 from meganeura_dsl.gradcheck.verdicts import Passed
-from meganeura_dsl.gradcheck.words import tell
 from meganeura_dsl.resources import standard_model_names
 from tests.effort import effort
 
@@ -27,8 +27,8 @@ BLOCKS = {
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
 def test_layers(subject: Subject) -> None:
-    verdict = check_gradients(subject, Effort(examples=effort(200, 10_000)))
-    assert isinstance(verdict, Passed), tell(verdict)
+    verdict = check_gradients(subject, SearchBudget(examples=effort(200, 10_000)))
+    assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.examples >= 100
     assert verdict.slopes > 0
     assert verdict.worst < 1e-5
@@ -36,14 +36,14 @@ def test_layers(subject: Subject) -> None:
 
 @pytest.mark.parametrize("subject", LAYERS, ids=repr)
 def test_layers_on_kinks(subject: Subject) -> None:
-    verdict = check_gradients(subject, Effort(examples=effort(5, 1000), kinks=True))
-    assert isinstance(verdict, Passed), tell(verdict)
+    verdict = check_gradients(subject, SearchBudget(examples=effort(5, 1000), kinks=True))
+    assert isinstance(verdict, Passed), describe(verdict)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    verdict = check_gradients(BLOCKS[name], Effort(examples=effort(200, 10_000)))
-    assert isinstance(verdict, Passed), tell(verdict)
+    verdict = check_gradients(BLOCKS[name], SearchBudget(examples=effort(200, 10_000)))
+    assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
 
 
@@ -51,6 +51,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(pipeline.load(name).module) if each.is_model)
-    verdict = check_gradients(model, Effort(examples=effort(200, 10_000)))
-    assert isinstance(verdict, Passed), tell(verdict)
+    verdict = check_gradients(model, SearchBudget(examples=effort(200, 10_000)))
+    assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0

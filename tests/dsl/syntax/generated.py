@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from meganeura_dsl.source import Source, Span
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.syntax import ast
 
 Made = TypeVar("Made")

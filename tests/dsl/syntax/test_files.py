@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from meganeura_dsl.diagnostics import ProblemError, Report
-from meganeura_dsl.syntax.files import decode, read_source
-from meganeura_dsl.syntax.parser import LARGEST
+from meganeura_dsl.diagnostics.problem import ProblemError, Report
+from meganeura_dsl.syntax.parser.parser import LARGEST
+from meganeura_dsl.syntax.parser.source_files import decode, read_source
 from tests.dsl.syntax.trees import PROGRAMS, place, program
 
 

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meganeura_dsl import resources
-from meganeura_dsl.source import Source
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.format import find_comments, format_module
+from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from tests.dsl.syntax.generated import modules
 from tests.dsl.syntax.trees import NAMES, plain, program, tree
 

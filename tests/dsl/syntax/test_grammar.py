@@ -4,14 +4,16 @@ import pytest
 from lark.exceptions import GrammarError
 
 from meganeura_dsl import resources
-from meganeura_dsl.syntax import _tables
-from meganeura_dsl.syntax.build import ACTIONS
-from meganeura_dsl.syntax.grammar import TABLES, compile_grammar
+from meganeura_dsl.syntax.parser import _tables
+from meganeura_dsl.syntax.parser.grammar import TABLES, compile_grammar
+from meganeura_dsl.syntax.parser.tree_builder import ACTIONS
 
 
 def test_tables_are_those_of_the_grammar() -> None:
     fresh = compile_grammar(resources.grammar())
-    assert fresh == TABLES.read_text(encoding="utf-8"), "run python -m meganeura_dsl.syntax.grammar"
+    assert fresh == TABLES.read_text(encoding="utf-8"), (
+        "run python -m meganeura_dsl.syntax.parser.grammar"
+    )
 
 
 def test_a_conflict_in_the_grammar_is_refused() -> None:

@@ -5,10 +5,10 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meganeura_dsl.diagnostics import Report
-from meganeura_dsl.render import render
-from meganeura_dsl.source import Source
-from meganeura_dsl.syntax.parser import outline
+from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.syntax.parser.parser import outline
 from tests.dsl.syntax.trees import NAMES, nodes, plain, program, read
 
 PIECE = re.compile(r"[ \t]+|\n|[A-Za-z_]\w*|\d[\d_.]*|\"[^\"\n]*\"|\|>|->|#[^\n]*|.")

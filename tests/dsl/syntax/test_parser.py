@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from meganeura_dsl.source import Source
+from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.parser import outline, parse_declaration
+from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 from tests.dsl.syntax.trees import (
     NAMES,
     expression,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from meganeura_dsl.diagnostics import Report
-from meganeura_dsl.render import render
-from meganeura_dsl.syntax.parser import LARGEST
-from meganeura_dsl.syntax.problems import PROBLEMS
+from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.syntax.parser.parser import LARGEST
+from meganeura_dsl.syntax.problems.token_problems import PROBLEMS
 from tests.dsl.syntax.trees import read
 
 HEADER = "block B(c)(x: [n, d]) -> [n, d]:\n"

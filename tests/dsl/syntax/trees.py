@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from meganeura_dsl.diagnostics import Report, Sink
-from meganeura_dsl.source import Source, Span
+from meganeura_dsl.diagnostics.problem import Report, Sink
+from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.parser import parse
+from meganeura_dsl.syntax.parser.parser import parse
 
 PROGRAMS = Path(__file__).with_name("programs")
 NAMES = ("repvgg", "resnet", "whisper")

@@ -5,20 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meganeura_dsl.autodiff import differentiate
-from meganeura_dsl.evaluate import Precision, evaluate
-from meganeura_dsl.graph.core import continued
-from meganeura_dsl.graph.text import format_graph, parse_graph
-from meganeura_dsl.graph.verify import verify
-from meganeura_dsl.ops import OPS
-from meganeura_dsl.ops.rules import concrete_shape
-from meganeura_dsl.shapes.dim import dim
-from meganeura_dsl.shapes.solve import Compare, Facts
-from meganeura_dsl.shapes.tensor import DType, TensorType
+from meganeura_dsl.ir.graph import continued
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.text import format_graph, parse_graph
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.symbolic.assumptions import Compare, Facts
+from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.testing import (
     Case,
     GraphExample,
-    Manner,
+    InputDistribution,
     assert_gradients,
     assert_gradients_of,
     block,
@@ -28,6 +27,7 @@ from meganeura_dsl.testing import (
     sizes,
     tensors,
 )
+from meganeura_dsl.transforms.autodiff import differentiate
 
 D, HEADS = dim("d"), dim("heads")
 DIVISIBLE = Facts().assume(Compare("==", D % HEADS, 0))
@@ -48,12 +48,12 @@ def test_tensors_keep_away_from_kinks(numbers: np.ndarray) -> None:
 @given(st.data())
 def test_tensors_of_other_kinds(data: st.DataObject) -> None:
     shape = (9,)
-    assert np.all(data.draw(tensors(TensorType(DType.F32, shape), Manner.POSITIVE)) > 0)
+    assert np.all(data.draw(tensors(TensorType(DType.F32, shape), InputDistribution.POSITIVE)) > 0)
     assert data.draw(tensors(TensorType(DType.I32, shape))).dtype == np.int32
     assert data.draw(tensors(TensorType(DType.BOOL, shape))).dtype == np.bool_
 
 
-@given(tensors(TensorType(DType.F32, (200,)), Manner.KINKS))
+@given(tensors(TensorType(DType.F32, (200,)), InputDistribution.KINKS))
 @settings(max_examples=10)
 def test_kinks_are_hit(numbers: np.ndarray) -> None:
     assert np.any(numbers == 0)

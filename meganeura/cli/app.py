@@ -1,0 +1,134 @@
+"""The command `meganeura`: its verbs, and the one place where errors become exit codes.
+
+0: fine. 1: the program or the data is wrong. 2: the command line is wrong. 130: Ctrl-C ended it.
+143: SIGTERM ended it.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.commands.abi import abi
+from meganeura.cli.commands.build import build
+from meganeura.cli.commands.cache import cache
+from meganeura.cli.commands.check import check
+from meganeura.cli.commands.deploy import deploy
+from meganeura.cli.commands.devices import devices
+from meganeura.cli.commands.explain import explain
+from meganeura.cli.commands.explain_opt import explain_opt
+from meganeura.cli.commands.format import fmt
+from meganeura.cli.commands.gradcheck import gradcheck
+from meganeura.cli.commands.profile import profile
+from meganeura.cli.commands.run import run as run_model
+from meganeura.cli.commands.shapes import shapes
+from meganeura.cli.commands.train import train
+from meganeura.cli.commands.tune import tune
+from meganeura.cli.commands.weights import weights
+from meganeura.cli.ui.console import exit_code, say, show
+from meganeura_dsl import __version__
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+
+TRACEBACK = "MEGANEURA_TRACEBACK"
+"""Set this variable to see where an internal error came from."""
+
+INTERNAL_ERROR = f"""\
+internal error: {{kind}}: {{text}}
+This is a mistake of Meganeura, not yours. Please report it with the command and the program.
+Set {TRACEBACK}=1 to see where it happened."""
+
+app = typer.Typer(
+    help="Check, train and inspect neural networks written in .mgn.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for verb in (
+    check,
+    train,
+    shapes,
+    abi,
+    build,
+    gradcheck,
+    explain,
+    explain_opt,
+    profile,
+    tune,
+    deploy,
+    fmt,
+    devices,
+    cache,
+):
+    app.command()(verb)
+app.command("run")(run_model)
+app.add_typer(weights, name="weights")
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls
+    if wanted:
+        say(f"meganeura {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; what a user did wrong is told without a traceback."""
+    try:
+        app(arguments, prog_name="meganeura")
+    except SystemExit as done:
+        return _after_output(done.code if isinstance(done.code, int) else 0)
+    except ProblemError as error:
+        return _refuse((error.problem.report(),))
+    except ProblemsError as error:
+        return _refuse(tuple(problem.report() for problem in error.problems))
+    except MemoryError:
+        say("out of memory: a smaller batch needs less", err=True)
+        return 1
+    except Exception as error:
+        found = _outside(error)
+        if found is not None:
+            return _refuse((found,))
+        if os.environ.get(TRACEBACK):
+            raise
+        say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
+        return 1
+    return 0
+
+
+def _outside(error: Exception) -> Report | None:
+    """What the reference was asked to pick and is not there, where no session tells it."""
+    from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
+    from meganeura_runtime.io.data.index_problems import ComputedIndexOutside
+
+    if not isinstance(error, OutsideError):
+        return None
+    place = "".join(error.__notes__[:1]).removeprefix("in ")
+    return ComputedIndexOutside(error.id, error.size, place).report()
+
+
+def _refuse(reports: tuple[Report, ...]) -> int:
+    """Say what is wrong, on standard error."""
+    show(reports, sys.stderr)
+    return exit_code(reports)
+
+
+def _after_output(code: int) -> int:
+    """Flush what was written; whoever read it may be gone, as in `meganeura shapes x | head`."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

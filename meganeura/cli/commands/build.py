@@ -1,0 +1,135 @@
+"""`meganeura build`: what each stage makes of a program, printed."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+from meganeura.cli.driver.stages import Mode, Stages, plan_for, plan_of, require_numbers, stages_of
+from meganeura.cli.options.device_options import NotTuned, require_device
+from meganeura.cli.options.model_options import (
+    Changes,
+    DisabledRules,
+    NoOptimizer,
+    WeightFiles,
+    rewriting,
+)
+from meganeura.cli.reports.optimizer_report import report_data, report_text
+from meganeura.cli.ui.console import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.pipeline import Program
+    from meganeura_runtime.backends.webgpu.plan import Plan
+
+
+class Stage(StrEnum):
+    """Where to stop and print."""
+
+    AST = "ast"
+    GRAPH = "graph"
+    OPTIMIZED = "optimized"
+    PLAN = "plan"
+    WGSL = "wgsl"
+
+
+def build(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    *,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="One training step of a `train`, or a model's forward pass, as -o wants it.",
+            show_default="train",
+        ),
+    ] = None,
+    emit: Annotated[Stage, typer.Option(help="The stage to print.")] = Stage.PLAN,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=1."),
+    ] = None,
+    changes: Changes = None,
+    device: Annotated[
+        str | None, typer.Option(help="Plan for this device, not for any: wgpu, or wgpu:N.")
+    ] = None,
+    no_tuned: NotTuned = False,
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write a compiled model: model.mgb."),
+    ] = None,
+    weights: WeightFiles = None,
+    report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what a stage makes of a program, or compile a model into a file.
+
+    With `--mode train`, `--set` replaces settings.
+    """
+    if device is not None:
+        require_device(device)
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
+    wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
+    stages = stages_of(target, wanted, size, changes, rules)
+    if output is not None:
+        if device is not None:
+            text = "a compiled model runs on any device"
+            raise typer.BadParameter(text, param_hint="--device")
+        say(_compile(stages, output, weights))
+        return
+    text = _text(stages, emit, lambda graph: plan_for(graph, device, no_tuned=no_tuned))
+    if as_data:
+        found = report_data(stages.compiled) if report else {}
+        say(json.dumps({"stage": emit, "text": text, **found}, indent=2))
+        return
+    say(text)
+    if report:
+        say(report_text(stages.compiled))
+
+
+def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
+    """Write the inference form of a model with its weights and kernels; what was written."""
+    from meganeura.cli.commands.deploy import deployment
+    from meganeura_runtime.export.mgb.container import Artefact
+
+    if stages.mode is not Mode.INFER:
+        raise typer.BadParameter("only a model can be compiled", param_hint="--mode")
+    if not files:
+        raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
+    require_numbers(stages.graph)
+    made = deployment(stages.elaboration, files, stages.rules)
+    plan = plan_of(made.graph)
+    Artefact(stages.program.model(), made.graph, plan, made.values).write(output)
+    return f"written: {output} ({len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels)"
+
+
+def _text(stages: Stages, emit: Stage, plan: "Callable[[Graph], Plan]") -> str:
+    from meganeura_dsl.ir.text import format_graph
+
+    match emit:
+        case Stage.AST:
+            return _tree(stages.program)
+        case Stage.GRAPH:
+            return format_graph(stages.graph)
+        case Stage.OPTIMIZED:
+            return format_graph(stages.compiled.optimized)
+        case Stage.PLAN:
+            return str(plan(stages.compiled.optimized))
+        case Stage.WGSL:
+            return "\n\n".join(plan(stages.compiled.optimized).kernels)
+        case _:
+            assert_never(emit)
+
+
+def _tree(program: "Program") -> str:
+    """The syntax tree of the program's own file."""
+    from meganeura.cli.reports.syntax_tree import draw
+    from meganeura_dsl.diagnostics.problem import Sink
+    from meganeura_dsl.syntax.parser.parser import parse
+
+    return draw(parse(program.source, Sink()))

@@ -1,0 +1,69 @@
+"""`meganeura deploy`: the weights of a model's inference form, under the names others know."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura.cli.options.model_options import (
+    Changes,
+    ConfiguredModel,
+    DisabledRules,
+    configured,
+    example_sizes,
+    rewriting,
+)
+from meganeura.cli.ui.console import count, say
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.export.deployment.inference_form import Deployment
+
+
+def deploy(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    *,
+    weights: Annotated[
+        list[Path],
+        typer.Option(metavar="FILE", help="The trained weights: a file, an index or a folder."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write them.")
+    ],
+    changes: Changes = None,
+    disabled: DisabledRules = None,
+) -> None:
+    """Fold a trained model into its inference form and write the weights of that.
+
+    Both forms are run on random inputs first; where they differ, nothing is written.
+    """
+    chosen = configured(model, changes)
+    elaborated = elaborate_example(chosen)
+    rules = rewriting(no_opt=False, disabled=disabled)
+    made = deployment(elaborated, weights, rules)
+    made.write(output, elaborated.parameters)
+    before = count(len(elaborated.parameters), "tensor")
+    say(f"{chosen.name}: {before} become {len(made.names):,}")
+    say(f"largest difference of an output: {made.difference:.2g}")
+    say(f"written: {output}")
+
+
+def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
+    """A model whose open sizes are small numbers, unless they are given."""
+    sizes = example_sizes(chosen.elaborate().inputs.values())
+    return chosen.elaborate({**sizes, **chosen.sizes})
+
+
+def deployment(
+    elaborated: "Elaboration", files: list[Path], rules: "RewriteOptions"
+) -> "Deployment":
+    """The inference form with the weights of files; a model that saw no data is warned of."""
+    from meganeura_runtime.export.deployment.inference_form import deploy, looks_untrained
+    from meganeura_runtime.io.weights import compare
+
+    values = compare(files, elaborated.parameters).read()
+    if looks_untrained(elaborated.parameters, values):
+        text = "warning: all running statistics are what they start as: was this model trained?"
+        say(text, err=True)
+    return deploy(elaborated.graph, values, rules)

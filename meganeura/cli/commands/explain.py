@@ -1,0 +1,26 @@
+"""`meganeura explain`: the page behind the code of a message."""
+
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.ui.console import say
+
+
+def explain(
+    code: Annotated[
+        str | None, typer.Argument(metavar="[CODE]", help="Such as E0301; all codes without one.")
+    ] = None,
+) -> None:
+    """Explain a code that a message carries."""
+    from meganeura.cli.error_catalogue import problems
+    from meganeura_dsl.explain import UnknownCodeError, overview
+    from meganeura_dsl.explain import explain as page_of
+
+    if code is None:
+        say(overview(problems()))
+        return
+    try:
+        say(page_of(code, problems()))
+    except UnknownCodeError as error:
+        raise typer.BadParameter(str(error), param_hint="CODE") from None

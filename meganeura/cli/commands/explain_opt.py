@@ -1,0 +1,77 @@
+"""`meganeura explain-opt`: what the optimizer makes of a model, rule by rule."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.driver.stages import Compiled, Mode, compiled_model, compiled_step
+from meganeura.cli.options.device_options import require_device
+from meganeura.cli.options.model_options import (
+    Changes,
+    DisabledRules,
+    NoOptimizer,
+    configured,
+    example_sizes,
+    rewriting,
+    rewriting_settings,
+)
+from meganeura.cli.options.target_program import load
+from meganeura.cli.reports.optimizer_report import report_data, report_text
+from meganeura.cli.ui.console import say
+
+PICTURES = (".svg", ".html")
+
+
+def explain_opt(
+    target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
+    *,
+    mode: Annotated[
+        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    ] = Mode.INFER,
+    changes: Changes = None,
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    device: Annotated[
+        str, typer.Option(help="Whose kernels there are to choose from: auto, cpu, wgpu, wgpu:N.")
+    ] = "cpu",
+    drawing: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Draw both graphs: .svg or .html."),
+    ] = None,
+    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what the optimizer does to a model: costs, times, and the rules it chose, with places.
+
+    Sizes that are left open are small ones; with `--mode train`, `--set` replaces settings.
+    """
+    if drawing is not None and drawing.suffix not in PICTURES:
+        text = f"`{drawing}` is neither a .svg nor a .html file"
+        raise typer.BadParameter(text, param_hint="--picture")
+    require_device(device)
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
+    sizes: dict[str, int] = {}
+    match mode:
+        case Mode.INFER:
+            chosen = configured(target, changes)
+            sizes = {**example_sizes(chosen.elaborate().inputs.values()), **chosen.sizes}
+            built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
+        case Mode.TRAIN:
+            settings = [*(changes or ()), *rewriting_settings(rules)]
+            built = compiled_step(load(target), settings, rules.device)
+    if drawing is not None:
+        _draw(built, drawing)
+    if as_data:
+        say(json.dumps({"mode": mode, "sizes": sizes, **report_data(built)}, indent=2))
+        return
+    if sizes:
+        say(f"for {', '.join(f'{name} = {size}' for name, size in sorted(sizes.items()))}")
+    say(report_text(built))
+
+
+def _draw(built: Compiled, file: Path) -> None:
+    from meganeura.cli.reports.graph_svg import graph_svg
+    from meganeura_runtime.io.files.atomic_write import write_text
+
+    write_text(file, graph_svg(built.graph, built.optimized, as_page=file.suffix == ".html"))

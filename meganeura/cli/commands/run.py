@@ -1,0 +1,271 @@
+"""`meganeura run`: what a model makes of inputs from files."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura.cli.driver.compiled_model import read_compiled
+from meganeura.cli.options.device_options import NotTuned, device_option
+from meganeura.cli.options.model_options import (
+    AllowMissing,
+    AllowUnexpected,
+    Changes,
+    ConfiguredModel,
+    DisabledRules,
+    NoOptimizer,
+    WeightFiles,
+    allowed,
+    configured,
+    exceptions,
+    rewriting,
+)
+from meganeura.cli.options.trace_option import TraceFile, tracing
+from meganeura.cli.ui.console import say
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.ir.graph import Array, Graph
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.backends.base import Session
+    from meganeura_runtime.io.preprocess.images import Filter
+    from meganeura_runtime.io.preprocess.input_transforms import Choices
+    from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+    from meganeura_runtime.io.weights import Allowed
+
+FIRST_SEED = 0
+"""The seed of parameters that `--allow-missing` leaves at their initial values."""
+
+INPUT_HELP = "A tensor, picture or sound; the name may be left out if there is one input."
+
+
+def run(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model, a file with one, or a compiled .mgb.")
+    ],
+    *,
+    inputs: Annotated[list[str], typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)],
+    weights: WeightFiles = None,
+    random_weights: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
+    ] = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
+    changes: Changes = None,
+    no_opt: NoOptimizer = False,
+    disable_rule: DisabledRules = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = "auto",
+    no_tuned: NotTuned = False,
+    profile: TraceFile = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
+    ] = None,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Height and width a picture gets.")
+    ] = None,
+    crop: Annotated[
+        float | None, typer.Option(help="The share of a resized picture that is kept, as 0.875.")
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(metavar="R,G,B", help="Taken away from colours in 0 ... 1.")
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="R,G,B", help="What colours are divided by then.")
+    ] = None,
+    resample: Annotated[
+        str | None, typer.Option(help="nearest, box, bilinear, hamming, bicubic or lanczos.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.01, max=3600, help="How long sounds are made: 30.")
+    ] = None,
+) -> None:
+    """Run a model on inputs from files."""
+    from meganeura.cli.reports.model_outputs import (
+        check_output,
+        read_labels,
+        show_outputs,
+        write_outputs,
+    )
+    from meganeura_runtime.io.preprocess import preprocessor_config as sidecar
+    from meganeura_runtime.io.preprocess.input_transforms import Choices
+
+    fixed = {
+        "--weights": weights,
+        "--random-weights": random_weights,
+        "--allow-missing": allow_missing,
+        "--allow-unexpected": allow_unexpected,
+        "--set": changes,
+        "--no-opt": no_opt,
+        "--disable-rule": disable_rule,
+        "--no-tuned": no_tuned,
+    }
+    compiled = read_compiled(model, fixed)
+    names = None if labels is None else read_labels(labels)
+    choices = Choices(
+        image_size,
+        _share(crop),
+        _numbers("--mean", mean),
+        _numbers("--std", std),
+        _filter(resample),
+        seconds,
+        sidecar.find(weights[0]) if weights else None,
+    )
+    if compiled is not None:
+        if profile is not None:
+            text = "a compiled model is profiled as the program it was made of"
+            raise typer.BadParameter(text, param_hint="--profile")
+        check_output(output, compiled.outputs)
+        found = compiled.run(inputs, choices, device)
+    else:
+        _check_weights(weights, random_weights, allow_missing, allow_unexpected)
+        chosen = configured(model, changes)
+        symbolic = chosen.elaborate()
+        check_output(output, list(symbolic.graph.outputs))
+        tensors = _tensors(symbolic, choices, inputs)
+        excused = allowed(allow_missing, allow_unexpected)
+        values = _values(symbolic, weights or (), random_weights, excused)
+        rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device)
+        manner = _Manner(device, rules, no_tuned, profile)
+        found = _computed(chosen, symbolic, tensors, values, manner)
+    say(show_outputs(found, top, names))
+    if output is not None:
+        write_outputs(output, found)
+        say(f"written: {output}")
+
+
+# --- the steps -----------------------------------------------------------------------------------
+
+
+def _tensors(
+    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str]
+) -> Mapping[str, "StoredTensor"]:
+    from meganeura_runtime.infer.input_files import Given, Reader
+
+    reader = Reader(symbolic.inputs, choices, say)
+    return reader.read([Given.parse(text) for text in inputs])
+
+
+def _values(
+    symbolic: "Elaboration", files: Sequence[Path], seed: int | None, excused: "Allowed"
+) -> Mapping[str, "Array"]:
+    """All parameters and states: those of the files, and first values for what is excused."""
+    from meganeura_runtime.io.weights import compare, initial_values
+
+    if seed is not None:
+        say(f"weights: random, of seed {seed}")
+        return initial_values(symbolic.parameters, seed)
+    found = compare(files, symbolic.parameters, excused)
+    values = found.read()
+    say("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
+    anew = [each for each in symbolic.parameters if each.name in found.anew]
+    return initial_values(anew, FIRST_SEED) | values
+
+
+def _computed(
+    chosen: ConfiguredModel,
+    symbolic: "Elaboration",
+    tensors: Mapping[str, "StoredTensor"],
+    values: Mapping[str, "Array"],
+    manner: "_Manner",
+) -> dict[str, "Array"]:
+    """The outputs, in sizes that follow from the inputs."""
+    from meganeura_dsl.ir.index_checks import leaf_bounds
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.infer.feeds import feeds
+    from meganeura_runtime.infer.size_binding import bind_sizes
+
+    shapes = {name: each.shape for name, each in tensors.items()}
+    concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
+    fed = feeds(leaf_bounds(concrete.graph), concrete.inputs, tensors)
+    with explained_failures(), manner.session(concrete.graph) as session:
+        session.load(values)
+        for _ in range(manner.steps - 1):
+            dict(session.step(fed))
+        return dict(session.step(fed))
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """Where a model runs, and how closely it is watched."""
+
+    device: str
+    rules: "RewriteOptions"
+    no_tuned: bool
+    profile: Path | None
+
+    @property
+    def steps(self) -> int:
+        """How often it runs: once, unless the time it takes is wanted."""
+        from meganeura_runtime.profiling.trace import ENOUGH
+
+        return 1 if self.profile is None else ENOUGH
+
+    @contextmanager
+    def session(self, graph: "Graph") -> Generator["Session"]:
+        """A session on the device, which is told."""
+        from meganeura_runtime.backends.inference_session import open_inference
+
+        place = device_option(self.device, no_tuned=self.no_tuned)
+        with (
+            tracing(self.profile, place) as traced,
+            open_inference(graph, traced.open, self.rules) as session,
+        ):
+            yield session
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def _check_weights(
+    files: list[Path] | None,
+    seed: int | None,
+    missing: list[str] | None,
+    unexpected: list[str] | None,
+) -> None:
+    """Refuse to run without weights, or with two kinds of them."""
+    if bool(files) == (seed is not None):
+        text = "give the weights of a file, or --random-weights SEED to try an untrained model"
+        raise typer.BadParameter(text, param_hint="--weights")
+    if (missing or unexpected) and not files:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
+
+
+def _share(crop: float | None) -> float | None:
+    if crop is not None and not 0.01 <= crop <= 1:
+        raise typer.BadParameter("it is a share from 0.01 to 1", param_hint="--crop")
+    return crop
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    """`0.5` or `0.485,0.456,0.406`."""
+    if text is None:
+        return None
+    try:
+        numbers = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        numbers = ()
+    usable = all(isfinite(each) and (each > 0 or option != "--std") for each in numbers)
+    if len(numbers) not in (1, 3) or not usable:
+        raise typer.BadParameter(f"`{text}` is not such as 0.5 or 0.5,0.5,0.5", param_hint=option)
+    return numbers
+
+
+def _filter(name: str | None) -> "Filter | None":
+    from meganeura_runtime.io.preprocess.images import Filter
+
+    if name is None:
+        return None
+    if name.upper() not in Filter.__members__:
+        known = ", ".join(each.name.lower() for each in Filter)
+        raise typer.BadParameter(f"`{name}` is none of {known}", param_hint="--resample")
+    return Filter[name.upper()]

@@ -1,0 +1,152 @@
+"""`meganeura train`: a `train` block on its data, into a run folder."""
+
+import sys
+from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura.cli.interrupts import Interruption
+from meganeura.cli.options.device_options import NotTuned, device_option
+from meganeura.cli.options.model_options import (
+    AllowMissing,
+    AllowUnexpected,
+    DisabledRules,
+    NoOptimizer,
+    WeightFiles,
+    allowed,
+    exceptions,
+    rewriting,
+    rewriting_settings,
+)
+from meganeura.cli.options.target_program import load
+from meganeura.cli.options.trace_option import TraceFile, tracing
+from meganeura.cli.ui.console import say
+from meganeura_dsl.support.phases import recorded
+
+if TYPE_CHECKING:
+    from meganeura_runtime.train.events import Finished
+    from meganeura_runtime.train.job import Start
+    from meganeura_runtime.train.run_folder import RunFolder
+
+RUNS = Path("runs")
+"""Where run folders are made when none is named."""
+
+
+def train(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|FILE.mgn:NAME|MODEL",
+            help="A program, one `train` of it, or a standard model.",
+        ),
+    ],
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder; runs/NAME-1, -2, ... without one.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a setting, such as batch=32."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same as --set seed=N.")] = None,
+    *,
+    no_opt: NoOptimizer = False,
+    disabled: DisabledRules = None,
+    weights: WeightFiles = None,
+    allow_missing: AllowMissing = None,
+    allow_unexpected: AllowUnexpected = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
+    ] = None,
+    detect_anomaly: Annotated[
+        bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
+    ] = False,
+    no_tuned: NotTuned = False,
+    profile: TraceFile = None,
+) -> None:
+    """Train a model and measure it on the examples held out."""
+    from meganeura.cli.ui.progress import display
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.diagnostics.problem import ProblemError
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.resume import RunOptions, resume_job
+    from meganeura_runtime.train.run_folder import resumed_folder
+    from meganeura_runtime.train.training_problems import CannotResume
+
+    rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
+    overrides = [*_overrides(changes, device, seed), *rules]
+    start = _start(weights, allow_missing, allow_unexpected)
+    base = pipeline.find(target).path.parent
+    with ExitStack() as held:
+        built = held.enter_context(recorded())
+        program = load(target)
+        name = program.train()
+        if resume is None:
+            job, resumed, folder = prepare(program, name, base, overrides, start), None, None
+        elif out is not None:
+            raise typer.BadParameter("the run has its folder", param_hint="--resume")
+        elif start is not None:
+            given = "`--weights` is for the start of a run, and this one has weights of its own"
+            raise ProblemError(CannotResume(given))
+        else:
+            folder = held.enter_context(resumed_folder(resume))
+            job, resumed = resume_job(program, name, base, overrides, folder)
+        held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
+        chosen = device_option(job.settings.device, no_tuned=no_tuned)
+        if job.start is not None:
+            say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
+        folder = folder or held.enter_context(_folder(name, out))
+        with (
+            tracing(profile, chosen, job.steps, built) as traced,
+            Interruption() as interruption,
+            closing(display(sys.stdout)) as shown,
+        ):
+            manner = RunOptions(resumed, detect_anomaly, traced.span)
+            finished = run_job(
+                job, folder, traced.open, shown.watch, interruption.is_wanted, manner
+            )
+    say(_summary(finished, folder))
+    if finished.interrupted:
+        raise typer.Exit(interruption.exit_code)
+
+
+def _overrides(changes: list[str] | None, device: str | None, seed: int | None) -> list[str]:
+    """What the command line says of settings."""
+    given = list(changes or ())
+    given += [] if device is None else [f"device={device}"]
+    given += [] if seed is None else [f"seed={seed}"]
+    return given
+
+
+def _start(
+    files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
+) -> "Start | None":
+    """What `--weights` and the options beside it ask for."""
+    from meganeura_runtime.train.job import Start
+
+    if files:
+        return Start(tuple(files), allowed(missing, unexpected))
+    if missing or unexpected:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
+    return None
+
+
+def _folder(name: str, out: Path | None) -> "AbstractContextManager[RunFolder]":
+    """The folder of a run that begins, held against others."""
+    from meganeura_runtime.train.run_folder import named_folder, new_folder
+
+    return new_folder(RUNS, name) if out is None else named_folder(out)
+
+
+def _summary(finished: "Finished", folder: "RunFolder") -> str:
+    """What was done, how long it took, and where it is."""
+    from meganeura.cli.ui.narration import clock
+
+    how = "stopped" if finished.interrupted else "done"
+    return f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"

@@ -1,0 +1,199 @@
+"""A program at every stage: as it is written, as it runs, and what the optimizer did in between."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, assert_never
+
+import typer
+
+from meganeura.cli.options.model_options import configured, free_sizes, rewriting_settings
+from meganeura.cli.options.target_program import load
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.ir.cost_model import DeviceModel
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.pipeline import Program
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
+    from meganeura_runtime.backends.webgpu.plan import Plan
+
+
+class Mode(StrEnum):
+    """What a program is built for."""
+
+    TRAIN = "train"
+    INFER = "infer"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The graph of a program, the graph that runs, and the reports of how one became the other.
+
+    `load` gives the parameters that only `optimized` has; it is empty where there are none.
+    """
+
+    graph: "Graph"
+    optimized: "Graph"
+    load: "Graph"
+    reports: tuple["RewriteReport", ...]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A program, what it is built for, and each stage once it is asked for."""
+
+    program: "Program"
+    mode: Mode
+    sizes: Mapping[str, int]
+    rules: "RewriteOptions"
+    config: Mapping[str, "Static"] = field(default_factory=dict[str, "Static"])
+    """Of a model, what `--set` says of its arguments."""
+    changes: Sequence[str] = ()
+    """Of a `train`, what `--set` says of its settings."""
+
+    @cached_property
+    def graph(self) -> "Graph":
+        """A training step or a model, as it is written; sizes may be open."""
+        match self.mode:
+            case Mode.INFER:
+                return self.elaboration.graph
+            case Mode.TRAIN:
+                return compiled_step(self.program, [*self._settings, "optimize=false"]).graph
+            case _:
+                assert_never(self.mode)
+
+    @cached_property
+    def elaboration(self) -> "Elaboration":
+        """The model, with what a checkpoint of it holds."""
+        from meganeura_dsl import pipeline
+
+        symbolic = pipeline.elaborate_model(self.program, config=self.config)
+        check_names(self.sizes, symbolic.inputs.values())
+        return pipeline.elaborate_model(self.program, config=self.config, sizes=self.sizes)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The graph as it runs; all sizes have to be known."""
+        match self.mode:
+            case Mode.INFER:
+                require_numbers(self.graph)
+                return compiled_model(self.graph, self.rules)
+            case Mode.TRAIN:
+                return compiled_step(
+                    self.program,
+                    [*self._settings, *rewriting_settings(self.rules)],
+                    self.rules.device,
+                )
+            case _:
+                assert_never(self.mode)
+
+    @property
+    def _settings(self) -> list[str]:
+        return [*(f"{name}={number}" for name, number in self.sizes.items()), *self.changes]
+
+
+def stages_of(
+    target: str,
+    mode: Mode,
+    sizes: Sequence[str] | None,
+    changes: Sequence[str] | None,
+    rules: "RewriteOptions",
+) -> Stages:
+    """The stages of a target with what `--size` and `--set` say."""
+    given = parsed_sizes(sizes or ())
+    match mode:
+        case Mode.INFER:
+            chosen = configured(target, changes)
+            return Stages(
+                chosen.program, mode, {**chosen.sizes, **given}, rules, config=chosen.config
+            )
+        case Mode.TRAIN:
+            return Stages(load(target), mode, given, rules, changes=tuple(changes or ()))
+        case _:
+            assert_never(mode)
+
+
+def compiled_model(graph: "Graph", rewriting: "RewriteOptions") -> Compiled:
+    """All stages of a model's graph."""
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.ir.index_checks import with_checks
+
+    graph = with_checks(graph)
+
+    if not rewriting.enabled:
+        return Compiled(graph, graph, Graph((), {}), ())
+    done = rewriting.optimize(graph, "infer")
+    return Compiled(graph, done.graph, done.load, (done.report,))
+
+
+def compiled_step(
+    program: "Program", overrides: Sequence[str], device: "DeviceModel | None" = None
+) -> Compiled:
+    """All stages of a training step, with some settings replaced."""
+    from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_runtime.train.job import settings_of, step_of
+
+    name = program.train()
+    step = step_of(program, name, settings_of(program, name, overrides), device or DEFAULT_DEVICE)
+    return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
+
+
+def plan_of(graph: "Graph") -> "Plan":
+    """The kernels of a graph, for an adapter with no more than WebGPU promises, and f16."""
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+
+    with explained_failures():
+        return plan_graph(graph, DeviceLimits(half_floats=True))
+
+
+def plan_for(graph: "Graph", device: str | None, *, no_tuned: bool) -> "Plan":
+    """The kernels of a graph for a device, as they were tuned for it; or for any, without one."""
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.backends.registry import choose_device
+    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+
+    if device is None:
+        return plan_of(graph)
+    with explained_failures():
+        chosen = choose_device(device, tuned=not no_tuned)
+        if chosen.device is None:
+            raise typer.BadParameter("there is no plan for the CPU", param_hint="--device")
+        on = chosen.device
+        return plan_graph(graph, on.limits, on.style, chosen.choices)
+
+
+def parsed_sizes(texts: Iterable[str]) -> dict[str, int]:
+    """The sizes that `--size` gives."""
+    return dict(map(_size, texts))
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name.isidentifier() or not number.isdecimal() or int(number) < 1:
+        raise typer.BadParameter(f"`{text}` is not a size such as n=1", param_hint="--size")
+    return name, int(number)
+
+
+def check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> None:
+    """Refuse a size that no input of the model mentions."""
+    free = free_sizes(inputs)
+    for name in sizes:
+        if name not in free:
+            text = f"no input has a size `{name}`; free are: {', '.join(free) or 'none'}"
+            raise typer.BadParameter(text, param_hint="--size")
+
+
+def require_numbers(graph: "Graph") -> None:
+    """Refuse a graph with a size that is not known."""
+    free = free_sizes(value.type for value in graph.values)
+    if free:
+        text = f"numbers are needed for {', '.join(free)}"
+        raise typer.BadParameter(text, param_hint="--size")

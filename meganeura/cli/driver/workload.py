@@ -1,0 +1,59 @@
+"""What `profile` and `tune` measure: a program, for which sizes, and the graph that runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, assert_never
+
+import typer
+
+from meganeura.cli.driver.stages import Mode, Stages, parsed_sizes
+from meganeura.cli.options.model_options import example_sizes
+from meganeura.cli.options.target_program import load
+
+if TYPE_CHECKING:
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+
+Target = Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")]
+MeasuredMode = Annotated[
+    Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=32."),
+]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model or a training step, all its sizes known."""
+
+    name: str
+    mode: Mode
+    sizes: Mapping[str, int]
+    graph: "Graph"
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} = {size}" for name, size in sorted(self.sizes.items()))
+        what = {Mode.INFER: "inference", Mode.TRAIN: "a training step"}[self.mode]
+        return f"{self.name}: {what}{f', {shown}' if shown else ''}"
+
+
+def subject(
+    target: str, mode: Mode, sizes: Sequence[str] | None, rules: "RewriteOptions"
+) -> Subject:
+    """The graph of a target as it runs; sizes of a model that are left open are small ones."""
+    program = load(target)
+    given = parsed_sizes(sizes or ())
+    match mode:
+        case Mode.INFER:
+            name = program.model()
+            stages = Stages(program, mode, given, rules)
+            given = {**example_sizes(stages.elaboration.inputs.values()), **given}
+            stages = Stages(program, mode, given, rules)
+        case Mode.TRAIN:
+            name = program.train()
+            stages = Stages(program, mode, given, rules)
+        case _:
+            assert_never(mode)
+    return Subject(name, mode, given, stages.compiled.optimized)

@@ -1,0 +1,30 @@
+"""Every problem there is, of the front end and of the runtime, for `meganeura explain`."""
+
+from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.explain import PROBLEMS
+from meganeura_runtime.backends.webgpu.timing import timing_problems as measure_problems
+from meganeura_runtime.export.deployment import deployment_problems as deploy_problems
+from meganeura_runtime.export.mgb import container_problems as artefact_problems
+from meganeura_runtime.infer import inference_problems as input_problems
+from meganeura_runtime.io import weights
+from meganeura_runtime.io.data import data_problems, index_problems
+from meganeura_runtime.io.files import file_problems
+from meganeura_runtime.io.preprocess import preprocess_problems
+from meganeura_runtime.train import training_problems as train_problems
+
+
+def problems() -> tuple[type[Problem], ...]:
+    """All kinds of problems, by their classes."""
+    return (
+        *PROBLEMS,
+        *data_problems.PROBLEMS,
+        *file_problems.PROBLEMS,
+        *index_problems.PROBLEMS,
+        *weights.PROBLEMS,
+        *input_problems.PROBLEMS,
+        *preprocess_problems.PROBLEMS,
+        *train_problems.PROBLEMS,
+        *deploy_problems.PROBLEMS,
+        *artefact_problems.PROBLEMS,
+        *measure_problems.PROBLEMS,
+    )

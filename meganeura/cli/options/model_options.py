@@ -1,0 +1,146 @@
+"""Options that several commands share: which weights a model gets, and what it is configured as."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from meganeura.cli.options.target_program import load
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.declarations.models import Elaboration
+    from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.pipeline import Program
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.io.weights import Allowed, Comparison
+
+WeightFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--weights", metavar="FILE", help="A .safetensors file, an index, or a folder."),
+]
+AllowMissing = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Parameters that keep their initial values, as 'fc.*'."),
+]
+AllowUnexpected = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Tensors of the file that are left unused, as 'head.*'."),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="An argument of the model, or a size left open."
+    ),
+]
+NoOptimizer = Annotated[
+    bool, typer.Option("--no-opt", help="Run the program as it is written, not optimized.")
+]
+DisabledRules = Annotated[
+    list[str] | None,
+    typer.Option("--disable-rule", metavar="NAME", help="A rewrite rule to go without."),
+]
+
+
+def rewriting(
+    *, no_opt: bool, disabled: Sequence[str] | None, device: str = "cpu"
+) -> "RewriteOptions":
+    """What `--no-opt` and `--disable-rule` ask for, on a device."""
+    from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.backends.registry import model_of
+
+    return RewriteOptions(not no_opt, tuple(disabled or ()), model_of(device))
+
+
+def rewriting_settings(rules: "RewriteOptions") -> list[str]:
+    """The same as settings of a run, which stay as they are where nothing is asked for."""
+    return [
+        *([] if rules.enabled else ["optimize=false"]),
+        *([f"disabled_rules={json.dumps(rules.disabled)}"] if rules.disabled else []),
+    ]
+
+
+def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> "Allowed":
+    """What `--allow-missing` and `--allow-unexpected` excuse."""
+    from meganeura_runtime.io.weights import Allowed
+
+    return Allowed(tuple(missing or ()), tuple(unexpected or ()))
+
+
+def exceptions(comparison: "Comparison") -> list[str]:
+    """What was excused, in words."""
+    lines: list[str] = []
+    if comparison.anew:
+        lines.append(f"at their initial values: {', '.join(comparison.anew)}")
+    if comparison.unused:
+        lines.append(f"unused: {', '.join(comparison.unused)}")
+    return lines
+
+
+@dataclass(frozen=True)
+class ConfiguredModel:
+    """A model and what `--set` says of it."""
+
+    program: "Program"
+    name: str
+    config: Mapping[str, "Static"]
+    sizes: Mapping[str, int]
+
+    def elaborate(self, sizes: Mapping[str, int] | None = None) -> "Elaboration":
+        """Its graph, for sizes beyond those of the command line."""
+        from meganeura_dsl import pipeline
+
+        return pipeline.elaborate_model(
+            self.program, self.name, config=self.config, sizes={**self.sizes, **(sizes or {})}
+        )
+
+
+def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
+    """The model of a target; a change names a size its inputs leave open, or else an argument."""
+    from meganeura_dsl import pipeline
+    from meganeura_dsl.settings.setting_values import with_overrides
+
+    program = load(target)
+    name = program.model()
+    given = {key: each.value for key, each in with_overrides({}, changes or ()).items()}
+    free = free_sizes(pipeline.elaborate_model(program, name).inputs.values()) if given else []
+    sizes: dict[str, int] = {}
+    for key in given.keys() & free:
+        number = given.pop(key)
+        if type(number) is not int or number < 1:
+            raise typer.BadParameter(f"the size `{key}` is a number from 1", param_hint="--set")
+        sizes[key] = number
+    return ConfiguredModel(program, name, dict(map(_argument, given.items())), sizes)
+
+
+def _argument(given: "tuple[str, Static]") -> "tuple[str, Static]":
+    """An argument of a model, as the language has it: `zeros` is an initial value, not a choice."""
+    from meganeura_dsl.elaborate.builtins.initial_values import initial_setting
+    from meganeura_dsl.elaborate.values import Invocation
+
+    name, value = given
+    initial = initial_setting(value) if isinstance(value, Invocation) else None
+    return name, value if initial is None else initial
+
+
+EXAMPLES = 1
+"""How many examples stand for any number of them."""
+
+LENGTH = 32
+"""What stands for any height, width or length."""
+
+
+def example_sizes(types: Iterable["TensorType"]) -> dict[str, int]:
+    """A number for each size that types leave open: the first axis counts examples."""
+    listed = list(types)
+    examples = {str(each.shape[0]) for each in listed if each.shape}
+    return {name: EXAMPLES if name in examples else LENGTH for name in free_sizes(listed)}
+
+
+def free_sizes(types: Iterable["TensorType"]) -> list[str]:
+    """The sizes that types leave open, by name."""
+    open_sizes = (size for each in types for size in each.shape if not isinstance(size, int))
+    return sorted({name for size in open_sizes for name in size.variables()})

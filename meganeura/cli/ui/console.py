@@ -1,0 +1,61 @@
+"""How commands speak: reports drawn for a reader, tables in columns, and exit codes."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+import typer
+
+from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.render import render, render_short, safe, wants_colour
+
+ON_THE_COMMAND_LINE = ("--set",)
+"""Names of sources that are part of the command line."""
+
+WRONG_NAMES = ("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570")
+"""Codes of a file, program, model, `train`, tensor, device or rule that does not exist."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Write lines for a reader, the one way for all that commands write beside reports.
+
+    File names, labels and the like may hold what a terminal would obey; it is spelled out.
+    """
+    typer.echo(safe(text), err=err)
+
+
+def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:
+    """Draw reports, with an empty line after each, or each as one line."""
+    colour = wants_colour(stream, os.environ)
+    for report in reports:
+        text = f"{render_short(report)}\n" if short else f"{render(report, colour=colour)}\n\n"
+        stream.write(text)
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """2 if the command line is all that is wrong, otherwise 1."""
+    return 2 if all(_is_of_command_line(report) for report in reports) else 1
+
+
+def _is_of_command_line(report: Report) -> bool:
+    if report.label is None:
+        return report.code in WRONG_NAMES
+    return report.label.span.source.name in ON_THE_COMMAND_LINE
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows in columns as wide as their widest entry; the columns in `right` end together."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            entry.rjust(width) if column in right else entry.ljust(width)
+            for column, (entry, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def count(number: int, what: str) -> str:
+    """`1 error`, `2 errors`, `11,689,512 weights`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""The words in which a run tells of itself."""
+
+from collections.abc import Mapping, Sequence
+
+from meganeura.cli.ui.console import count
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Started
+
+NAMED = 4
+"""Parameters named in a line."""
+
+
+def announcement(event: Started) -> str:
+    """What is about to be trained, on how much."""
+    held = f", {event.held_out:,} held out" if event.held_out else ", none held out"
+    return (
+        f"training {event.name}: {count(event.parameters, 'param')}, "
+        f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
+        f"{remainder(event)}{untouched(event.untouched)}"
+    )
+
+
+def remainder(event: Started) -> str:
+    """A line about the examples that do not fill a batch; nothing where there are none."""
+    if not (event.left_out or event.last_batch):
+        return ""
+    steps = count(event.steps_per_epoch, "step")
+    shape = f"{count(event.examples, 'example')}, batches of {event.batch:,}: {steps} an epoch"
+    if event.last_batch:
+        return f"\n  {shape}, the last of them on {count(event.last_batch, 'example')}"
+    verb = "is" if event.left_out == 1 else "are"
+    left = f"{count(event.left_out, 'example')} {verb} left out of each epoch"
+    return f"\n  {shape}, {left}; drop_last=false trains on {'it' if verb == 'is' else 'them'}"
+
+
+def untouched(names: Sequence[str]) -> str:
+    """A line that names what stays as it is, a few of many; nothing where all parameters move."""
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"\n  no gradient reaches {', '.join(names[:NAMED])}{more}; left as they are"
+
+
+def measured(event: Logged | Evaluated) -> str:
+    """`loss 0.4321  accuracy 0.906`."""
+    return "  ".join(
+        f"{name} {value:.4g}" for name, value in numbers(event.loss, event.metrics).items()
+    )
+
+
+def numbers(loss: float, metrics: Mapping[str, float]) -> dict[str, float]:
+    """The loss first, then the metrics in their order."""
+    return {"loss": loss, **metrics}
+
+
+def epoch_ended(event: EpochEnded) -> str:
+    """The line of an epoch: `epoch 3: mean loss 0.4321 over 22 steps in 0:07`."""
+    steps = count(event.steps, "step")
+    lasted = clock(event.seconds)
+    return f"epoch {event.epoch + 1}: mean loss {event.loss:.4g} over {steps} in {lasted}"
+
+
+def held_out(event: Evaluated) -> str:
+    """The line of an evaluation."""
+    best = "  (best so far)" if event.best else ""
+    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}"
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `12:34`, `1:02:03`."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -1,0 +1,97 @@
+"""What a run shows while it runs: a live bar on a terminal, plain lines elsewhere."""
+
+from time import perf_counter
+from typing import Protocol, TextIO
+
+from meganeura.cli.ui.console import count
+from meganeura.cli.ui.narration import announcement, clock, epoch_ended, held_out, measured
+from meganeura_runtime.train.events import (
+    Compiled,
+    Compiling,
+    EpochEnded,
+    Evaluated,
+    Event,
+    Finished,
+    Logged,
+    Saved,
+    Started,
+    Stepped,
+)
+
+
+class Display(Protocol):
+    """Shows events, and clears up when the run is over, however it ends."""
+
+    def watch(self, event: Event) -> None:
+        """Show what happened."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+def display(stream: TextIO) -> Display:
+    """The display that fits where the output goes."""
+    if not stream.isatty():
+        return Lines(stream)
+
+    from rich.console import Console
+
+    from meganeura.cli.ui.progress_bar import ProgressBar
+
+    return ProgressBar(Console(file=stream))
+
+
+class Lines:
+    """One line for each log point, epoch and evaluation."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.run: Started | None = None
+        self.since = perf_counter()
+
+    def watch(self, event: Event) -> None:
+        """Write a line, if the event deserves one."""
+        match event:
+            case Started():
+                self.run = event
+                self._line(announcement(event))
+            case Compiling(kernels):
+                self._write(f"compiling {count(kernels, 'kernel')} ... ")
+            case Compiled(seconds=seconds):
+                self._line(f"{seconds:.1f} s")
+            case Logged():
+                self._line(f"{self._place(event)}  {measured(event)}{self._speed(event)}")
+            case EpochEnded():
+                self._line(epoch_ended(event))
+            case Evaluated():
+                self._line(held_out(event))
+            case Stepped() | Saved() | Finished():
+                pass
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def _place(self, event: Logged) -> str:
+        run = self.run
+        if run is None:
+            return f"step {event.step}"
+        total = run.epochs * run.steps_per_epoch
+        epoch = f"epoch {event.epoch + 1:>{len(str(run.epochs))}}/{run.epochs}"
+        return f"{epoch}  step {event.step:>{len(str(total))}}/{total}"
+
+    def _speed(self, event: Logged) -> str:
+        run = self.run
+        if run is None or event.step == 1:
+            return ""
+        left = run.epochs * run.steps_per_epoch - event.step
+        remaining = clock(left / event.steps_per_second)
+        return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
+
+    def _line(self, text: str) -> None:
+        self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()

@@ -1,0 +1,1 @@
+"""Places in a text, problems as data, and how a report is drawn."""

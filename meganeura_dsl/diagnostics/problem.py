@@ -1,0 +1,125 @@
+"""What can be said about a program: problems as data. Their drawing lives in `render`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.source import Span
+
+
+class Severity(Enum):
+    """How much a report weighs: only errors fail a check."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place and the short text that stands at it; lines after the first align below."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A line such as `for example  h=7`, with the place it speaks of, if it has one."""
+
+    title: str
+    text: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Help:
+    """How to cure the problem: a sentence, and the code one would write."""
+
+    text: str
+    code: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a reader of a problem is shown, before it is drawn."""
+
+    code: str
+    severity: Severity
+    headline: str
+    topic: str
+    label: Label | None
+    remarks: tuple[Remark, ...] = ()
+    help: Help | None = None
+    path: str = ""
+    """Parameter path of the layer concerned, such as `layer2.0.conv1`, or empty."""
+
+
+@dataclass(frozen=True)
+class Problem(ABC):
+    """One kind of mistake. The class docstring is the page `meganeura explain CODE` prints."""
+
+    code: ClassVar[str]
+    topic: ClassVar[str]
+    severity: ClassVar[Severity] = Severity.ERROR
+
+    @abstractmethod
+    def report(self) -> Report:
+        """The words for this problem."""
+
+
+class ProblemError(Exception):
+    """Carries a problem from where it was found to the phase boundary that collects it."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        report = self.problem.report()
+        said = f"{report.severity.value}[{report.code}]: {report.headline}"
+        if report.label is None:
+            return said
+        span = report.label.span
+        return f"{span.source.name}:{span.line}: {said}"
+
+
+class ProblemsError(Exception):
+    """Carries everything that was found wrong at once."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(str(ProblemError(problem)) for problem in self.problems)
+
+
+@dataclass
+class Sink:
+    """Collects the problems of a run, each once, in the order they were found."""
+
+    _problems: dict[Report, Problem] = field(default_factory=dict[Report, Problem])
+
+    def add(self, problem: Problem) -> None:
+        """Keep a problem, unless the very same report was kept before."""
+        self._problems.setdefault(problem.report(), problem)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._problems.values())
+
+    def __len__(self) -> int:
+        return len(self._problems)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """All reports, in the order they were found."""
+        return tuple(self._problems)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether any problem is an error."""
+        return any(report.severity is Severity.ERROR for report in self._problems)

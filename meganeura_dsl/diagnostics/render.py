@@ -1,0 +1,330 @@
+"""Draws reports: with carets under the user's own code, as one line, or as plain data for JSON.
+
+Nothing that a user wrote reaches a terminal raw: control, bidirectional and invisible characters
+are spelled out, and a line of code is shown in a window of at most `WIDTH` columns.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TextIO, TypedDict
+from unicodedata import category, east_asian_width
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.source import Span
+
+WIDTH = 100
+"""Columns a line of code, with its place and its carets, may take."""
+
+TOPIC_COLUMN = 77
+WIDEST_PLACE, WIDEST_TITLE = 32, 18
+HELP_INDENT = " " * 8
+TAB = " " * 4
+LONGEST_TEXT = 400
+CUT = "..."
+PATH_TITLE = "in layer"
+
+BOLD, CYAN = "1", "36"
+SEVERITY_COLOUR = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1;36"}
+
+Paint = Callable[[str, str], str]
+"""Gives a text a colour, or leaves it as it is."""
+
+
+# --- text on a terminal --------------------------------------------------------------------------
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a terminal."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environ.get("TERM") != "dumb"
+
+
+def render(report: Report, *, colour: bool = False) -> str:
+    """The message as people read it, without a line break at its end."""
+    paint = _ansi if colour else _plain
+    margin = _margin(report)
+    lines = [_headline(report, paint)]
+    if report.label is not None:
+        lines.extend(_code(report.label, margin, SEVERITY_COLOUR[report.severity], paint))
+    if report.path:
+        lines.extend(_remark(Remark(PATH_TITLE, report.path), margin, paint))
+    for remark in report.remarks:
+        lines.extend(_remark(remark, margin, paint))
+    if report.help is not None:
+        lines.extend(_help(report.help, paint))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def render_short(report: Report) -> str:
+    """One line, `file:line:column: error[E0301]: headline`, as editors and grep expect it."""
+    head = f"{report.severity.value}[{report.code}]: {printable(report.headline)}"
+    if report.label is None:
+        return head
+    span = report.label.span
+    return f"{_place(span)}:{span.column}: {head}"
+
+
+def _headline(report: Report, paint: Paint) -> str:
+    kind = f"{report.severity.value}[{report.code}]"
+    text = f": {printable(report.headline)}"
+    topic = f"({report.topic})"
+    used = len(kind) + width(text)
+    gap = max(TOPIC_COLUMN - used, 2)
+    shown = paint(kind, SEVERITY_COLOUR[report.severity]) + paint(text, BOLD)
+    if gap == 2 and used + gap + len(topic) > WIDTH:
+        return shown
+    return shown + " " * gap + topic
+
+
+def _margin(report: Report) -> int:
+    """Columns of the left side, where places and titles stand; the overlong do not count."""
+    titles = [width(printable(remark.title)) for remark in report.remarks]
+    if report.path:
+        titles.append(len(PATH_TITLE))
+    place = 0 if report.label is None else width(_place(report.label.span))
+    fitting = [each for each in titles if each <= WIDEST_TITLE]
+    return max(place if place <= WIDEST_PLACE else 0, *fitting, 0)
+
+
+def _code(label: Label, margin: int, colour: str, paint: Paint) -> Iterator[str]:
+    """The line of code beside its place, and below it the carets with the label's text."""
+    place = _place(label.span)
+    indent = " " * (margin + 4)
+    excerpt = _excerpt(label.span, WIDTH - len(indent))
+    if width(place) <= margin:
+        yield f"  {paint(place, CYAN)}{_fill(place, margin)}  {excerpt.text}"
+    else:
+        yield f"  {paint(place, CYAN)}"
+        yield f"{indent}{excerpt.text}"
+    for line in _under(excerpt, label.text, WIDTH - len(indent)):
+        blank = len(line) - len(line.lstrip())
+        yield indent + line[:blank] + paint(line[blank:], colour)
+
+
+def _under(excerpt: "Excerpt", text: str, room: int) -> Iterator[str]:
+    """The carets and the label's text: beside them if it fits, else below and further left."""
+    carets = " " * excerpt.start + "^" * (excerpt.end - excerpt.start)
+    lines = [printable(line) for line in text.split("\n")]
+    widest = max(width(line) for line in lines)
+    if excerpt.end + 1 + widest <= room:
+        yield f"{carets} {lines[0]}"
+        yield from (" " * (excerpt.end + 1) + line for line in lines[1:])
+        return
+    yield carets
+    yield from (" " * max(0, min(excerpt.start, room - widest)) + line for line in lines)
+
+
+def _remark(remark: Remark, margin: int, paint: Paint) -> Iterator[str]:
+    """`  for example    h=7`: the title, its own place if it has one, and the text."""
+    title = printable(remark.title)
+    first, *rest = [printable(line) for line in remark.text.split("\n")]
+    if remark.span is not None:
+        code = first or _excerpt(remark.span, WIDTH - margin - 8).text
+        first = f"{paint(_place(remark.span), CYAN)}  {code}"
+    lead = f"  {paint(title, BOLD)}{_fill(title, margin)}  " if title else "  "
+    indent = " " * (margin + 4) if title else "  "
+    yield lead + first
+    yield from (indent + line for line in rest)
+
+
+def _help(advice: Help, paint: Paint) -> Iterator[str]:
+    """The advice, and the code to write: below it if it has a line or is long, else beside it."""
+    first, *rest = [printable(line) for line in advice.text.split("\n")]
+    code = [] if advice.code is None else [printable(line) for line in advice.code.split("\n")]
+    lead = f"  {paint('help:', BOLD)} "
+    if len(code) == 1 and advice.line is None and not rest:
+        beside = f"{lead}{first}     {code[0]}"
+        if len("  help: ") + width(first) + 5 + width(code[0]) <= WIDTH:
+            yield beside
+            return
+    yield lead + first
+    yield from (HELP_INDENT + line for line in rest)
+    if advice.line is None:
+        yield from (HELP_INDENT + line for line in code)
+        return
+    digits = len(str(advice.line + len(code) - 1))
+    for number, line in enumerate(code, advice.line):
+        yield f"{HELP_INDENT}{paint(f'{number:<{digits}} |', CYAN)} {line}"
+
+
+# --- one line of code ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A line of code as it is shown, and the columns [start, end) its carets stand under."""
+
+    text: str
+    start: int
+    end: int
+
+
+def _excerpt(span: Span, room: int) -> Excerpt:
+    """The first line of a span, without its indentation, cut to a number of columns."""
+    line, column = span.source.position(span.start)
+    code = span.source.line(line)
+    if not code.strip() and span.start + len(code) >= len(span.source.text):
+        return Excerpt("(end of file)", 0, 1)
+    start = min(column - 1, len(code))
+    first = min(len(code) - len(code.lstrip()), start)
+    last = max(len(code.rstrip()), start + 1)
+    stop = max(start + 1, min(start + span.end - span.start, last))
+    low, high = _window(code, (first, last), (start, stop), room)
+    before = (CUT if low > first else "") + printable(code[low:start])
+    inside = printable(code[start : min(stop, high)])
+    after = printable(code[min(stop, high) : high]) + (CUT if high < last else "")
+    return Excerpt(before + inside + after, width(before), width(before) + max(width(inside), 1))
+
+
+def _window(code: str, whole: tuple[int, int], span: tuple[int, int], room: int) -> tuple[int, int]:
+    """The part of `code[whole]` that fits into `room` columns and keeps the start of the span.
+
+    Characters are dropped from the side with more to spare. No more than `room` characters are
+    looked at on either side, so that a line of any length, or of marks without width, is cheap.
+    """
+    start, stop = span
+    low, high = max(whole[0], start - room), min(whole[1], start + room)
+    excess = sum(width(printable(char)) for char in code[low:high]) - room
+    if excess <= 0 and (low, high) == whole:
+        return whole
+    excess += 2 * len(CUT)
+    while excess > 0 and (low < start or high > start + 1):
+        if start - low > high - stop and low < start:
+            excess -= width(printable(code[low : low + 1]))
+            low += 1
+        else:
+            high -= 1
+            excess -= width(printable(code[high : high + 1]))
+    return low, high
+
+
+def _place(span: Span) -> str:
+    return f"{printable(span.source.name)}:{span.line}"
+
+
+# --- characters ----------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """One line that is safe on any terminal: what has no glyph is spelled out, ESC as `x1b`."""
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + CUT
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _spell(char) for char in text)
+
+
+def safe(text: str) -> str:
+    """Lines of any length that are safe on any terminal, as `printable` makes one line."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else _spell(char) for char in text)
+
+
+def _spell(char: str) -> str:
+    return TAB if char == "\t" else char.encode("unicode_escape").decode("ascii")
+
+
+def width(text: str) -> int:
+    """Columns a printable text takes on a terminal (Unicode Standard Annex 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    if category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(char) in ("W", "F") else 1
+
+
+def _fill(text: str, columns: int) -> str:
+    return " " * (columns - width(text))
+
+
+def _plain(text: str, code: str) -> str:  # noqa: ARG001 - the signature of Paint
+    return text
+
+
+def _ansi(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if text else text
+
+
+# --- plain data ----------------------------------------------------------------------------------
+
+
+class JsonPlace(TypedDict):
+    """Where something is: lines and columns count characters from 1, the end is exclusive.
+
+    All are null where a message has no place.
+    """
+
+    file: str | None
+    line: int | None
+    column: int | None
+    end_line: int | None
+    end_column: int | None
+
+
+class JsonRemark(JsonPlace):
+    """A remark: `title` may be empty."""
+
+    title: str
+    text: str
+
+
+class JsonHelp(TypedDict):
+    """A cure: `code` is what to write, and `line` where, if that is known."""
+
+    text: str
+    code: str | None
+    line: int | None
+
+
+class JsonReport(JsonPlace):
+    """A report as `--json` prints it. Keys are only ever added, never renamed or removed."""
+
+    code: str
+    severity: str
+    headline: str
+    topic: str
+    label: str
+    path: str
+    remarks: list[JsonRemark]
+    help: JsonHelp | None
+
+
+def as_json(report: Report) -> JsonReport:
+    """The report as plain data, ready for `json.dumps`."""
+    label = report.label
+    advice = report.help
+    return {
+        "code": report.code,
+        "severity": report.severity.value,
+        "headline": report.headline,
+        "topic": report.topic,
+        **_json_place(None if label is None else label.span),
+        "label": "" if label is None else label.text,
+        "path": report.path,
+        "remarks": [
+            {"title": each.title, "text": each.text, **_json_place(each.span)}
+            for each in report.remarks
+        ],
+        "help": advice and {"text": advice.text, "code": advice.code, "line": advice.line},
+    }
+
+
+def _json_place(span: Span | None) -> JsonPlace:
+    if span is None:
+        return {"file": None, "line": None, "column": None, "end_line": None, "end_column": None}
+    end_line, end_column = span.source.position(span.end)
+    return {
+        "file": span.source.name,
+        "line": span.line,
+        "column": span.column,
+        "end_line": end_line,
+        "end_column": end_column,
+    }

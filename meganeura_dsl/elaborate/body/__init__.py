@@ -1,0 +1,1 @@
+"""The walk over statements and expressions of a block."""

@@ -1,0 +1,62 @@
+"""In a proof, a block that is proved itself is taken at its word: its declared result types."""
+
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    Evaluated,
+    is_condition,
+    is_initializer,
+    is_number,
+    is_size,
+    is_tensor,
+)
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.assumptions import Compare, Proved
+from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.syntax import ast
+
+
+def may_assume_signature(inner: Frame, block: ast.Block, evaluate: Evaluate) -> bool:
+    """Whether the block was proved for the arguments it is given here."""
+    is_proved = inner.state.is_proved
+    if is_proved is None or block.results is None:
+        return False
+    return (
+        all(_covers_input(inner.names[item.name]) for item in block.inputs)
+        and all(_covers_rest(inner.names[name]) for name in rest_names(block))
+        and all(_covers(inner, parameter, evaluate) for parameter in block.parameters)
+        and is_proved(inner.module, block)
+    )
+
+
+def _covers_input(value: Evaluated) -> bool:
+    return is_tensor(value) and value.type.dtype is not DType.F16
+
+
+def _covers_rest(value: Evaluated) -> bool:
+    return isinstance(value, Axes) and len(value) in REST_RANKS
+
+
+def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
+    """Whether a configuration value is among those a proof takes for all (see `prove`)."""
+    value = inner.names[parameter.name]
+    default = None if parameter.default is None else evaluate(parameter.default, inner)
+    match default:
+        case bool():
+            is_flag = is_condition(value) or is_initializer(value)
+            return is_flag or isinstance(value, Dim)  # a name whose kind is unknown
+        case int() if default < 0:
+            return value == default
+        case None | int():
+            least = 1 if default is None else min(default, 1)
+            return is_size(value) and isinstance(
+                inner.facts.decide(Compare(">=", value, least)), Proved
+            )
+        case float():
+            return is_number(value)
+        case _ if is_initializer(default):
+            return is_initializer(value)
+        case _:
+            return type(value) is type(default) and value == default

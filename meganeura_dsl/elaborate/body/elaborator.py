@@ -1,0 +1,459 @@
+"""From syntax to graph: layers are applied, statements run, and every shape is proved on the way.
+
+One walk serves two ends. With concrete configuration it builds the graph of a model; with symbolic
+configuration it proves a block for all sizes at once, following each path through its choices.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
+from meganeura_dsl.elaborate.body.expressions import OWN_PATH, layer_text
+from meganeura_dsl.elaborate.body.layer_templates import apply_template
+from meganeura_dsl.elaborate.body.statements import Results, Statements
+from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.builtins.initial_values import passed_on, take_initials
+from meganeura_dsl.elaborate.problems.location import counted
+from meganeura_dsl.elaborate.problems.name_problems import (
+    MissingLabel,
+    NoResult,
+    RecursiveBlock,
+    UnknownName,
+    UnknownParameter,
+    WrongArguments,
+    WrongKind,
+)
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, configuration, nearest
+from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
+from meganeura_dsl.elaborate.scope.scope import BoundLayer, Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.signatures import (
+    Arguments,
+    bind_config,
+    bind_inputs,
+    caller_place,
+    check_where,
+    declared_types,
+    match_inputs,
+)
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.values import Evaluated, Pattern, Tensor, describe, is_tensor
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.limits.language_limits import APPLICATION, DEEPEST
+from meganeura_dsl.limits.work_budget import spend
+from meganeura_dsl.symbolic.assumptions import Proved, Unknown, Unproved, Verdict, show_condition
+from meganeura_dsl.symbolic.size import show
+from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Application:
+    """A block about to be run: where it is declared, what it was given, where its weights live."""
+
+    module: LinkedModule
+    block: ast.Block
+    arguments: Arguments
+    path: str
+    span: Span
+    may_own: bool = True
+    """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
+
+
+class Elaborator(Statements):
+    """Applies layers, functions and blocks."""
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
+        """A builtin, a def, a block, a model or a labelled layer in scope, applied."""
+        arguments = self._arguments(call, piped, frame)
+        layer = frame.layers.get(call.callee) if call.label is None else None
+        if layer is not None:
+            return self._apply_again(call, layer, arguments, frame)
+        found = frame.module.find(call.callee)
+        if found is None:
+            builtin = BUILTINS.get(call.callee)
+            if builtin is None:
+                raise self._unknown(call, frame)
+            return self._apply_builtin(call, builtin, arguments, frame)
+        module, declaration = found
+        match declaration:
+            case ast.Def():
+                return self._apply_def(call, module, declaration, arguments, frame)
+            case ast.Block() | ast.Model():
+                results = self._apply_layer(call, module, declaration, arguments, frame)
+                return results[0] if len(results) == 1 else results
+
+    def _arguments(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+        positional: list[Evaluated] = [] if piped is None else [piped]
+        named: dict[str, Evaluated] = {}
+        for argument in call.arguments:
+            value = (
+                Pattern(argument.value)
+                if isinstance(argument.value, ast.Rearrangement)
+                else self.evaluate(argument.value, frame)
+            )
+            if argument.name is None:
+                positional.append(value)
+            else:
+                named[argument.name] = value
+        positional.extend(self.tensor(node, frame) for node in call.inputs)
+        return Arguments(tuple(positional), named)
+
+    def layer_words(self, name: str, frame: Frame) -> str | None:
+        """What layer or function a name is, in people's words; None if there is none."""
+        found = frame.module.find(name)
+        match found[1] if found is not None else None:
+            case ast.Block():
+                return f"the block `{name}`"
+            case ast.Model():
+                return f"the model `{name}`"
+            case ast.Def():
+                return f"the function `{name}`"
+            case None if name in frame.layers:
+                return f"the layer `{name}`"
+            case None:
+                return f"the function `{name}`" if name in BUILTINS else None
+
+    def _unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
+        known = [*frame.layers, *frame.module.names(), *BUILTINS]
+        place = frame.place(call.callee_span)
+        value = frame.names.get(call.callee)
+        if value is not None:
+            cure = "a layer is called by its own name: no other name can stand for it"
+            return ProblemError(WrongKind(place, "a layer or a function", describe(value), cure))
+        return ProblemError(
+            UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
+        )
+
+    def _apply_builtin(
+        self, call: ast.Call, builtin: Builtin, arguments: Arguments, frame: Frame
+    ) -> Evaluated:
+        made = BuiltinCall(
+            frame, call.span, call.callee, builtin.signature,
+            arguments.positional, arguments.named, self.evaluate,
+        )  # fmt: skip
+        for name in arguments.named:
+            if name not in builtin.named:
+                raise made.fault(f"has no argument `{name}`")
+        return builtin.apply(made)
+
+    def _apply_def(
+        self,
+        call: ast.Call,
+        module: LinkedModule,
+        declaration: ast.Def,
+        arguments: Arguments,
+        frame: Frame,
+    ) -> Evaluated:
+        known = frame.state.results
+        given = (*arguments.positional, *arguments.named.values())
+        kinds = tuple(map(type, given))  # 1 is true and 1.0 to a dict, and no other number is
+        key = (
+            declaration,
+            frame.facts,
+            kinds,
+            arguments.positional,
+            tuple(arguments.named.items()),
+        )
+        if _is_hashable(key) and key in known:
+            return known[key]
+        inner = self._child(frame, module, declaration, call.span, frame.path)
+        inner.choices = frame.choices
+        name, parameters = declaration.name.text, declaration.parameters
+        bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
+        result = self.evaluate(declaration.body, inner)
+        if frame.facts is key[1] and _is_hashable(key):  # otherwise it made a choice on the way
+            known[key] = result
+        return result
+
+    def _apply_again(
+        self, call: ast.Call, layer: BoundLayer, arguments: Arguments, frame: Frame
+    ) -> Evaluated:
+        tensors = [value for value in arguments.positional if is_tensor(value)]
+        if len(tensors) != len(arguments.positional) or arguments.named:
+            fault = "is applied again, so its configuration is fixed"
+            raise ProblemError(
+                WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}")
+            )
+        positional, named = layer.config
+        merged = Arguments((*tensors, *positional), dict(named))
+        results = self._sharing(
+            layer.module, layer.declaration, merged, layer.path, call.span, frame
+        )
+        return results[0] if len(results) == 1 else results
+
+    def _apply_layer(
+        self,
+        call: ast.Call,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        frame: Frame,
+    ) -> Results:
+        label = "" if call.label is None else self.path_text(call.label, frame)
+        path = frame.join(label)
+        if call.label is not None and not call.label.parts:
+            arguments = passed_on(arguments, call, frame)
+        config = arguments.config()
+        owns = call.label is not None or isinstance(declaration, ast.Model)
+        if call.label is None and isinstance(declaration, ast.Model):
+            if frame.state.models.get((declaration, path)) == config:
+                return self._sharing(module, declaration, arguments, path, call.span, frame)
+            frame.state.models[declaration, path] = config
+        results = self._instantiate(
+            module, declaration, arguments, path, call.span, frame, may_own=owns
+        )
+        if call.label is not None:
+            name = layer_text(call) if call.label.parts else OWN_PATH
+            frame.layers[name] = BoundLayer(module, declaration, config, path)
+        return results
+
+    def _sharing(
+        self,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        path: str,
+        span: Span,
+        frame: Frame,
+    ) -> Results:
+        """The results of a layer that was applied before, with the weights it has."""
+        before, frame.state.shared = frame.state.shared, True
+        try:
+            return self._instantiate(module, declaration, arguments, path, span, frame)
+        finally:
+            frame.state.shared = before
+
+    def _instantiate(
+        self,
+        module: LinkedModule,
+        declaration: ast.Block | ast.Model,
+        arguments: Arguments,
+        path: str,
+        span: Span,
+        frame: Frame,
+        *,
+        may_own: bool = True,
+    ) -> Results:
+        if isinstance(declaration, ast.Block):
+            return self.run_block(
+                Application(module, declaration, arguments, path, span, may_own), frame
+            )
+        application = self.model_application(module, declaration, arguments, path, span, frame)
+        frame.state.open_models += 1
+        try:
+            return self.run_block(application, frame)
+        finally:
+            frame.state.open_models -= 1
+
+    def model_application(
+        self,
+        module: LinkedModule,
+        model: ast.Model,
+        overrides: Arguments,
+        path: str,
+        span: Span,
+        frame: Frame | None,
+    ) -> Application:
+        """The block a model stands for, with the model's configuration under the caller's."""
+        assert frame is not None
+        inner = self._child(frame, module, model, span, path)
+        own = self._arguments(model.call, None, inner)
+        label = "" if model.call.label is None else self.path_text(model.call.label, inner)
+        path = inner.join(label)
+        found = module.find(model.call.callee)
+        if found is None or isinstance(found[1], ast.Def):
+            raise self._unknown(model.call, inner)
+        merged = overrides.over(own, configuration(found[0], found[1]))
+        if isinstance(found[1], ast.Model):
+            return self.model_application(found[0], found[1], merged, path, span, inner)
+        return Application(found[0], found[1], merged, path, span)
+
+    def _child(
+        self,
+        frame: Frame,
+        module: LinkedModule,
+        declaration: ast.Def | ast.Block | ast.Model,
+        span: Span,
+        path: str,
+    ) -> Frame:
+        spend(APPLICATION)
+        chain = [declaration.name.text]
+        ancestor: Frame | None = frame
+        while ancestor is not None:
+            chain.append(ancestor.name)
+            if ancestor.declaration is declaration or len(chain) > DEEPEST:
+                raise ProblemError(RecursiveBlock(frame.place(span), tuple(reversed(chain))))
+            ancestor = ancestor.parent
+        return Frame(
+            frame.state, module, declaration.name.text, {}, path,
+            parent=frame, call_span=span, declaration=declaration,
+        )  # fmt: skip
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def run_block(self, application: Application, frame: Frame) -> Results:
+        """The results of a block, its signature matched and its `where` proved."""
+        block, span = application.block, application.span
+        inner = self._child(frame, application.module, block, span, application.path)
+        inner.may_own = application.may_own
+        if not inner.may_own:
+            owned = own_parameters(inner.module, block)
+            if owned:
+                raise ProblemError(MissingLabel(frame.place(span), block.name.text, owned))
+        config = bind_inputs(inner, block, application.arguments, span)
+        config = take_initials(inner, block, config, span)
+        bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
+        match_inputs(inner, block, span, self.evaluate)
+        check_where(inner, block, frame.place(span), self.condition)
+        if may_assume_signature(inner, block, self.evaluate):
+            for name in own_paths(inner.module, block):
+                inner.state.claim(inner.join(name), frame.place(span), inner.label)
+            return self._stand_in(inner, block, dict(inner.names))
+        return apply_template(inner, block, span, lambda: self.run_body(inner, block))
+
+    def run_body(self, inner: Frame, block: ast.Block) -> Results:
+        """Run a body whose signature is bound; in a proof, once for each path through it."""
+        inner.state.blocks.add(block)
+        signature = dict(inner.names)
+        if not inner.state.generic:
+            return self._path(inner, block, signature)
+        return self._paths(inner, block, signature)
+
+    def _path(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+        results = self.execute(block.body, inner)
+        name = block.name.text
+        if results is None:
+            raise ProblemError(
+                NoResult(inner.place(block.name.span), name, "ends without `return`")
+            )
+        self._check_results(inner, block, signature, results)
+        for name in inner.initials:
+            if not inner.state.generic and inner.join(name) not in inner.state.parameters:
+                place = caller_place(inner, inner.call_span or block.name.span)
+                raise ProblemError(UnknownParameter(place, block.name.text, name, (name,)))
+        return results
+
+    def _paths(self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]) -> Results:
+        state, facts = inner.state, inner.facts
+        declared = state.snapshot()
+        found: list[Results] = []
+        while True:
+            inner.names, inner.layers, inner.own = dict(signature), {}, set()
+            inner.choices.next = 0
+            inner.choices.words.clear()
+            state.build.facts = facts
+            state.restore(declared)
+            found.append(self._path(inner, block, signature))
+            decided = inner.choices.decided
+            while decided and not decided[-1]:
+                decided.pop()
+            if not decided:
+                break
+            decided[-1] = False
+        state.build.facts = facts
+        inner.choices.words.clear()
+        return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
+
+    def _join(
+        self,
+        inner: Frame,
+        block: ast.Block,
+        signature: Mapping[str, Evaluated],
+        found: list[Results],
+    ) -> Results:
+        """What is known of the results whichever path was taken: their declared types."""
+        if block.results is not None:
+            return self._stand_in(inner, block, signature)
+        types = [tuple(value.type for value in results) for results in found]
+        if any(other != types[0] for other in types[1:]):
+            raise UndecidableError(
+                f"`{block.name.text}` has results of several shapes and declares none"
+            )
+        return self._leaves(inner, block, types[0])
+
+    def _stand_in(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
+    ) -> Results:
+        """Results of which nothing is known but the types a signature declares."""
+        inner.choices.closed = True
+        types = declared_types(inner, block, signature, self.evaluate)
+        assert types is not None
+        return self._leaves(inner, block, types)
+
+    def _leaves(self, inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
+        for type_ in types:
+            require_countable(type_, inner.place(block.name.span), inner.facts)
+        count = inner.build.count
+        try:
+            return tuple(
+                inner.build.add(Input(f"#{count}.{index}", type_.dtype, type_.shape))
+                for index, type_ in enumerate(types)
+            )
+        except Unproved as error:
+            reason = f"whether {show_condition(error.condition)} depends on its configuration"
+            raise UndecidableError(reason) from error
+
+    def _check_results(
+        self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated], results: Results
+    ) -> None:
+        declared = declared_types(inner, block, signature, self.evaluate, results)
+        if declared is None:
+            return
+        name = block.name.text
+        if len(declared) != len(results):
+            fault = f"returns {counted(len(results), 'result')} and declares {len(declared)}"
+            raise ProblemError(NoResult(inner.place(block.name.span), name, fault))
+        for wanted, value in zip(declared, results, strict=True):
+            self._check_result(inner, block, wanted, value)
+
+    def _check_result(
+        self, inner: Frame, block: ast.Block, wanted: TensorType, value: Tensor
+    ) -> None:
+        found = value.type
+        if wanted.dtype is not found.dtype or wanted.rank != found.rank:
+            raise self._result_mismatch(inner, block, wanted, found, Unknown())
+        for left, right in zip(wanted.shape, found.shape, strict=True):
+            verdict = equal(inner, left, right)
+            if isinstance(verdict, Proved):
+                continue
+            if isinstance(verdict, Unknown) and inner.state.generic:
+                raise UndecidableError(
+                    f"whether {show(left)} is {show(right)} depends on its configuration"
+                )
+            raise self._result_mismatch(inner, block, wanted, found, verdict)
+
+    def _result_mismatch(
+        self,
+        inner: Frame,
+        block: ast.Block,
+        wanted: TensorType,
+        found: TensorType,
+        verdict: Verdict,
+    ) -> ProblemError:
+        example = example_of(verdict, [("found", found.shape), ("declared", wanted.shape)])
+        place = inner.place(_last_return(block))
+        return ProblemError(
+            ResultMismatch(place, block.name.text, str(wanted), str(found), example)
+        )
+
+
+def _is_hashable(key: tuple[object, ...]) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
+def _last_return(block: ast.Block) -> Span:
+    for statement in reversed(block.body):
+        if isinstance(statement, ast.Return):
+            return statement.span
+    return block.name.span

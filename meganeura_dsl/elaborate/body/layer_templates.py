@@ -1,0 +1,122 @@
+"""What a library layer made once is made again from memory, without walking through it anew.
+
+A network applies the same few layers to the same few types many times. The ops that the first
+application made are recorded with the places of their operands; a further one of the same
+configuration, types and facts repeats them under its own path. A layer that draws random bits is
+not recorded: each draw has a number of its own.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.template import Declared, Made, Place, Template
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.ir.graph import Origin
+from meganeura_dsl.ir.ops import RandomBits
+from meganeura_dsl.syntax import ast
+
+
+def apply_template(
+    inner: Frame, block: ast.Block, span: Span, run: Callable[[], tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
+    """The results of `run`, or of the template of an equal application before it."""
+    inputs = [value for item in block.inputs if is_tensor(value := inner.names[item.name])]
+    key = _key(inner, block, inputs)
+    if key is None:
+        return run()
+    known = inner.state.templates.get(key)
+    if known is not None:
+        return _repeat(inner, known, inputs, span)
+    recorder = _Recorder(inner, inputs)
+    results = run()
+    template = recorder.template(results)
+    if template is not None:
+        inner.state.templates[key] = template
+    return results
+
+
+def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
+    """What two applications must have in common, or None if this one may not be recorded."""
+    state = inner.state
+    distinct = len({value.id for value in inputs}) == len(inputs)
+    if not inner.module.is_library or state.generic or state.shared or not distinct:
+        return None
+    config = tuple(inner.names[parameter.name] for parameter in block.parameters)
+    types = tuple(value.type for value in inputs)
+    initials = frozenset(inner.initials.items())
+    key = (block, _hashable(config), initials, types, state.training, inner.facts)
+    return None if key[1] is None else key
+
+
+def _hashable(config: tuple[Evaluated, ...]) -> Hashable:
+    try:
+        hash(config)
+    except TypeError:
+        return None
+    return tuple((type(value), value) for value in config)
+
+
+class _Recorder:
+    """Sees what is made between its creation and `template`."""
+
+    def __init__(self, inner: Frame, inputs: Sequence[Tensor]) -> None:
+        self.inner = inner
+        self.inputs = inputs
+        state = inner.state
+        self.values = state.build.count
+        self.parameters = len(state.parameters)
+        self.updates = dict(state.updates)
+        self.notes = len(state.notes)
+
+    def template(self, results: Sequence[Tensor]) -> Template | None:
+        """The template of what was made, if it can be made again."""
+        state, prefix = self.inner.state, self.inner.join("x")[:-1]
+        made = state.build.values_from(self.values)
+        if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in made):
+            return None
+        declared = {
+            state.leaves[info.name].id: Declared(info.name.removeprefix(prefix), info)
+            for info in list(state.parameters.values())[self.parameters :]
+        }
+        numbers = {value.id: number for number, value in enumerate([*self.inputs, *made])}
+
+        def place(value: Tensor) -> Place:
+            return numbers.get(value.id, value)
+
+        changed = {
+            name: value
+            for name, value in state.updates.items()
+            if self.updates.get(name) is not value
+        }
+        return Template(
+            tuple(
+                declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type)
+                for v in made
+            ),
+            tuple(map(place, results)),
+            tuple((name.removeprefix(prefix), place(value)) for name, value in changed.items()),
+        )
+
+
+def _repeat(
+    inner: Frame, template: Template, inputs: Sequence[Tensor], span: Span
+) -> tuple[Tensor, ...]:
+    state, place = inner.state, inner.place(span).outside()
+    made: list[Tensor] = list(inputs)
+
+    def value(place: Place) -> Tensor:
+        return made[place] if isinstance(place, int) else place
+
+    with state.build.at(Origin(inner.user_span(span), inner.path)):
+        for step in template.steps:
+            match step:
+                case Declared(relative, info):
+                    again = replace(info, name=inner.join(relative), place=place)
+                    made.append(state.declare(again, inner.label))
+                case Made(op, operands, type_):
+                    made.append(state.build.add_typed(op, type_, *map(value, operands)))
+    for relative, place_ in template.updates:
+        state.updates[inner.join(relative)] = value(place_)
+    return tuple(map(value, template.results))

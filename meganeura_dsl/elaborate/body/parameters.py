@@ -1,0 +1,146 @@
+"""Parameters and states: their declaration, first value and update."""
+
+from typing import Protocol
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
+from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
+from meganeura_dsl.elaborate.problems.proof_failures import refusal
+from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch, ResultMismatch
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, equal
+from meganeura_dsl.elaborate.values import Evaluated, Tensor
+from meganeura_dsl.ir.graph import Origin
+from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, spell
+from meganeura_dsl.ir.ops.primitive.leaf import Kind
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Proved, Unproved
+from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.syntax import ast
+
+KINDS: dict[str, Kind] = {"param": "param", "frozen param": "frozen", "state": "state"}
+
+
+class Evaluates(Protocol):
+    """The part of the elaborator that declarations need."""
+
+    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of an expression."""
+        ...
+
+    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
+        """The value of an expression that must be a tensor."""
+        ...
+
+    def path_text(self, path: ast.Path, frame: Frame) -> str:
+        """A path with its indices worked out."""
+        ...
+
+
+def declare_parameter(statement: ast.Declare, frame: Frame, elaborator: Evaluates) -> None:
+    """Make a parameter or state known under its path."""
+    relative = elaborator.path_text(statement.path, frame)
+    stored, dtype = _dtypes(statement, frame)
+    type_ = TensorType(dtype, shape_of(statement.type.shape, frame, elaborator.evaluate))
+    place = frame.place(statement.span).outside()
+    initializer = _initializer(statement, frame, elaborator, relative)
+    _check_fit(initializer, type_, frame, statement)
+    info = ParameterInfo(
+        frame.join(relative), type_, KINDS[statement.kind], stored, initializer, place
+    )
+    with frame.build.at(Origin(frame.user_span(statement.span), frame.path)):
+        leaf = frame.state.declare(info, frame.label)
+    if "." not in relative:
+        frame.own.add(relative)
+        frame.names[relative] = leaf
+
+
+def _dtypes(statement: ast.Declare, frame: Frame) -> tuple[str, DType]:
+    if statement.kind == "state" and statement.type.dtype == "i64":
+        return "i64", DType.I32
+    dtype = dtype_of(statement.type, frame)
+    if statement.kind == "param" and not dtype.is_float:
+        what = "a trainable parameter holds real numbers"
+        cure = "use `state` or `frozen param` for values that are not trained"
+        raise ProblemError(
+            ElementTypeMismatch(frame.place(statement.type.span), what, dtype.value, cure)
+        )
+    return dtype.value, dtype
+
+
+def _check_fit(
+    initializer: Initializer, type_: TensorType, frame: Frame, statement: ast.Declare
+) -> None:
+    """Raise `ProblemError` unless a parameter of this type can begin so, for every size."""
+    if not isinstance(initializer, Sinusoids):
+        return
+    place, name = frame.place(statement.span), statement.path.span.text
+    sizes = tuple(size for size in type_.shape if isinstance(size, int))
+    if type_.rank != 2 or (len(sizes) == type_.rank and not fits(initializer, sizes)):
+        raise ProblemError(UnfitInitial(place, name, str(type_), spell(initializer)))
+    channels, what = type_.shape[1], f"the channels of `{name}`, a table of sinusoids"
+    try:
+        frame.facts.require(Compare("==", channels % 2, 0), f"{what}, are even")
+        frame.facts.require(Compare(">=", channels, 4), f"{what}, are 4 at least")
+    except Unproved as error:
+        raise ProblemError(refusal(place, error, frame.facts, ())) from error
+
+
+def _initializer(
+    statement: ast.Declare, frame: Frame, elaborator: Evaluates, name: str
+) -> Initializer:
+    given, node = frame.initials.get(name), statement.initial
+    if given is not None:
+        return given
+    if node is None:
+        if statement.kind == "param":
+            raise ProblemError(MissingInitial(frame.place(statement.span), name, ""))
+        return Zeros()
+    if isinstance(node, ast.Call) and node.callee in WORDS and not node.arguments:
+        return WORDS[node.callee]
+    initializer = as_initializer(elaborator.evaluate(node, frame), frame)
+    if initializer is None:
+        raise ProblemError(MissingInitial(frame.place(node.span), name, node.span.text))
+    return initializer
+
+
+def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
+    """Let a state have a new value from here on, and after the step.
+
+    Its name is bound to the new value. Another name keeps what it was bound to, so a block may
+    update by name what it declares itself, and by path what its layers do: no other block that is
+    still running has a name for those.
+    """
+    relative = elaborator.path_text(statement.path, frame)
+    name = frame.join(relative)
+    info = frame.state.parameters.get(name)
+    if "." not in relative and relative not in frame.own:
+        info = None
+    if info is None or info.kind != "state":
+        kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
+        raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
+    value = elaborator.tensor(statement.value, frame)
+    if (
+        value.type.dtype is not info.type.dtype
+        and value.type.dtype.is_float
+        and info.type.dtype.is_float
+    ):
+        value = cast(frame, statement.span, value, info.type.dtype)
+    same = (
+        value.type.dtype is info.type.dtype
+        and value.type.rank == info.type.rank
+        and all(
+            isinstance(equal(frame, a, b), Proved)
+            for a, b in zip(value.type.shape, info.type.shape, strict=True)
+        )
+    )
+    if not same:
+        place = frame.place(statement.value.span)
+        raise ProblemError(
+            ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None)
+        )
+    frame.state.updates[name] = value
+    if "." not in relative:
+        frame.names[relative] = value

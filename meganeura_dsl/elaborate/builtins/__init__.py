@@ -1,0 +1,1 @@
+"""The functions the language starts from."""

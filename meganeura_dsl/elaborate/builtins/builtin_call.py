@@ -1,0 +1,117 @@
+"""A call of a built-in function, and how its arguments are read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
+from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
+from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.symbolic.size import Size
+
+
+@dataclass(frozen=True)
+class BuiltinCall:
+    """A call of a built-in function, its arguments evaluated."""
+
+    frame: Frame
+    span: Span
+    name: str
+    signature: str
+    arguments: tuple[Evaluated, ...]
+    named: Mapping[str, Evaluated]
+    evaluate: Evaluate
+
+    def fault(self, fault: str) -> ProblemError:
+        """The error that the arguments do not fit."""
+        return ProblemError(
+            WrongArguments(self.frame.place(self.span), self.name, fault, self.signature)
+        )
+
+    def wrong(self, wanted: str, found: Evaluated) -> ProblemError:
+        """The error that an argument is of the wrong kind."""
+        return ProblemError(WrongKind(self.frame.place(self.span), wanted, describe(found)))
+
+    def add(self, op: Op, *operands: Tensor) -> Tensor:
+        """An op at the place of the call."""
+        return self.frame.add(self.span, op, *operands)
+
+    def tensor(self, index: int) -> Tensor:
+        """The positional argument at `index`, which must be a tensor."""
+        if index >= len(self.arguments):
+            raise self.fault("needs another tensor")
+        value = self.arguments[index]
+        if not is_tensor(value):
+            raise self.wrong("a tensor", value)
+        return value
+
+    def option(self, index: int, name: str, default: Evaluated | None = None) -> Evaluated:
+        """An argument by position or name."""
+        if index < len(self.arguments):
+            return self.arguments[index]
+        value = self.named.get(name, default)
+        if value is None:
+            raise self.fault(f"needs `{name}`")
+        return value
+
+    def size(self, index: int, name: str, default: Size | None = None) -> Size:
+        """An argument that must be a size."""
+        value = self.option(index, name, default)
+        if not is_size(value):
+            raise self.wrong(f"a size as `{name}`", value)
+        return value
+
+    def sizes(self, index: int, name: str, rank: int, default: Size | None = None) -> Shape:
+        """One size for each of `rank` axes: a list, or one size for all of them."""
+        value = self.option(index, name, default)
+        if is_size(value):
+            return (value,) * rank
+        if isinstance(value, list | Axes) and len(value) == rank:
+            sizes = [size for size in value if is_size(size)]
+            if len(sizes) == rank:
+                return tuple(sizes)
+        raise self.wrong(f"a size, or a list of {rank} sizes, as `{name}`", value)
+
+    def axis(self, value: Evaluated, rank: int) -> int:
+        """An axis number, counted from the front; negative numbers count from the end."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong("the number of an axis", value)
+        if not -rank <= value < rank:
+            raise ProblemError(
+                RankMismatch(
+                    self.frame.place(self.span),
+                    f"axis {value}",
+                    "an axis that exists",
+                    f"of {rank} axes",
+                )
+            )
+        return value % rank
+
+    def shape(self, index: int, name: str) -> Shape:
+        """An argument that lists the sizes of a new tensor."""
+        value = self.option(index, name)
+        if isinstance(value, list | Axes):
+            sizes: list[Size] = []
+            for part in value:
+                if is_size(part):
+                    sizes.append(part)
+                elif isinstance(part, Axes):
+                    sizes.extend(part)
+                else:
+                    raise self.wrong("a list of sizes", part)
+            return tuple(sizes)
+        raise self.wrong("a list of sizes", value)
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A built-in function: how it is written, and what it does."""
+
+    signature: str
+    apply: Callable[[BuiltinCall], Evaluated]
+    named: tuple[str, ...] = ()

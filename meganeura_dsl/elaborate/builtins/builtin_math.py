@@ -1,0 +1,204 @@
+"""Built-in functions that compute: elementwise functions, conversions and reductions."""
+
+from collections.abc import Callable
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.problems.proof_failures import example_of
+from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
+from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    Evaluated,
+    Pattern,
+    Tensor,
+    Unknown,
+    is_number,
+    is_tensor,
+    show_shape,
+)
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted
+from meganeura_dsl.symbolic.size import Dim, product, show
+
+UNARY: dict[str, Op] = {
+    "exp": ops.Exp(),
+    "log": ops.Log(),
+    "sqrt": ops.Sqrt(),
+    "sin": ops.Sin(),
+    "cos": ops.Cos(),
+    "tanh": ops.Tanh(),
+    "erf": ops.Erf(),
+    "abs": ops.Abs(),
+    "floor": ops.Floor(),
+}
+
+
+# --- elementwise ---------------------------------------------------------------------------------
+
+
+def unary(call: BuiltinCall) -> Evaluated:
+    """A function of one tensor, or of one number."""
+    value = call.option(0, "x")
+    if is_tensor(value):
+        return call.add(UNARY[call.name], value)
+    if isinstance(value, Dim | Unknown):
+        return Unknown.NUMBER
+    function = STATIC_FUNCTIONS.get(call.name)
+    if isinstance(value, int | float) and not isinstance(value, bool) and function is not None:
+        try:
+            return function(value)
+        except ValueError as error:
+            raise call.wrong("a number the function is defined for", value) from error
+    raise call.wrong("a tensor or a number", value)
+
+
+def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
+    """A function of two tensors, or of a tensor and a number."""
+
+    def apply(call: BuiltinCall) -> Evaluated:
+        left, right = call.option(0, "a"), call.option(1, "b")
+        if not is_tensor(left) and not is_tensor(right):
+            raise call.wrong("a tensor", left)
+        return tensors.apply_pair(
+            call.frame, call.span, op, call.name, left, right, ("the first", "the second")
+        )
+
+    return apply
+
+
+def where(call: BuiltinCall) -> Evaluated:
+    """`then` where the condition holds and `otherwise` elsewhere."""
+    condition = call.tensor(0)
+    if condition.type.dtype is not DType.BOOL:
+        raise call.wrong("a bool tensor as condition", condition)
+    left, right = call.option(1, "then"), call.option(2, "otherwise")
+    if not is_tensor(left) and not is_tensor(right):
+        if not is_number(left) or not is_number(right):
+            raise call.wrong("tensors or numbers", left)
+        left = tensors.scalar(call.frame, call.span, left, DType.F32, condition.type.shape)
+    a, b = tensors.lift(call.frame, call.span, left, right)
+    names = ("then", "otherwise")
+    a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
+    condition, a = tensors.align(
+        call.frame, call.span, call.name, (condition, a), ("the condition", "then")
+    )
+    a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
+    return call.add(ops.Where(), condition, a, b)
+
+
+def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
+    """The conversion to an element type."""
+    return lambda call: tensors.cast(call.frame, call.span, call.tensor(0), dtype)
+
+
+def stop_gradient(call: BuiltinCall) -> Evaluated:
+    """The same value, through which no gradient flows."""
+    return call.add(ops.StopGradient(), call.tensor(0))
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+Fold = Callable[[BuiltinCall, Tensor, tuple[int, ...]], Tensor]
+
+
+def fold_sum(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The sum."""
+    return tensors.reduce_sum(call.frame, call.span, value, axes)
+
+
+def fold_mean(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The mean; of truth values, the fraction that is true."""
+    return tensors.reduce_mean(call.frame, call.span, value, axes)
+
+
+def fold_max(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The largest element."""
+    return call.add(ops.ReduceMax(axes), value) if axes else value
+
+
+def fold_min(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The smallest element, -max(-x)."""
+    return call.add(ops.Neg(), fold_max(call, call.add(ops.Neg(), value), axes))
+
+
+def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """mean((x - mean(x))**2), the biased variance."""
+    frame, span = call.frame, call.span
+    _require_several(call, value, axes)
+    mean = tensors.reduce_mean(frame, span, value, axes)
+    kept = tuple(axis for axis in range(value.type.rank) if axis not in axes)
+    centered = call.add(
+        ops.Sub(), value, tensors.broadcast(frame, span, mean, value.type.shape, kept)
+    )
+    return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)
+
+
+def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> None:
+    frame, span = call.frame, call.span
+    sizes = [value.type.shape[axis] for axis in axes]
+    count = product(sizes)
+    if isinstance(frame.facts.decide(Compare("==", count, 1)), Proved):
+        raise ProblemError(NormOverOne(frame.place(span), f"axes of {show_shape(sizes)}"))
+    verdict = frame.facts.decide(Compare(">=", count, 2))
+    if isinstance(verdict, Refuted) and not frame.state.generic:
+        example = example_of(verdict, [("this is", value.type.shape)])
+        frame.state.notes.append(
+            ProblemError(NormMayDegenerate(frame.place(span), show(count), example))
+        )
+
+
+def reduction(fold: Fold) -> Callable[[BuiltinCall], Evaluated]:
+    """A fold over the axes named, those a pattern drops, or all; of numbers, what Python says."""
+
+    def apply(call: BuiltinCall) -> Evaluated:
+        value = call.option(0, "x")
+        if not is_tensor(value):
+            return _static_reduction(call)
+        rest = call.arguments[1:]
+        if len(rest) == 1 and isinstance(rest[0], Pattern):
+            mover = Mover(call.frame, call.evaluate, call.span, rest[0])
+            return mover.reduce(value, lambda split, axes: fold(call, split, axes))
+        axes = [call.axis(part, value.type.rank) for part in rest]
+        if len(set(axes)) != len(axes):
+            raise call.fault("names an axis twice")
+        return fold(call, value, tuple(sorted(axes)) if rest else tuple(range(value.type.rank)))
+
+    return apply
+
+
+def _static_reduction(call: BuiltinCall) -> Evaluated:
+    values = call.arguments
+    if len(values) == 1 and isinstance(values[0], list | Axes):
+        values = tuple(values[0])
+    elif len(values) == 1 and isinstance(values[0], Dim):
+        raise UndecidableError(f"`{call.name}` needs the list the configuration gives")
+    if any(isinstance(value, Dim | Unknown) for value in values) and call.name in ("min", "max"):
+        raise UndecidableError(f"`{call.name}` of sizes the configuration gives")
+    numbers = [value for value in values if is_number(value) and not isinstance(value, Unknown)]
+    if len(numbers) != len(values) or (not numbers and call.name != "sum"):
+        raise call.wrong("a tensor, numbers or a list of numbers", call.arguments[0])
+    if call.name == "sum":
+        total: Evaluated = 0
+        for number in numbers:
+            total = combine("+", total, number)
+        return total
+    plain = [number for number in numbers if isinstance(number, int | float)]
+    match call.name:
+        case "min":
+            return min(plain)
+        case "max":
+            return max(plain)
+        case _:
+            raise call.wrong("a tensor", call.arguments[0])
+
+
+def argmax(call: BuiltinCall) -> Evaluated:
+    """The index of the largest element along an axis, the first of equals."""
+    value = call.tensor(0)
+    return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)

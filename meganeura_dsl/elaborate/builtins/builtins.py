@@ -1,0 +1,286 @@
+"""The functions the language starts from. Everything else is written in the language itself."""
+
+import zlib
+
+from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtin_math import (
+    UNARY,
+    argmax,
+    convert,
+    fold_max,
+    fold_mean,
+    fold_min,
+    fold_sum,
+    fold_variance,
+    pair,
+    reduction,
+    stop_gradient,
+    unary,
+    where,
+)
+from meganeura_dsl.elaborate.builtins.initial_values import initial_call
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
+from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.symbolic.size import Dim, Size, product
+
+COUNTER = "counter"
+"""Name of the input that holds (seed, step) for random bits."""
+GEOMETRY = ("stride", "pad", "dilation", "groups")
+
+
+# --- movement ------------------------------------------------------------------------------------
+
+
+def _mover(call: BuiltinCall) -> tuple[Mover, Tensor]:
+    pattern = call.option(1, "pattern")
+    if not isinstance(pattern, Pattern):
+        raise call.fault("needs a pattern")
+    return Mover(call.frame, call.evaluate, call.span, pattern), call.tensor(0)
+
+
+def _rearrange(call: BuiltinCall) -> Evaluated:
+    mover, value = _mover(call)
+    return mover.rearrange(value)
+
+
+def _expand(call: BuiltinCall) -> Evaluated:
+    mover, value = _mover(call)
+    return mover.expand(value)
+
+
+def _insert_axis(call: BuiltinCall) -> Evaluated:
+    value = call.tensor(0)
+    axis = call.axis(call.option(1, "axis"), value.type.rank + 1)
+    shape = (*value.type.shape[:axis], call.size(2, "size"), *value.type.shape[axis:])
+    return tensors.broadcast(
+        call.frame, call.span, value, shape, tuple(i for i in range(len(shape)) if i != axis)
+    )
+
+
+def _repeat(call: BuiltinCall) -> Evaluated:
+    """Each slice along an axis `times` times in a row."""
+    value = call.tensor(0)
+    axis, times = call.axis(call.option(1, "axis"), value.type.rank), call.size(2, "times")
+    before, size, after = (
+        value.type.shape[:axis],
+        value.type.shape[axis],
+        value.type.shape[axis + 1 :],
+    )
+    spread = (*before, size, times, *after)
+    kept = tuple(index for index in range(len(spread)) if index != axis + 1)
+    repeated = tensors.broadcast(call.frame, call.span, value, spread, kept)
+    return call.add(ops.Reshape((*before, size * times, *after)), repeated)
+
+
+def _concat(call: BuiltinCall) -> Evaluated:
+    operands = [call.tensor(index) for index in range(len(call.arguments))]
+    if not operands:
+        raise call.fault("needs at least one tensor")
+    axis = call.named.get("axis")
+    if axis is None:
+        raise call.fault("needs `axis`")
+    return call.add(ops.Concat(call.axis(axis, operands[0].type.rank)), *operands)
+
+
+def _pad(call: BuiltinCall) -> Evaluated:
+    value = call.tensor(0)
+    rank = value.type.rank
+    axis = call.axis(call.option(1, "axis"), rank)
+    low, high = call.size(2, "before", 0), call.size(3, "after", 0)
+    lows = tuple(low if index == axis else 0 for index in range(rank))
+    highs = tuple(high if index == axis else 0 for index in range(rank))
+    return call.add(ops.Pad(lows, highs, (0,) * rank), value)
+
+
+def _reverse(call: BuiltinCall) -> Evaluated:
+    value = call.tensor(0)
+    return call.add(ops.Reverse((call.axis(call.option(1, "axis"), value.type.rank),)), value)
+
+
+# --- indexing, creation --------------------------------------------------------------------------
+
+
+def _gather(call: BuiltinCall) -> Evaluated:
+    table, ids = call.tensor(0), call.tensor(1)
+    return call.add(ops.Gather(call.axis(call.option(2, "axis", 0), table.type.rank)), table, ids)
+
+
+def _scatter_add(call: BuiltinCall) -> Evaluated:
+    ids, updates = call.tensor(0), call.tensor(1)
+    return call.add(
+        ops.ScatterAdd(
+            call.axis(call.option(3, "axis", 0), updates.type.rank), call.size(2, "size")
+        ),
+        ids,
+        updates,
+    )
+
+
+def _iota(call: BuiltinCall) -> Evaluated:
+    return call.add(ops.Iota(call.size(0, "size")))
+
+
+def _full(call: BuiltinCall) -> Evaluated:
+    value = call.option(1, "value", {"zeros": 0.0, "ones": 1.0}.get(call.name))
+    if not is_number(value):
+        raise call.wrong("a number", value)
+    return tensors.scalar(call.frame, call.span, value, DType.F32, call.shape(0, "shape"))
+
+
+def _random_uniform(call: BuiltinCall) -> Evaluated:
+    """Uniform on [0, 1): a random word scaled by 2**-32, kept below 1 where f32 would round up."""
+    frame, shape = call.frame, call.shape(0, "shape")
+    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
+    real = tensors.cast(frame, call.span, bits, DType.F32)
+    scale = tensors.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
+    largest = tensors.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
+    return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
+
+
+def _stream(frame: Frame) -> int:
+    """A number for each draw, from its layer's path and its rank there: no two draws share one."""
+    count = frame.state.streams.get(frame.path, 0)
+    frame.state.streams[frame.path] = count + 1
+    return zlib.crc32(f"{frame.path}#{count}".encode())
+
+
+# --- contractions --------------------------------------------------------------------------------
+
+
+def _conv(call: BuiltinCall) -> Evaluated:
+    x, weight = call.tensor(0), call.tensor(1)
+    rank = x.type.rank - 2
+    return call.add(ops.Conv(*_geometry(call, rank)), x, weight)
+
+
+def _conv_transpose(call: BuiltinCall) -> Evaluated:
+    x, weight = call.tensor(0), call.tensor(1)
+    rank = x.type.rank - 2
+    stride, padding, dilation, groups = _geometry(call, rank)
+    kernel = weight.type.shape[2:]
+    extra = call.sizes(6, "output_pad", rank, 0)
+    spatial = tuple(
+        (size - 1) * s - 2 * p + d * (k - 1) + 1 + e
+        for size, s, p, d, k, e in zip(
+            x.type.shape[2:], stride, padding, dilation, kernel, extra, strict=True
+        )
+    )
+    return call.add(ops.ConvInputGradient(stride, padding, dilation, groups, spatial), weight, x)
+
+
+def _geometry(call: BuiltinCall, rank: int) -> tuple[Shape, Shape, Shape, Size]:
+    return (
+        call.sizes(2, "stride", rank, 1),
+        call.sizes(3, "pad", rank, 0),
+        call.sizes(4, "dilation", rank, 1),
+        call.size(5, "groups", 1),
+    )
+
+
+def _window_max(call: BuiltinCall) -> Evaluated:
+    x = call.tensor(0)
+    rank = x.type.rank - 2
+    window = call.sizes(1, "k", rank)
+    value = call.option(2, "stride", 0)
+    stride = window if value == 0 else call.sizes(2, "stride", rank)
+    return call.add(ops.MaxPool(window, stride, call.sizes(3, "pad", rank, 0)), x)
+
+
+# --- facts about tensors -------------------------------------------------------------------------
+
+
+def _rank(call: BuiltinCall) -> Evaluated:
+    return call.tensor(0).type.rank
+
+
+def _size_of(call: BuiltinCall) -> Evaluated:
+    value = call.tensor(0)
+    return value.type.shape[call.axis(call.option(1, "axis"), value.type.rank)]
+
+
+def _shape_of(call: BuiltinCall) -> Evaluated:
+    return Axes(call.tensor(0).type.shape)
+
+
+def _is_integer(call: BuiltinCall) -> Evaluated:
+    return call.tensor(0).type.dtype.is_integer
+
+
+def _length(call: BuiltinCall) -> Evaluated:
+    value = call.option(0, "list")
+    if isinstance(value, list | Axes):
+        return len(value)
+    if isinstance(value, Dim):
+        raise UndecidableError("`len` needs the list the configuration gives")
+    raise call.wrong("a list", value)
+
+
+def _product(call: BuiltinCall) -> Evaluated:
+    value = call.option(0, "axes")
+    if isinstance(value, Dim):
+        raise UndecidableError("`product` needs the list the configuration gives")
+    return product(call.shape(0, "axes"))
+
+
+def _whole(call: BuiltinCall) -> Evaluated:
+    value = call.option(0, "x")
+    if isinstance(value, Dim | Unknown):
+        raise UndecidableError("a size is rounded from a number the configuration gives")
+    if isinstance(value, int | float):
+        return int(value)
+    raise call.wrong("a number", value)
+
+
+BUILTINS: dict[str, Builtin] = {
+    **{name: Builtin(f"{name}(x)", unary) for name in UNARY},
+    "maximum": Builtin("maximum(a, b)", pair(ops.Maximum())),
+    "minimum": Builtin("minimum(a, b)", pair(ops.Minimum())),
+    "where": Builtin("where(condition, then, otherwise)", where),
+    "stop_gradient": Builtin("stop_gradient(x)", stop_gradient),
+    **{dtype.value: Builtin(f"{dtype.value}(x)", convert(dtype)) for dtype in DType},
+    "sum": Builtin("sum(x, axes...)", reduction(fold_sum)),
+    "mean": Builtin("mean(x, axes...)", reduction(fold_mean)),
+    "max": Builtin("max(x, axes...)", reduction(fold_max)),
+    "min": Builtin("min(x, axes...)", reduction(fold_min)),
+    "variance": Builtin("variance(x, axes...)", reduction(fold_variance)),
+    "argmax": Builtin("argmax(x, axis=-1)", argmax, ("axis",)),
+    "rearrange": Builtin("rearrange(x, [a, b * c] -> [c, a, b])", _rearrange),
+    "expand": Builtin("expand(x, [c] -> [n, c])", _expand),
+    "insert_axis": Builtin("insert_axis(x, axis, size)", _insert_axis, ("axis", "size")),
+    "repeat": Builtin("repeat(x, axis, times)", _repeat, ("axis", "times")),
+    "concat": Builtin("concat(a, b, ..., axis=1)", _concat, ("axis",)),
+    "pad": Builtin("pad(x, axis, before=0, after=0)", _pad, ("axis", "before", "after")),
+    "reverse": Builtin("reverse(x, axis)", _reverse, ("axis",)),
+    "gather": Builtin("gather(table, ids, axis=0)", _gather, ("axis",)),
+    "scatter_add": Builtin(
+        "scatter_add(ids, updates, size, axis=0)", _scatter_add, ("size", "axis")
+    ),
+    "iota": Builtin("iota(size)", _iota, ("size",)),
+    "zeros": Builtin("zeros([n, d])", _full),
+    "ones": Builtin("ones([n, d])", _full),
+    "full": Builtin("full([n, d], value)", _full, ("shape", "value")),
+    "uniform": Builtin("uniform(bound)", initial_call, ("bound",)),
+    "normal": Builtin("normal(std)", initial_call, ("std",)),
+    "kaiming_uniform": Builtin("kaiming_uniform()", initial_call),
+    "sinusoids": Builtin("sinusoids()", initial_call),
+    "random_uniform": Builtin("random_uniform([n, d])", _random_uniform),
+    "conv": Builtin("conv(x, weight, stride=1, pad=0, dilation=1, groups=1)", _conv, GEOMETRY),
+    "conv_transpose": Builtin(
+        "conv_transpose(x, weight, stride=1, pad=0, dilation=1, groups=1, output_pad=0)",
+        _conv_transpose,
+        (*GEOMETRY, "output_pad"),
+    ),
+    "window_max": Builtin("window_max(x, k, stride=k, pad=0)", _window_max, ("k", "stride", "pad")),
+    "rank": Builtin("rank(x)", _rank),
+    "size": Builtin("size(x, axis)", _size_of, ("axis",)),
+    "shape": Builtin("shape(x)", _shape_of),
+    "is_integer": Builtin("is_integer(x)", _is_integer),
+    "len": Builtin("len(list)", _length),
+    "product": Builtin("product(axes)", _product),
+    "int": Builtin("int(x)", _whole),
+}

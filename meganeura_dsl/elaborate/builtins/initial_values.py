@@ -1,0 +1,125 @@
+"""Initial values of parameters as values of the language: `zeros`, `uniform(0.1)`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.problems.name_problems import UnknownParameter, WrongKind
+from meganeura_dsl.elaborate.scope.own_paths import block_of, own_initials
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments, caller_place
+from meganeura_dsl.elaborate.values import (
+    Evaluated,
+    Invocation,
+    describe,
+    is_initializer,
+    is_number,
+)
+from meganeura_dsl.ir.initializers import (
+    Full,
+    Initializer,
+    KaimingUniform,
+    Normal,
+    Ones,
+    Sinusoids,
+    Uniform,
+    Zeros,
+)
+from meganeura_dsl.syntax import ast
+
+WORDS: Mapping[str, Initializer] = {"zeros": Zeros(), "ones": Ones()}
+"""Those written without brackets."""
+
+CONSTANT: Mapping[str, Initializer] = {
+    "kaiming_uniform": KaimingUniform(),
+    "sinusoids": Sinusoids(),
+}
+"""Those written with empty brackets."""
+
+SCALED: Mapping[str, tuple[str, Callable[[float], Initializer]]] = {
+    "uniform": ("bound", Uniform),
+    "normal": ("std", Normal),
+}
+"""Those of one number, and the name of that number."""
+
+
+def initial_call(call: BuiltinCall) -> Initializer:
+    """What a call such as `uniform(0.1)` stands for. Raises `ProblemError`."""
+    if call.name not in SCALED:
+        if call.arguments:
+            raise call.fault("takes no arguments")
+        return CONSTANT[call.name]
+    name, make = SCALED[call.name]
+    value = call.option(0, name)
+    if len(call.arguments) > 1:
+        raise call.fault("takes one number")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return make(float(value))
+    if call.frame.state.generic and is_number(value):
+        return make(0.0)
+    raise call.wrong("a number that is known before any data is", value)
+
+
+def initial_setting(value: Invocation) -> Initializer | None:
+    """What a setting such as `zeros` or `normal(std=0.1)` stands for, if it is an initial value."""
+    if value.name in SCALED:
+        name, make = SCALED[value.name]
+        number = value.arguments.get(name)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return make(float(number))
+        return None
+    return None if value.arguments else {**WORDS, **CONSTANT}.get(value.name)
+
+
+def as_initializer(value: Evaluated, frame: Frame) -> Initializer | None:
+    """What a parameter that is given a value begins as, or None if it cannot begin so."""
+    if is_initializer(value):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Full(float(value))
+    if frame.state.generic and is_number(value):
+        return Full(0.0)
+    return None
+
+
+def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Span) -> Arguments:
+    """Let arguments say how parameters of the block begin; what is left is configuration.
+
+    An argument that is no configuration and has the name of a parameter says how that begins. One
+    that is configuration too, as `bias` of `linear`, does so if it is an initial value; it stays
+    configuration, where an initial value counts as true. Raises `ProblemError`.
+    """
+    config = [parameter.name for parameter in block.parameters]
+    given = {**dict(zip(config, arguments.positional, strict=False)), **arguments.named}
+    if not any(name not in config or is_initializer(value) for name, value in given.items()):
+        return arguments
+    own = own_initials(inner.module, block)
+    place = caller_place(inner, span)
+    for name, value in given.items():
+        if name in own and (name not in config or is_initializer(value)):
+            initializer = as_initializer(value, inner)
+            if initializer is None:
+                wanted = f"an initial value for `{name}`, such as `zeros`"
+                raise ProblemError(WrongKind(place, wanted, describe(value)))
+            inner.initials[name] = initializer
+        elif name not in config and is_initializer(value):
+            raise ProblemError(UnknownParameter(place, block.name.text, name, own))
+    kept = {
+        name: value
+        for name, value in arguments.named.items()
+        if name in config or name not in inner.initials
+    }
+    return replace(arguments, named=kept)
+
+
+def passed_on(arguments: Arguments, call: ast.Call, frame: Frame) -> Arguments:
+    """The arguments of a layer labelled `.`, whose parameters are those of the block around it.
+
+    So they begin as that block was told to let them begin.
+    """
+    wrapped = block_of(frame.module, call)
+    own = () if wrapped is None else own_initials(*wrapped)
+    given = {name: each for name, each in frame.initials.items() if name in own}
+    return replace(arguments, named={**arguments.named, **given})

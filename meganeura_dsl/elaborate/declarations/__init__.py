@@ -1,0 +1,1 @@
+"""One entry for each kind of declaration: block, model, training, expectation."""

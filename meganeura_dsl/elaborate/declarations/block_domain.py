@@ -1,0 +1,125 @@
+"""What a block may be given: its configuration and sizes as symbols, and the facts between them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
+from meganeura_dsl.elaborate.declarations.block_proofs import any_config
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import rest_axes, rest_names
+from meganeura_dsl.elaborate.values import Evaluated, Static, is_size, is_static
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.symbolic.assumptions import Facts, Flag
+from meganeura_dsl.symbolic.size import Dim, dim
+from meganeura_dsl.syntax import ast
+
+ANY = "any"
+"""The element type written where several will do."""
+
+
+@dataclass(frozen=True)
+class DomainInput:
+    """One tensor a block takes; `dtype` is None where several will do."""
+
+    name: str
+    dtype: DType | None
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class BlockDomain:
+    """All that a block may be given, for some numbers of axes of its rests."""
+
+    sizes: tuple[str, ...]
+    """Configuration that is a size, then the sizes of the inputs."""
+    config: Mapping[str, Static]
+    """Every argument: a size or a flag under its own name, or what it is in any case."""
+    inputs: tuple[DomainInput, ...]
+    facts: Facts
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Configuration that is true or false."""
+        return tuple(value.name for value in self.config.values() if isinstance(value, Flag))
+
+
+def block_domain(
+    module: LinkedModule,
+    block: ast.Block,
+    ranks: Mapping[str, int],
+    given: Mapping[str, Static] | None = None,
+    *,
+    defaults: bool = False,
+) -> BlockDomain:
+    """What a block may be given, apart from what is `given`.
+
+    Other configuration stays open, or with `defaults` has its default. Raises `ProblemError`, or
+    `UndecidableError` where a list has to be given.
+    """
+    elaborator = Elaborator()
+    frame = Frame(
+        ElaborationState(Builder(), Flag("training"), generic=True), module, block.name.text, {},
+        declaration=block,
+    )  # fmt: skip
+    given = {} if given is None else given
+    if defaults:
+        arguments = Arguments((), dict(given))
+        span = block.name.span
+        bind_config(frame, block.name.text, block.parameters, arguments, span, elaborator.evaluate)
+    else:
+        for parameter in block.parameters:
+            known = given.get(parameter.name)
+            frame.names[parameter.name] = (
+                any_config(parameter, frame, elaborator) if known is None else known
+            )
+    config = dict(frame.names)
+    for name, rank in ranks.items():
+        frame.names[name] = rest_axes(block, name, rank)
+    for name in _input_sizes(block):
+        frame.names.setdefault(name, dim(name))
+    for clause in block.where:
+        frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
+    inputs = tuple(_input(item, frame, elaborator) for item in block.inputs)
+    open_config = tuple(name for name, value in config.items() if value == dim(name))
+    sizes = (name for item in inputs for size in item.shape for name in _variables(size))
+    static = {name: value for name, value in config.items() if is_static(value)}
+    return BlockDomain(tuple(dict.fromkeys((*open_config, *sizes))), static, inputs, frame.facts)
+
+
+def model_configuration(
+    module: LinkedModule, model: ast.Model
+) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
+    """The block a model stands for in the end, and what it is given. Raises `ProblemError`."""
+    root = Frame(ElaborationState(Builder()), module, model.name.text, {})
+    application = Elaborator().model_application(
+        module, model, Arguments((), {}), "", model.call.span, root
+    )
+    return application.module, application.block, _by_name(application)
+
+
+def _by_name(application: Application) -> dict[str, Static]:
+    arguments = application.arguments
+    names = (parameter.name for parameter in application.block.parameters)
+    values = {**dict(zip(names, arguments.positional, strict=False)), **arguments.named}
+    return {name: value for name, value in values.items() if is_static(value)}
+
+
+def _input(item: ast.Input, frame: Frame, elaborator: Elaborator) -> DomainInput:
+    dtype = None if item.type.dtype == ANY else dtype_of(item.type, frame)
+    return DomainInput(item.name, dtype, shape_of(item.type.shape, frame, elaborator.evaluate))
+
+
+def _input_sizes(block: ast.Block) -> Iterator[str]:
+    rests = rest_names(block)
+    for item in block.inputs:
+        for entry in item.type.shape.entries:
+            if not isinstance(entry, ast.Rest):
+                yield from (name for name in size_names(entry) if name not in rests)
+
+
+def _variables(size: Evaluated) -> list[str]:
+    return sorted(size.variables()) if is_size(size) and isinstance(size, Dim) else []

@@ -1,0 +1,148 @@
+"""A block proved once, for all sizes and configurations."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import product as every
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
+from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
+from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
+    ElaborationState,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
+    REST_RANKS,
+    any_inputs,
+    rest_axes,
+    rest_names,
+)
+from meganeura_dsl.elaborate.values import Evaluated, Unknown
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.limits.language_limits import LIBRARY
+from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
+from meganeura_dsl.symbolic.assumptions import Flag
+from meganeura_dsl.symbolic.size import Dim, dim
+from meganeura_dsl.syntax import ast
+
+
+class Prover:
+    """Proves blocks of a program, and remembers which hold, so that others may rely on them."""
+
+    def __init__(self) -> None:
+        self._proved: dict[ast.Block, bool] = {}
+        self.blocks: set[ast.Block] = set()
+        """The blocks whose bodies were run in a proof that succeeded."""
+        self.bindings: list[Binding] = []
+        """The values of all blocks so far, for the first of their rest ranks."""
+
+    def prove(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        """Prove a block for all sizes and configurations.
+
+        Returns None when proved, the refutation when refuted, a note when neither is decidable.
+        """
+        problem = self._attempt(module, block)
+        self._proved[block] = problem is None
+        return problem
+
+    def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
+        """Whether a block holds; one of the library is proved now, if it was not before."""
+        if module.is_library:
+            return _proves_library(module.source.name, block.name.text)
+        return self._proved.get(block, False)
+
+    def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
+        blocks: set[ast.Block] = set()
+        try:
+            for number, ranks in enumerate(_rest_ranks(block)):
+                try:
+                    state = _prove(module, block, ranks, self.is_proved)
+                except NeedsInliningError:
+                    state = _prove(module, block, ranks, None)
+                self.bindings += state.bindings if number == 0 else ()
+                blocks |= state.blocks
+        except UndecidableError as error:
+            return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
+        except ProblemError as error:
+            return error.problem
+        except OutOfWorkError as error:
+            return TooMuchWork(Location(block.name.span), error.reason, block.name.text)
+        self.blocks |= blocks
+        return None
+
+
+def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:
+    """Prove one block, relying on no other of its file."""
+    return Prover().prove(module, block)
+
+
+@cache
+def _proves_library(module_name: str, block_name: str) -> bool:
+    (module,) = (module for module in library() if module.source.name == module_name)
+    block = module.own[block_name]
+    assert isinstance(block, ast.Block)
+    with apart(LIBRARY):
+        return Prover().prove(module, block) is None
+
+
+def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
+    names = rest_names(block)
+    for ranks in every(REST_RANKS, repeat=len(names)):
+        yield dict(zip(names, ranks, strict=True))
+
+
+def _prove(
+    module: LinkedModule,
+    block: ast.Block,
+    ranks: Mapping[str, int],
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
+) -> ElaborationState:
+    if any(item.type.dtype == "any" for item in block.inputs):
+        raise UndecidableError("its inputs may have several element types")
+    elaborator = Elaborator()
+    state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
+    frame = Frame(state, module, block.name.text, {}, declaration=block)
+    for parameter in block.parameters:
+        frame.names[parameter.name] = any_config(parameter, frame, elaborator)
+    for name, rank in ranks.items():
+        frame.names[name] = rest_axes(block, name, rank)
+    any_inputs(block.inputs, frame, elaborator.evaluate)
+    for clause in block.where:
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        if state.build.facts.is_contradictory:
+            raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
+    elaborator.run_body(frame, block)
+    return state
+
+
+def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+    """A symbol for all that a configuration value can be, or the value where a proof takes one.
+
+    Raises `UndecidableError` for a list.
+    """
+    name = parameter.name
+    if parameter.default is None:
+        return dim(name)
+    default = elaborator.evaluate(parameter.default, frame)
+    match default:
+        case bool():
+            return Flag(name)
+        case int():
+            if default < 0:
+                return default
+            frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
+            return dim(name)
+        case float():
+            return Unknown.NUMBER
+        case Dim():
+            return dim(name)
+        case list():
+            raise UndecidableError(f"`{name}` is a list the configuration gives")
+        case _:
+            return default

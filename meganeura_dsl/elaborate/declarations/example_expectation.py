@@ -1,0 +1,89 @@
+"""What an `expect` for a block looks like, with numbers for its configuration."""
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.values import Axes, Evaluated, Static
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import dim, show
+from meganeura_dsl.syntax import ast
+
+SIZE = 8
+LIST: list[Static] = [8, 4]
+"""What stands for a list; `SIZE` stands for a number."""
+
+
+def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> str:
+    """`expect A(widths=[8, 4]) maps [n, 8] -> [n, 4]`, as far as the signature tells.
+
+    `reason` says why the block cannot be proved without a configuration.
+    """
+    given: dict[str, Evaluated] = {
+        each.name: LIST if f"`{each.name}` is a list" in reason else _value(block, each.name)
+        for each in block.parameters
+        if each.default is None
+    }
+    written = ", ".join(f"{name}={_text(value)}" for name, value in given.items())
+    try:
+        inputs, results = _types(module, block, given)
+    except (ProblemError, UndecidableError):
+        inputs = [item.type.span.text for item in block.inputs]
+        results = [each.span.text for each in block.results or ()]
+    maps = f"{', '.join(inputs)} -> {', '.join(results) or '[...]'}"
+    return f"expect {block.name.text}{f'({written})' if written else ''} maps {maps}"
+
+
+def _value(block: ast.Block, name: str) -> Evaluated:
+    """A list for what is taken apart, a truth for what is asked, or else a number."""
+    for statement in block.body:
+        for node in walk(statement):
+            match node:
+                case ast.Subscript(base=ast.Name(text=text)) if text == name:
+                    return LIST
+                case ast.Call(callee="len" | "sum" | "product", arguments=arguments) if any(
+                    isinstance(each.value, ast.Name) and each.value.text == name
+                    for each in arguments
+                ):
+                    return LIST
+                case ast.If(condition=ast.Name(text=text)) if text == name:
+                    return True
+                case _:
+                    pass
+    return SIZE
+
+
+def _text(value: Evaluated) -> str:
+    return "true" if value is True else str(value)
+
+
+def _types(
+    module: LinkedModule, block: ast.Block, given: dict[str, Evaluated]
+) -> tuple[list[str], list[str]]:
+    """What the block takes and gives, by its signature alone."""
+    elaborator = Elaborator()
+    frame = Frame(
+        ElaborationState(Builder()), module, block.name.text, dict(given), declaration=block
+    )
+    for parameter in block.parameters:
+        if parameter.default is not None:
+            frame.names[parameter.name] = elaborator.evaluate(parameter.default, frame)
+    types = [*(item.type for item in block.inputs), *(block.results or ())]
+    for entry in (entry for type_ in types for entry in type_.shape.entries):
+        if isinstance(entry, ast.Rest):
+            frame.names.setdefault(entry.name, Axes([dim(entry.name)]))
+            continue
+        for name in size_names(entry):
+            frame.names.setdefault(name, dim(name))
+    texts = [_type(type_, frame, elaborator) for type_ in types]
+    return texts[: len(block.inputs)], texts[len(block.inputs) :]
+
+
+def _type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> str:
+    dtype = DType.F32 if node.dtype == "any" else dtype_of(node, frame)
+    sizes = ", ".join(map(show, shape_of(node.shape, frame, elaborator.evaluate)))
+    return f"{'' if dtype is DType.F32 else dtype.value}[{sizes}]"

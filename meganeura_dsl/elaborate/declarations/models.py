@@ -1,0 +1,185 @@
+"""Models as graphs, their free sizes symbolic or given."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
+from meganeura_dsl.elaborate.builtins.initial_values import take_initials
+from meganeura_dsl.elaborate.problems.location import Location, counted
+from meganeura_dsl.elaborate.problems.name_problems import TooMuchWork, WrongKind
+from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
+from meganeura_dsl.elaborate.values import Static, Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.limits.language_limits import CHECK
+from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
+from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Elaboration:
+    """A model or a `train` block as a graph, with what a checkpoint and a reader need to know."""
+
+    graph: Graph
+    parameters: tuple[ParameterInfo, ...]
+    inputs: Mapping[str, TensorType]
+    bindings: tuple[Binding, ...]
+    notes: tuple[Problem, ...]
+    facts: Facts
+    own: tuple[str, ...]
+    """The parameters that belong to no model that was applied, by name."""
+    blocks: frozenset[ast.Block]
+    """The blocks it is made of."""
+
+
+def elaborate_model(
+    module: LinkedModule,
+    model: ast.Model,
+    *,
+    config: Mapping[str, Static],
+    sizes: Mapping[str, int] | None,
+    training: bool,
+    inputs: tuple[TensorType, ...] | None = None,
+    facts: Facts | None = None,
+) -> Elaboration:
+    """The graph of a model, its free sizes symbolic unless `sizes` gives them.
+
+    `inputs` replaces the types the block's signature says, and `facts` is what is known of the
+    sizes in them. Raises `ProblemError`.
+    """
+    elaborator = Elaborator()
+    state = ElaborationState(Builder(facts), training)
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    overrides = Arguments((), dict(config))
+    application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
+    return _elaborate(elaborator, application, root, sizes or {}, inputs)
+
+
+def elaborate_block(
+    module: LinkedModule,
+    block: ast.Block,
+    *,
+    config: Mapping[str, Static],
+    inputs: tuple[TensorType, ...],
+    training: bool,
+    facts: Facts | None = None,
+    span: Span | None = None,
+) -> Elaboration:
+    """The graph of a block that stands alone, as a model of this configuration would.
+
+    `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
+    anywhere. Raises `ProblemError`.
+    """
+    state = ElaborationState(Builder(facts), training)
+    root = Frame(state, module, block.name.text, {}, declaration=None)
+    arguments = Arguments((), dict(config))
+    application = Application(module, block, arguments, "", span or block.name.span)
+    return _elaborate(Elaborator(), application, root, {}, inputs)
+
+
+def _elaborate(
+    elaborator: Elaborator,
+    application: Application,
+    root: Frame,
+    sizes: Mapping[str, int],
+    inputs: tuple[TensorType, ...] | None,
+) -> Elaboration:
+    place = Location(application.span)
+    try:
+        with at_most(CHECK):
+            results = _run_model(elaborator, application, root, sizes, inputs)
+    except OutOfWorkError as error:
+        raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
+    except UndecidableError as error:
+        raise ProblemError(
+            WrongKind(place, "a configuration that is known", error.reason)
+        ) from error
+    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
+    return finish(root.state, dict(zip(names, results, strict=True)))
+
+
+def _run_model(
+    elaborator: Elaborator,
+    application: Application,
+    root: Frame,
+    sizes: Mapping[str, int],
+    inputs: tuple[TensorType, ...] | None,
+) -> Results:
+    block, state = application.block, root.state
+    inner = Frame(
+        state, application.module, block.name.text, {}, application.path,
+        parent=root, call_span=application.span, declaration=block,
+    )  # fmt: skip
+    config = take_initials(inner, block, application.arguments, application.span)
+    bind_config(
+        inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
+    )
+    given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
+    tensors: list[Tensor] = []
+    if len(given) != len(block.inputs):
+        what = f"`{block.name.text}`"
+        wanted, found = (counted(len(each), "tensor") for each in (block.inputs, given))
+        raise ProblemError(RankMismatch(root.place(application.span), what, wanted, found))
+    for item, type_ in zip(block.inputs, given, strict=True):
+        leaf = ops.Input(item.name, type_.dtype, type_.shape)
+        tensors.append(root.add(item.span, leaf))
+    given_config = application.arguments
+    arguments = Arguments((*tensors, *given_config.positional), given_config.named)
+    run = Application(application.module, block, arguments, application.path, application.span)
+    return elaborator.run_block(run, root)
+
+
+def _signature_inputs(
+    inner: Frame, block: ast.Block, elaborator: Elaborator, sizes: Mapping[str, int]
+) -> tuple[TensorType, ...]:
+    """The types a signature asks for, its own `where` assumed: the model's domain.
+
+    A clause that this configuration makes false is not assumed, since everything would follow from
+    it: the block's application refuses it.
+    """
+    for name in rest_names(block):
+        inner.names[name] = rest_axes(block, name, REST_RANKS[0])
+    for item in block.inputs:
+        for entry in item.type.shape.entries:
+            if not isinstance(entry, ast.Rest):
+                for name in size_names(entry):
+                    inner.names.setdefault(name, sizes.get(name, dim(name)))
+    for clause in block.where:
+        assumed = inner.facts.assume(elaborator.condition(clause, inner))
+        if not assumed.is_contradictory:
+            inner.build.facts = assumed
+    return tuple(
+        TensorType(
+            dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
+        )
+        for item in block.inputs
+    )
+
+
+def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboration:
+    """What was elaborated, closed into a graph."""
+    inputs = {
+        value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
+    }
+    graph = state.build.graph(outputs, state.updates)
+    return Elaboration(
+        graph,
+        tuple(state.parameters.values()),
+        inputs,
+        tuple(state.bindings),
+        tuple(note.problem for note in state.notes),
+        state.build.facts,
+        tuple(state.own),
+        frozenset(state.blocks),
+    )

@@ -1,0 +1,207 @@
+"""`train` blocks as graphs, and the settings of their runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.declarations.example_axis import unclear_inputs
+from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
+from meganeura_dsl.elaborate.problems.training_problems import (
+    LossNotScalar,
+    MetricNotScalar,
+    NoLoss,
+    UnclearExamples,
+)
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
+from meganeura_dsl.elaborate.typecheck.signatures import shape_of
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
+from meganeura_dsl.elaborate.values import (
+    Evaluated,
+    Invocation,
+    Static,
+    describe,
+    is_initializer,
+    is_static,
+)
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.limits.language_limits import CHECK
+from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
+from meganeura_dsl.symbolic.size import dim, show
+from meganeura_dsl.syntax import ast
+
+LOSS = "loss"
+"""The output a `train` block minimizes."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of `run:`, evaluated, and where it stands."""
+
+    value: Static
+    span: Span
+
+
+class TrainElaborator(Elaborator):
+    """An elaborator whose outermost frame may minimize and measure."""
+
+    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
+        """Record the loss or a metric; `run:` is for whoever trains."""
+        if frame.parent is not None:
+            super().train_statement(statement, frame)
+        match statement:
+            case ast.Minimize(value=node):
+                self._minimize(node, statement, frame)
+            case ast.Metric(name=name, value=node):
+                if name.text in frame.state.outputs or name.text == LOSS:
+                    raise ProblemError(
+                        NotAllowedHere(
+                            frame.place(name.span), f"`{name.text}`", "is measured twice"
+                        )
+                    )
+                measured = self.tensor(node, frame)
+                if measured.type.rank != 0:
+                    place = frame.place(node.span)
+                    raise ProblemError(MetricNotScalar(place, name.text, str(measured.type)))
+                frame.state.outputs[name.text] = measured
+            case ast.Run():
+                pass
+
+    def _minimize(self, node: ast.Expression, statement: ast.Minimize, frame: Frame) -> None:
+        loss = self.tensor(node, frame)
+        if loss.type.rank != 0 or not loss.type.dtype.is_float:
+            raise ProblemError(LossNotScalar(frame.place(statement.value.span), str(loss.type)))
+        if LOSS in frame.state.outputs:
+            raise ProblemError(NoLoss(frame.place(statement.span), frame.name, 2))
+        frame.state.outputs[LOSS] = loss
+
+
+def free_sizes(train: ast.Train) -> tuple[str, ...]:
+    """The names in the inputs' shapes, which `run:` has to give a size."""
+    entries = [entry for item in train.inputs for entry in item.type.shape.entries]
+    names = [
+        name for entry in entries if not isinstance(entry, ast.Rest) for name in size_names(entry)
+    ]
+    return tuple(dict.fromkeys(names))
+
+
+def whole_inputs(train: ast.Train) -> frozenset[str]:
+    """The inputs that are fed as they are at every step."""
+    return frozenset(item.name for item in train.inputs if item.whole)
+
+
+def elaborate_train(
+    module: LinkedModule, train: ast.Train, *, sizes: Mapping[str, int], training: bool
+) -> Elaboration:
+    """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`."""
+    try:
+        with at_most(CHECK):
+            return _elaborate_train(module, train, sizes, training=training)
+    except OutOfWorkError as error:
+        raise ProblemError(
+            TooMuchWork(Location(train.name.span), error.reason, train.name.text)
+        ) from error
+
+
+def _elaborate_train(
+    module: LinkedModule, train: ast.Train, sizes: Mapping[str, int], *, training: bool
+) -> Elaboration:
+    elaborator = TrainElaborator()
+    state = ElaborationState(Builder(), training)
+    frame = Frame(state, module, train.name.text, {}, declaration=train)
+    frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
+    for clause in train.where:
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+    for item in train.inputs:
+        if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
+            raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
+    any_inputs(train.inputs, frame, elaborator.evaluate)
+    _require_counted(train, module)
+    try:
+        elaborator.execute(train.body, frame)
+    except UndecidableError as error:
+        place = frame.place(train.name.span)
+        raise ProblemError(
+            WrongKind(place, "a configuration that is known", error.reason)
+        ) from error
+    if LOSS not in state.outputs:
+        raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text, 0))
+    return finish(state, state.outputs)
+
+
+def _require_counted(train: ast.Train, module: LinkedModule) -> None:
+    """Refuse inputs that do not tell which size counts examples, whatever numbers sizes have."""
+    elaborator = TrainElaborator()
+    frame = Frame(ElaborationState(Builder()), module, train.name.text, {}, declaration=train)
+    frame.names.update((name, dim(name)) for name in free_sizes(train))
+    shapes = {
+        item.name: shape_of(item.type.shape, frame, elaborator.evaluate) for item in train.inputs
+    }
+    types = {name: TensorType(DType.F32, shape) for name, shape in shapes.items()}
+    unclear = unclear_inputs(types, whole_inputs(train))
+    if not unclear:
+        return
+    counted = [item for item in train.inputs if not item.whole]
+    odd = next(item for item in counted if item.name in unclear)
+    place = Location(Span(odd.span.source, counted[0].span.start, counted[-1].span.end))
+    readings = tuple(
+        (item.name, show(shapes[item.name][0]) if shapes[item.name] else "no first size")
+        for item in counted
+    )
+    raise ProblemError(UnclearExamples(place, readings, f"{odd.name}: whole {odd.type.span.text}"))
+
+
+class SettingElaborator(Elaborator):
+    """Evaluates settings: numbers, texts, lists, and calls such as `adam(lr=1e-3)` kept as data."""
+
+    def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
+        """A call in a setting is not applied: it is data for whoever reads the setting."""
+        arguments: dict[str, Static] = {}
+        positional: list[Static] = []
+        for argument in call.arguments:
+            value = (
+                None
+                if isinstance(argument.value, ast.Rearrangement)
+                else self.evaluate(argument.value, frame)
+            )
+            if value is None or not is_static(value) or piped is not None or call.inputs:
+                raise ProblemError(
+                    WrongKind(frame.place(call.span), "a number, text or list", call.span.text)
+                )
+            if argument.name is None:
+                positional.append(value)
+            else:
+                arguments[argument.name] = value
+        return Invocation(call.callee, arguments, tuple(positional))
+
+
+def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
+    """The value of one setting. Raises `ProblemError`."""
+    frame = Frame(ElaborationState(Builder()), module, "run", {})
+    value = SettingElaborator().evaluate(node, frame)
+    if not is_static(value) or is_initializer(value):
+        raise ProblemError(
+            WrongKind(frame.place(node.span), "a number, text or list", describe(value))
+        )
+    return value
+
+
+def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]:
+    """The settings under `run:`, evaluated. Raises `ProblemError`."""
+    settings: dict[str, Setting] = {}
+    for statement in train.body:
+        if isinstance(statement, ast.Run):
+            for setting in statement.settings:
+                name = setting.name.text
+                if name in settings:
+                    place = Location(setting.name.span)
+                    raise ProblemError(NotAllowedHere(place, f"`{name}`", "is set twice"))
+                value = evaluate_setting(module, setting.value)
+                settings[name] = Setting(value, setting.span)
+    return settings

@@ -1,0 +1,517 @@
+"""Problems of names, values and layers, and their words. Shape problems are in `shape_problems`."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, quoted
+from meganeura_dsl.limits.language_limits import MOST_AXES
+
+
+@dataclass(frozen=True)
+class UnknownName(PlacedProblem):
+    """A name is used that nothing in scope defines.
+
+    Names come from the signature (dims, config, tensors), from bindings above, from imports, and
+    from the standard library. Names assigned in only one branch of an `if` are known only there.
+
+        block Twice()(x: [n, d]) -> [n, d]:
+          return xs + x            # E0201: nothing is called `xs`
+    """
+
+    code: ClassVar[str] = "E0201"
+    topic: ClassVar[str] = "naming"
+    name: str
+    kind: str
+    nearest: tuple[str, ...]
+
+    def report(self) -> Report:
+        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        return self.words(
+            f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
+        )
+
+
+@dataclass(frozen=True)
+class WrongArguments(PlacedProblem):
+    """A call does not fit what it calls: an argument is missing, unknown or one too many.
+
+    x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
+    """
+
+    code: ClassVar[str] = "E0202"
+    topic: ClassVar[str] = "arguments"
+    callee: str
+    fault: str
+    signature: str
+
+    def report(self) -> Report:
+        return self.words(f"`{self.callee}` {self.fault}", cure=Help("its form is", self.signature))
+
+
+@dataclass(frozen=True)
+class WrongKind(PlacedProblem):
+    """A value of one kind stands where another is needed, such as a tensor where a size is.
+
+    x |> fc: linear(x)         # E0203: a tensor cannot be a size
+    """
+
+    code: ClassVar[str] = "E0203"
+    topic: ClassVar[str] = "kind of value"
+    wanted: str
+    found: str
+    cure: str = ""
+
+    def report(self) -> Report:
+        cure = Help(self.cure) if self.cure else None
+        return self.words(f"this needs {self.wanted}", f"this is {self.found}", cure=cure)
+
+
+@dataclass(frozen=True)
+class MissingLabel(PlacedProblem):
+    """A layer that owns weights has no label, so its weights would have no name.
+
+    The label before the colon is the path of the weights in a checkpoint. Names never depend on
+    counters, so adding a layer never renames another.
+
+        y = y + (x |> batch_norm)            # E0204
+        y = y + (x |> identity: batch_norm)  # creates identity.weight, identity.bias, ...
+    """
+
+    code: ClassVar[str] = "E0204"
+    topic: ClassVar[str] = "naming"
+    layer: str
+    parameters: tuple[str, ...]
+
+    def report(self) -> Report:
+        listed = ", ".join(self.parameters)
+        return self.words(
+            f"`{self.layer}` owns weights but has no name",
+            f"would create {listed}",
+            cure=Help("label it; the label becomes the checkpoint key", f"x |> name: {self.layer}"),
+        )
+
+
+@dataclass(frozen=True)
+class DuplicatePath(PlacedProblem):
+    """Two layers would store their weights under one name.
+
+    To apply the same weights twice, use the label again as a layer:
+
+        a = left  |> tower: Tower(d)
+        b = right |> tower
+    """
+
+    code: ClassVar[str] = "E0205"
+    topic: ClassVar[str] = "naming"
+    name: str
+    first: Location
+    label: str
+
+    def report(self) -> Report:
+        if self.first.span == self.place.span:
+            return self.words(
+                f"`{self.name}` is defined twice",
+                "this is reached more than once",
+                cure=Help(
+                    "label the block around it where that is applied, `|> name: ...`;\n"
+                    "in a loop, give the label an index, `layers[i]: ...`"
+                ),
+            )
+        cure = Help(
+            f"give one of them another label, or share the weights by writing `|> {self.label}`"
+            if self.label
+            else "give one of them another name, or a label where it is applied"
+        )
+        return self.words(
+            f"`{self.name}` is defined twice",
+            "the second definition",
+            remarks=(Remark("the first", self.first.span.text.split("\n")[0], self.first.span),),
+            cure=cure,
+        )
+
+
+@dataclass(frozen=True)
+class InputSizedParameter(PlacedProblem):
+    """The shape of a weight depends on a size of the data.
+
+    Weights may depend on configuration and on channels only, so that the parameters of a model are
+    known before any data is.
+
+        block Bad()(x: [n, d]) -> [n, d]:
+          param scale: [n] = ones  # E0206: a batch size cannot be the size of a weight
+    """
+
+    code: ClassVar[str] = "E0206"
+    topic: ClassVar[str] = "parameters"
+    name: str
+    shape: str
+    dims: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            f"the shape of `{self.name}` depends on the data",
+            f"{self.shape}: {quoted(self.dims, 'and')} would have to be known before any input is",
+            cure=Help("fix the size in the configuration or in the input type"),
+        )
+
+
+@dataclass(frozen=True)
+class UnusedValue(PlacedProblem):
+    """A value is computed or declared and never used.
+
+    Half-finished edits look like this. A name that starts with `_` may stay unused.
+
+        y = x |> fc1: linear(d)    # E0207: `y` is never read
+        return x
+    """
+
+    code: ClassVar[str] = "E0207"
+    topic: ClassVar[str] = "unused"
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` is never used",
+            cure=Help(f"use it, delete it, or call it `_{self.name}` to keep it"),
+        )
+
+
+@dataclass(frozen=True)
+class RecursiveBlock(PlacedProblem):
+    """A block applies itself, directly or through others, and would never end.
+
+    A network is a finite DAG: repeat a block with `for i in 0..depth:` instead.
+    """
+
+    code: ClassVar[str] = "E0208"
+    topic: ClassVar[str] = "recursion"
+    chain: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.chain[-1]}` applies itself", " applies ".join(f"`{n}`" for n in self.chain)
+        )
+
+
+@dataclass(frozen=True)
+class MissingInitial(PlacedProblem):
+    """A trainable parameter does not say what it starts as.
+
+        param weight: [c] = ones
+        param weight: [out, in] = kaiming_uniform()
+
+    The initial values are: zeros, ones, a number, uniform(bound), normal(std),
+    kaiming_uniform() and sinusoids().
+    """
+
+    code: ClassVar[str] = "E0209"
+    topic: ClassVar[str] = "parameters"
+    name: str
+    found: str
+
+    def report(self) -> Report:
+        headline = (
+            f"`{self.found}` is not an initial value"
+            if self.found
+            else f"`{self.name}` has no initial value"
+        )
+        return self.words(
+            headline,
+            cure=Help("say what it starts as", f"param {self.name}: ... = kaiming_uniform()"),
+        )
+
+
+@dataclass(frozen=True)
+class ImportCycle(PlacedProblem):
+    """Files import each other in a circle, so none of them can come first.
+
+    Move what both need into a third file.
+    """
+
+    code: ClassVar[str] = "E0210"
+    topic: ClassVar[str] = "imports"
+    chain: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            "these imports form a circle", " imports ".join(f"`{n}`" for n in self.chain)
+        )
+
+
+@dataclass(frozen=True)
+class UnknownModule(PlacedProblem):
+    """An import names a file that does not exist beside this one or in the standard models."""
+
+    code: ClassVar[str] = "E0211"
+    topic: ClassVar[str] = "imports"
+    module: str
+    nearest: tuple[str, ...]
+
+    def report(self) -> Report:
+        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        return self.words(
+            f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
+        )
+
+
+@dataclass(frozen=True)
+class NotExported(PlacedProblem):
+    """An import asks a file for a name it does not declare."""
+
+    code: ClassVar[str] = "E0212"
+    topic: ClassVar[str] = "imports"
+    module: str
+    name: str
+    nearest: tuple[str, ...]
+
+    def report(self) -> Report:
+        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
+
+
+@dataclass(frozen=True)
+class DuplicateDeclaration(PlacedProblem):
+    """Two declarations of one file have the same name."""
+
+    code: ClassVar[str] = "E0213"
+    topic: ClassVar[str] = "naming"
+    name: str
+    first: Location
+
+    def report(self) -> Report:
+        first = Remark("the first", self.first.span.text.split("\n")[0], self.first.span)
+        return self.words(f"`{self.name}` is declared twice", "the second one", remarks=(first,))
+
+
+@dataclass(frozen=True)
+class NoResult(PlacedProblem):
+    """A block ends without `return` on some path, or returns more or fewer results than it says."""
+
+    code: ClassVar[str] = "E0214"
+    topic: ClassVar[str] = "results"
+    block: str
+    fault: str
+
+    def report(self) -> Report:
+        return self.words(f"`{self.block}` {self.fault}")
+
+
+@dataclass(frozen=True)
+class UndecidedChoice(PlacedProblem):
+    """A choice depends on the sizes of the data.
+
+    Configuration decides structure, tensors do not: the graph of a model is one and the same for
+    every batch, height and width. Make the size a config parameter or state what it is in `where`.
+    """
+
+    code: ClassVar[str] = "E0215"
+    topic: ClassVar[str] = "structure"
+    condition: str
+
+    def report(self) -> Report:
+        return self.words(
+            "this choice depends on the sizes of the data",
+            f"`{self.condition}` holds for some sizes and not for others",
+            cure=Help("let a config parameter decide, or state the fact in `where`"),
+        )
+
+
+@dataclass(frozen=True)
+class NotAllowedHere(PlacedProblem):
+    """A statement stands where it has no meaning, such as `minimize` in a block."""
+
+    code: ClassVar[str] = "E0216"
+    topic: ClassVar[str] = "structure"
+    what: str
+    where: str
+
+    def report(self) -> Report:
+        return self.words(f"{self.what} {self.where}")
+
+
+@dataclass(frozen=True)
+class UnknownDType(PlacedProblem):
+    """An element type is not one tensors of a program can have.
+
+    Programs compute with f32, f16, i32, u32 and bool. A `state` may also be i64, which checkpoints
+    use for counters; it is kept in range of i32.
+    """
+
+    code: ClassVar[str] = "E0217"
+    topic: ClassVar[str] = "element type"
+    dtype: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"tensors cannot be `{self.dtype}` here", cure=Help("use f32, f16, i32, u32 or bool")
+        )
+
+
+@dataclass(frozen=True)
+class UnknownParameter(PlacedProblem):
+    """An argument says how a parameter begins that the block does not declare itself.
+
+    `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
+    initial values of parameters. A parameter of a layer inside of the block is that layer's.
+
+        x |> fc: linear(10, weights=zeros)    # E0230: it is called `weight`
+        x |> fc: linear(10, weight=zeros)
+    """
+
+    code: ClassVar[str] = "E0230"
+    topic: ClassVar[str] = "arguments"
+    block: str
+    name: str
+    known: tuple[str, ...]
+
+    def report(self) -> Report:
+        if self.name in self.known:
+            return self.words(
+                f"`{self.block}` has no parameter `{self.name}` in this configuration"
+            )
+        told = (
+            f"its parameters are {quoted(self.known, 'and')}"
+            if self.known
+            else ("it declares no parameters itself: say it where the layer that does is applied")
+        )
+        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=Help(told))
+
+
+@dataclass(frozen=True)
+class UnfitInitial(PlacedProblem):
+    """A parameter cannot begin as it is said to, because of its shape.
+
+    `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
+    """
+
+    code: ClassVar[str] = "E0231"
+    topic: ClassVar[str] = "parameters"
+    name: str
+    type: str
+    initial: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` cannot begin as `{self.initial}`",
+            f"this is {self.type}, and not a table of an even number of channels from 4",
+        )
+
+
+@dataclass(frozen=True)
+class TooMuchWork(PlacedProblem):
+    """Checking the program takes more work than any program may ask for.
+
+    Work is counted in steps, never in seconds, so that a program is refused everywhere or nowhere.
+    The limits are far beyond what the standard models take. What usually exceeds them doubles at
+    every level: a block that applies the block before it twice, a `def` that calls another twice,
+    or many `where` clauses that speak of each other's sizes.
+
+        block B1()(x: [n, 4]) -> [n, 4] = x |> B0() |> B0()
+        block B2()(x: [n, 4]) -> [n, 4] = x |> B1() |> B1()      # and so on: B30 is 2**30 layers
+
+    Where all steps of a file are taken, what comes after the place is not checked. Make the model
+    smaller, or say what doubles once: bind it to a name, give a block fewer sizes, split a file.
+    """
+
+    code: ClassVar[str] = "E0330"
+    topic: ClassVar[str] = "limits"
+    reason: str
+    declaration: str
+
+    def report(self) -> Report:
+        cure = Help("use fewer or smaller parts: what doubles at every level gets too large")
+        headline = f"checking `{self.declaration}` takes too much work"
+        return self.words(headline, self.reason, cure=cure)
+
+
+@dataclass(frozen=True)
+class TooManyAxes(PlacedProblem):
+    """A tensor has more axes than a tensor may have, 32.
+
+    Neither the reference nor kernels for a GPU have names for more.
+
+        for i in 0..500:
+          x = insert_axis(x, 0, 2)      # E0331: the 31st round gives 33 axes
+    """
+
+    code: ClassVar[str] = "E0331"
+    topic: ClassVar[str] = "limits"
+    axes: int
+
+    def report(self) -> Report:
+        cure = Help("merge axes: rearrange([a, b, c] -> [a * b, c])")
+        return self.words(
+            f"a tensor of {self.axes} axes, and {MOST_AXES} are the most",
+            f"this has {self.axes} axes",
+            cure=cure,
+        )
+
+
+@dataclass(frozen=True)
+class TooManyElements(PlacedProblem):
+    """A tensor has more elements than a 64-bit number counts, even where its sizes are smallest.
+
+    No device holds it. What fits a certain device is another question, which
+    `meganeura check --limits` answers.
+
+        repeat(x, 0, 10 ** 20)          # E0332
+    """
+
+    code: ClassVar[str] = "E0332"
+    topic: ClassVar[str] = "limits"
+    sizes: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a tensor with more elements than any device can hold",
+            f"2**63 or more: {self.sizes}",
+            cure=Help("make it smaller, by a factor that is a number if a size is not at fault"),
+        )
+
+
+@dataclass(frozen=True)
+class CheckedPerModel(PlacedProblem):
+    """A block could not be proved for all sizes at once, so each model that uses it is checked.
+
+    The structure of some blocks depends on configuration in a way no proof covers for all values,
+    such as a list of depths or the parity of a layer's number. Nothing is wrong: their shapes are
+    proved wherever a model fixes that configuration.
+    """
+
+    code: ClassVar[str] = "N0001"
+    topic: ClassVar[str] = "proof"
+    severity: ClassVar[Severity] = Severity.NOTE
+    block: str
+    reason: str
+
+    def report(self) -> Report:
+        return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnknownName,
+    WrongArguments,
+    WrongKind,
+    MissingLabel,
+    DuplicatePath,
+    InputSizedParameter,
+    UnusedValue,
+    RecursiveBlock,
+    MissingInitial,
+    ImportCycle,
+    UnknownModule,
+    NotExported,
+    DuplicateDeclaration,
+    NoResult,
+    UndecidedChoice,
+    NotAllowedHere,
+    UnknownDType,
+    UnknownParameter,
+    UnfitInitial,
+    TooMuchWork,
+    TooManyAxes,
+    TooManyElements,
+    CheckedPerModel,
+)
+"""Every problem of this module."""

@@ -1,0 +1,92 @@
+"""From a failed proof or a refused operand to the problem a reader sees."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import TooManyAxes, TooManyElements
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    Example,
+    MissingFact,
+    TooSmall,
+    TypeRuleBroken,
+)
+from meganeura_dsl.elaborate.values import Tensor, show_shape
+from meganeura_dsl.ir.graph import TypeRuleError
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.limits.language_limits import MOST_AXES, MOST_ELEMENTS
+from meganeura_dsl.symbolic.assumptions import (
+    Compare,
+    Condition,
+    Facts,
+    Refuted,
+    Unproved,
+    Verdict,
+    show_condition,
+)
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show, substitute
+
+
+def example_of(verdict: Verdict, shapes: Sequence[tuple[str, Sequence[Size]]]) -> Example | None:
+    """What the shapes come to for the sizes that refute a claim."""
+    if not isinstance(verdict, Refuted):
+        return None
+    named = [f"{name} {show_shape(at(shape, verdict.example))}".lstrip() for name, shape in shapes]
+    return Example(tuple(verdict.example.items()), "   ".join(named))
+
+
+def at(shape: Sequence[Size], sizes: Mapping[str, int]) -> tuple[Size, ...]:
+    """A shape with some of its names given a size."""
+    return tuple(substitute(size, dict(sizes)) for size in shape)
+
+
+def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
+    """A further fact that would make the condition hold, unless it pins a size to a number."""
+    fact = facts.suggest(condition)
+    if isinstance(fact, Compare) and fact.operator == "==":
+        for side, other in ((fact.left, fact.right), (fact.right, fact.left)):
+            if isinstance(other, int) and isinstance(side, Dim) and side == dim(str(side)):
+                return None
+    return fact
+
+
+def cure_of(facts: Facts, condition: Condition) -> str:
+    """The `where` clause that would make the condition hold, as advice, or nothing."""
+    fact = helpful_fact(facts, condition)
+    return (
+        "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
+    )
+
+
+def require_countable(type_: TensorType, place: Location, facts: Facts) -> None:
+    """Raise `ProblemError` for a tensor no device can have: its axes, or its elements."""
+    if type_.rank > MOST_AXES:
+        raise ProblemError(TooManyAxes(place, type_.rank))
+    least = [facts.least_value(size) for size in type_.shape]
+    if prod(max(1, size) for size in least) > MOST_ELEMENTS:
+        raise ProblemError(TooManyElements(place, show_shape(type_.shape)))
+
+
+def refusal(
+    place: Location, error: Unproved | TypeRuleError, facts: Facts, operands: Sequence[Tensor]
+) -> Problem:
+    """The problem of an op whose type rule refuses its operands."""
+    found = "\n".join(str(operand.type) for operand in operands)
+    if isinstance(error, TypeRuleError):
+        return TypeRuleBroken(place, str(error), found)
+    condition = error.condition
+    if not isinstance(condition, Compare):
+        return TypeRuleBroken(place, error.reason, found)
+    if condition.operator in (">=", ">", "<=", "<"):
+        shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
+        example = example_of(error.verdict, shapes)
+        needed = show_condition(condition)
+        return TooSmall(place, error.reason, needed, found, example, cure_of(facts, condition))
+    fact = helpful_fact(facts, condition)
+    sides = (("found", show(condition.left)), ("against", show(condition.right)))
+    example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])
+    if fact is None:
+        told = f"{error.reason}: {show(condition.left)} against {show(condition.right)}"
+        return TypeRuleBroken(place, told, found)
+    return MissingFact(place, error.reason, *sides, example, show_condition(fact))

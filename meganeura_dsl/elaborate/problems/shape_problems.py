@@ -1,0 +1,383 @@
+"""Problems of shapes and element types, and their words."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+
+
+@dataclass(frozen=True)
+class Example:
+    """Sizes for which a claim fails, and what it comes to there."""
+
+    sizes: tuple[tuple[str, int], ...]
+    consequence: str
+
+    def remark(self) -> Remark:
+        """The line `for example  stride=2  c_in=c=64  gives  x [n, 64]  y [n, 32]`."""
+        by_value: dict[str, list[str]] = {}
+        for name, value in self.sizes:
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            by_value.setdefault(shown, []).append(name)
+        sizes = "  ".join(f"{'='.join(names)}={value}" for value, names in by_value.items())
+        joined = f"{sizes}   gives   {self.consequence}" if sizes else self.consequence
+        return Remark("for example" if sizes else "that is", joined)
+
+
+def example_remarks(example: Example | None) -> tuple[Remark, ...]:
+    """The remark of an example, if there is one."""
+    if example is None or not (example.sizes or example.consequence):
+        return ()
+    return (example.remark(),)
+
+
+@dataclass(frozen=True)
+class ShapeMismatch(PlacedProblem):
+    """Two tensors meet whose shapes differ for some sizes.
+
+    Elementwise operators need provably equal shapes; a tensor of fewer axes may meet the trailing
+    axes of the other. An axis of size 1 is never stretched.
+
+        y = x |> conv1: conv2d(c, 3, 2, pad=1)   # y is [n, c, ceil(h/2), ceil(w/2)]
+        return x + y                             # E0301
+    """
+
+    code: ClassVar[str] = "E0301"
+    topic: ClassVar[str] = "refuted shape equality"
+    operator: str
+    left: tuple[str, str]
+    right: tuple[str, str]
+    example: Example | None
+    changed: tuple[tuple[str, Location], ...]
+    cure: str = ""
+
+    def report(self) -> Report:
+        (left, left_shape), (right, right_shape) = self.left, self.right
+        origin = tuple(
+            Remark(f"{name} changed here", place.span.text.split("\n")[0], place.span)
+            for name, place in self.changed
+        )
+        return self.words(
+            f"the two sides of `{self.operator}` have different shapes",
+            f"{left}: {left_shape}\n{right}: {right_shape}",
+            remarks=(*example_remarks(self.example), *origin),
+            cure=Help(self.cure) if self.cure else None,
+        )
+
+
+@dataclass(frozen=True)
+class RankMismatch(PlacedProblem):
+    """A tensor has another number of axes than the place it stands in needs."""
+
+    code: ClassVar[str] = "E0302"
+    topic: ClassVar[str] = "number of axes"
+    what: str
+    wanted: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(f"{self.what} needs {self.wanted}", f"this is {self.found}")
+
+
+@dataclass(frozen=True)
+class ResultMismatch(PlacedProblem):
+    """A block returns another shape than its signature promises.
+
+    block Half()(x: [n, d]) -> [n, d // 2]:
+      return x                               # E0303
+    """
+
+    code: ClassVar[str] = "E0303"
+    topic: ClassVar[str] = "result shape"
+    block: str
+    declared: str
+    found: str
+    example: Example | None
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.block}` returns another shape than it says",
+            f"found    {self.found}\ndeclared {self.declared}",
+            remarks=example_remarks(self.example),
+        )
+
+
+@dataclass(frozen=True)
+class RearrangeMismatch(PlacedProblem):
+    """A rearrangement does not fit the tensor, or loses or invents an axis.
+
+        x |> rearrange([n, s, heads * hd] -> [n, heads, s, hd])
+
+    Names in scope are asserted, new names are bound; a product with one new name splits an axis and
+    needs a proof that the known part divides it. The same elements stand on both sides; `expand`
+    may add axes on the right, and reductions may drop axes there.
+    """
+
+    code: ClassVar[str] = "E0304"
+    topic: ClassVar[str] = "rearrangement"
+    fault: str
+    found: str
+    example: Example | None = None
+    cure: str = ""
+
+    def report(self) -> Report:
+        return self.words(
+            self.fault,
+            self.found,
+            remarks=example_remarks(self.example),
+            cure=Help(self.cure) if self.cure else None,
+        )
+
+
+@dataclass(frozen=True)
+class AmbiguousRearrangement(PlacedProblem):
+    """Axes of a rearrangement are written alike, and it could mean either of two.
+
+    Axes are told apart by how they are written. Equal ones keep their order; but where another axis
+    passes one of them and not the other, or where `expand` adds an axis beside one like it, nothing
+    says which is which. A name of its own tells an axis from its like:
+
+        rows = 3
+        expand(x, [3] -> [rows, 3])
+    """
+
+    code: ClassVar[str] = "E0219"
+    topic: ClassVar[str] = "rearrangement"
+    either: str
+    other: str
+
+    def report(self) -> Report:
+        return self.words(
+            "this can be read in two ways",
+            remarks=(Remark("either", self.either), Remark("or", self.other)),
+            cure=Help("give equal axes names of their own, and write the one that you mean"),
+        )
+
+
+@dataclass(frozen=True)
+class TooSmall(PlacedProblem):
+    """A result would have no elements, because a window or a kernel is larger than its input.
+
+    x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
+    """
+
+    code: ClassVar[str] = "E0305"
+    topic: ClassVar[str] = "empty result"
+    what: str
+    condition: str
+    found: str
+    example: Example | None
+    cure: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"cannot show for every size that {self.what}",
+            f"needs {self.condition}\n{self.found}".rstrip(),
+            remarks=example_remarks(self.example),
+            cure=Help(self.cure) if self.cure else None,
+        )
+
+
+@dataclass(frozen=True)
+class UnstableLoop(PlacedProblem):
+    """A loop whose number of rounds is a symbol changes a shape, or two branches disagree.
+
+    A loop `for i in 0..depth` with a symbolic `depth` is checked by induction: one round must leave
+    every shape as it was.
+    """
+
+    code: ClassVar[str] = "E0306"
+    topic: ClassVar[str] = "induction"
+    name: str
+    before: str
+    after: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` does not keep its shape",
+            f"before {self.before}\nafter  {self.after}",
+        )
+
+
+@dataclass(frozen=True)
+class ElementTypeMismatch(PlacedProblem):
+    """Two tensors of different element types meet, or an operation does not take this type.
+
+    Nothing is converted silently: write `f32(x)`, `i32(x)` or `f16(x)`.
+    """
+
+    code: ClassVar[str] = "E0307"
+    topic: ClassVar[str] = "element type"
+    what: str
+    found: str
+    cure: str = "convert with f32(...), f16(...), i32(...), u32(...) or bool(...)"
+
+    def report(self) -> Report:
+        return self.words(self.what, self.found, cure=Help(self.cure))
+
+
+@dataclass(frozen=True)
+class ArgumentMismatch(PlacedProblem):
+    """A tensor does not have the shape the block's signature asks for."""
+
+    code: ClassVar[str] = "E0308"
+    topic: ClassVar[str] = "argument shape"
+    block: str
+    input: str
+    declared: str
+    found: str
+    axis: int
+    example: Example | None
+    cure: str = ""
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.block}` cannot take this tensor as `{self.input}`",
+            f"found    {self.found}\ndeclared {self.declared}",
+            remarks=(Remark("axis", str(self.axis)), *example_remarks(self.example)),
+            cure=Help(self.cure) if self.cure else None,
+        )
+
+
+@dataclass(frozen=True)
+class WhereUnproved(PlacedProblem):
+    """A block is applied where its `where` clause does not always hold.
+
+    What a block states in `where` it may assume, and every caller has to prove. Make the caller's
+    configuration fit, or state the fact in the caller's own `where`.
+    """
+
+    code: ClassVar[str] = "E0311"
+    topic: ClassVar[str] = "unmet condition"
+    block: str
+    clause: str
+    values: str
+    clause_place: Location
+    example: Example | None
+    cure: str
+
+    def report(self) -> Report:
+        stated = Remark("stated here", self.clause_place.span.text, self.clause_place.span)
+        return self.words(
+            f"`{self.block}` needs `{self.clause}`",
+            f"where {self.values}" if self.values else "",
+            remarks=(stated, *example_remarks(self.example)),
+            cure=Help(self.cure) if self.cure else None,
+        )
+
+
+@dataclass(frozen=True)
+class ImpossibleWhere(PlacedProblem):
+    """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
+
+    block Never()(x: [n, d]) -> [n, d]
+        where d % 2 == 0, d == 3:      # E0313
+    """
+
+    code: ClassVar[str] = "E0313"
+    topic: ClassVar[str] = "impossible condition"
+    block: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"no sizes satisfy the `where` of `{self.block}`",
+            "this and what stands before it exclude each other",
+        )
+
+
+@dataclass(frozen=True)
+class MissingFact(PlacedProblem):
+    """Something holds for some sizes and not for others, and one fact would decide it.
+
+    State the fact in `where`: the block may then assume it, and whoever applies it has to prove it.
+
+        block Add()(x: [n, t], table: [positions, d]) ... where t == 2 * positions:
+    """
+
+    code: ClassVar[str] = "E0312"
+    topic: ClassVar[str] = "missing fact"
+    what: str
+    left: tuple[str, str]
+    right: tuple[str, str]
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        (left, left_size), (right, right_size) = self.left, self.right
+        return self.words(
+            f"cannot show that {self.what} for every size",
+            f"{left} {left_size}\n{right} {right_size}",
+            remarks=(*example_remarks(self.example), Remark("they agree when", self.fact)),
+            cure=Help("state it (callers will have to prove it)", f"where {self.fact}"),
+        )
+
+
+@dataclass(frozen=True)
+class NormOverOne(PlacedProblem):
+    """A mean and variance are taken over a single element, so the result is always the bias.
+
+    The gradient of such a layer is exactly zero, and running statistics learn nothing. Use a larger
+    input or batch, or drop the norm.
+    """
+
+    code: ClassVar[str] = "E0314"
+    topic: ClassVar[str] = "degenerate norm"
+    axes: str
+
+    def report(self) -> Report:
+        return self.words("this variance is over one element", f"{self.axes} hold 1 element in all")
+
+
+@dataclass(frozen=True)
+class TypeRuleBroken(PlacedProblem):
+    """An operation does not take operands of this kind."""
+
+    code: ClassVar[str] = "E0320"
+    topic: ClassVar[str] = "operands"
+    what: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(self.what, self.found)
+
+
+@dataclass(frozen=True)
+class NormMayDegenerate(PlacedProblem):
+    """A mean and variance may be taken over a single element for some sizes of the data.
+
+    With a batch of 1 and a 1 x 1 image the layer would return its bias and learn nothing.
+    """
+
+    code: ClassVar[str] = "N0002"
+    topic: ClassVar[str] = "degenerate norm"
+    severity: ClassVar[Severity] = Severity.NOTE
+    count: str
+    example: Example | None
+
+    def report(self) -> Report:
+        return self.words(
+            "this variance may be over one element",
+            f"it is taken over {self.count} elements",
+            remarks=example_remarks(self.example),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    ShapeMismatch,
+    RankMismatch,
+    ResultMismatch,
+    RearrangeMismatch,
+    AmbiguousRearrangement,
+    TooSmall,
+    UnstableLoop,
+    ElementTypeMismatch,
+    ArgumentMismatch,
+    WhereUnproved,
+    ImpossibleWhere,
+    MissingFact,
+    NormOverOne,
+    TypeRuleBroken,
+    NormMayDegenerate,
+)
+"""Every problem of this module."""

@@ -1,0 +1,243 @@
+"""Problems of expectations and of training, and their words."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.elaborate.problems.location import PlacedProblem
+
+
+@dataclass(frozen=True)
+class ExpectationFailed(PlacedProblem):
+    """An `expect` line does not hold.
+
+    expect resnet18 has 62 params, 11_689_512 weights
+    """
+
+    code: ClassVar[str] = "E0401"
+    topic: ClassVar[str] = "expectation"
+    what: str
+    expected: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"{self.what} is not as expected", f"expected {self.expected}\nfound    {self.found}"
+        )
+
+
+@dataclass(frozen=True)
+class UnknownUnit(PlacedProblem):
+    """`expect ... has` counts something it does not know: params, weights or states."""
+
+    code: ClassVar[str] = "E0402"
+    topic: ClassVar[str] = "expectation"
+    unit: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"cannot count `{self.unit}`", cure=Help("count params, weights or states")
+        )
+
+
+@dataclass(frozen=True)
+class NotHeld(PlacedProblem):
+    """A parameter or state that an `expect ... holds` names is not there as it says.
+
+    expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]
+
+    All that it names must be there, of these shapes and in this order, which is that of a
+    checkpoint; others may stand between them.
+    """
+
+    code: ClassVar[str] = "E0403"
+    topic: ClassVar[str] = "expectation"
+    subject: str
+    tensor: str
+    found: str = ""
+    after: str = ""
+    likely: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        if self.after:
+            return self.words(
+                f"{self.subject} has no `{self.tensor}` behind `{self.after}`",
+                "it stands before that",
+            )
+        cure = Help(f"did you mean {' or '.join(self.likely)}?") if self.likely else None
+        return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
+
+
+@dataclass(frozen=True)
+class NothingChecks(PlacedProblem):
+    """A block is not proved for all configurations, and nothing in its file gives it one.
+
+    Some blocks can only be proved where their configuration is known. A model that uses such a
+    block does that, or an `expect` that says what it maps for one configuration:
+
+    expect A(widths=[8, 4]) maps [n, 8] -> [n, 4]
+    """
+
+    code: ClassVar[str] = "E0404"
+    topic: ClassVar[str] = "proof"
+    block: str
+    reason: str
+    example: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"nothing checks `{self.block}`",
+            f"{self.reason}, and no model uses it",
+            cure=Help("say what it maps for one configuration", self.example),
+        )
+
+
+@dataclass(frozen=True)
+class LossNotScalar(PlacedProblem):
+    """What is minimized has axes. A gradient needs one number.
+
+    Reduce the loss over the batch, for instance with `mean(...)`; the losses of the standard
+    library already do.
+    """
+
+    code: ClassVar[str] = "E0501"
+    topic: ClassVar[str] = "training"
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            "the loss is not a scalar", f"this is {self.found}", cure=Help("reduce it", "mean(...)")
+        )
+
+
+@dataclass(frozen=True)
+class MetricNotScalar(PlacedProblem):
+    """A metric has axes. What is reported is one number.
+
+    Reduce it over the batch, for instance with `mean(...)`.
+    """
+
+    code: ClassVar[str] = "E0504"
+    topic: ClassVar[str] = "training"
+    name: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"the metric `{self.name}` is not a scalar",
+            f"this is {self.found}",
+            cure=Help("reduce it", "mean(...)"),
+        )
+
+
+@dataclass(frozen=True)
+class NoLoss(PlacedProblem):
+    """A `train` block minimizes nothing, or minimizes twice."""
+
+    code: ClassVar[str] = "E0502"
+    topic: ClassVar[str] = "training"
+    train: str
+    count: int
+
+    def report(self) -> Report:
+        fault = "minimizes nothing" if self.count == 0 else "minimizes more than once"
+        return self.words(
+            f"`{self.train}` {fault}",
+            cure=Help("write one line", "minimize cross_entropy(logits, label)"),
+        )
+
+
+@dataclass(frozen=True)
+class LabelsMismatch(PlacedProblem):
+    """Labels do not fit the predictions they are compared with.
+
+    An axis of size 1 is never stretched over classes: the loss would be finite and meaningless.
+    Class indices have one axis less than the logits and an integer type; one-hot or soft targets
+    have exactly their shape.
+    """
+
+    code: ClassVar[str] = "E0503"
+    topic: ClassVar[str] = "training"
+    labels: str
+    logits: str
+    axis: str
+    cure: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"labels {self.labels} cannot meet logits {self.logits}",
+            f"{self.axis}. Meganeura never stretches an axis of size 1:\n"
+            "the loss would be finite and meaningless.",
+            cure=Help(self.cure),
+        )
+
+
+@dataclass(frozen=True)
+class NoModelHolds(PlacedProblem):
+    """A `train` block has weights of its own, which no model of the file holds.
+
+    They are trained and written, but `run`, `deploy` and `build` take models. Move the layers into
+    a block, declare a model of it, and apply the model in the `train` block:
+
+        model net = Net()
+
+        train fit(x: [batch, 20], label: i32[batch]):
+          minimize cross_entropy(x |> net, label)
+    """
+
+    code: ClassVar[str] = "N0004"
+    topic: ClassVar[str] = "training"
+    severity: ClassVar[Severity] = Severity.NOTE
+    train: str
+    names: tuple[str, ...]
+
+    def report(self) -> Report:
+        shown = (*self.names[:3], "...") if len(self.names) > 3 else self.names
+        return self.words(
+            f"`{self.train}` trains weights that no model of this file holds",
+            ", ".join(shown),
+            cure=Help(
+                "to run what was trained, move these layers into a block, and apply a model of it",
+                f"model net = Net()     and in `{self.train}`     x |> net",
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class UnclearExamples(PlacedProblem):
+    """The inputs of a `train` block do not tell which size counts examples.
+
+    Batches are cut from the first axis of the data, and shuffled along it, of all inputs alike. So
+    the first sizes of all inputs are made of one size, such as `batch`. What is not made of
+    examples, such as a graph, a table or a mask, is marked `whole`: it is fed as it is at every
+    step, neither shuffled nor cut.
+    """
+
+    code: ClassVar[str] = "E0536"
+    topic: ClassVar[str] = "training"
+    readings: tuple[tuple[str, str], ...]
+    """Each input, and what its first axis would count."""
+    cure: str
+
+    def report(self) -> Report:
+        remarks = tuple(Remark(f"`{name}`", f"counts {size}") for name, size in self.readings)
+        return self.words(
+            "which size counts the examples?",
+            remarks=remarks,
+            cure=Help("mark what is the same at every step", self.cure),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    ExpectationFailed,
+    UnknownUnit,
+    NotHeld,
+    NothingChecks,
+    LossNotScalar,
+    MetricNotScalar,
+    NoLoss,
+    LabelsMismatch,
+    NoModelHolds,
+    UnclearExamples,
+)
+"""Every problem of this module."""

@@ -1,0 +1,1 @@
+"""What names mean while a block is elaborated."""

@@ -1,0 +1,212 @@
+"""Which declaration a name means: the file's own, an import's, or the standard library's."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import (
+    DuplicateDeclaration,
+    ImportCycle,
+    NotExported,
+    UnknownModule,
+)
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser.parser import Outline, outline, parse, parse_declaration
+
+Loader = Callable[[tuple[str, ...]], Source | None]
+"""Finds the source of an imported module by its dotted words, or None."""
+
+Named = ast.Def | ast.Block | ast.Model
+LIBRARY = ("nn", "loss")
+"""The modules whose names are known everywhere."""
+
+
+class Lazy(Mapping[str, Named]):
+    """The declarations of a text, each parsed when it is first asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self._outlines: dict[str, Outline] = {
+            found.name: found for found in outline(source) if found.kind != "expect"
+        }
+        self._parsed: dict[str, Named] = {}
+
+    def __getitem__(self, name: str) -> Named:
+        parsed = self._parsed.get(name)
+        if parsed is None:
+            declaration, problem = parse_declaration(self._outlines[name])
+            if problem is not None:
+                raise ProblemError(problem)
+            assert isinstance(declaration, ast.Def | ast.Block | ast.Model)
+            parsed = self._parsed[name] = declaration
+        return parsed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outlines)
+
+    def __len__(self) -> int:
+        return len(self._outlines)
+
+
+@dataclass
+class LinkedModule:
+    """A file whose imports have been followed."""
+
+    source: Source
+    own: Mapping[str, Named]
+    is_library: bool = False
+    imported: dict[str, tuple["LinkedModule", str]] = field(
+        default_factory=dict[str, tuple["LinkedModule", str]]
+    )
+    trains: dict[str, ast.Train] = field(default_factory=dict[str, ast.Train])
+    expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
+
+    def find(self, name: str) -> tuple["LinkedModule", Named] | None:
+        """The declaration a name means here and the module it stands in."""
+        if name in self.own:
+            return self, self.own[name]
+        if name in self.imported:
+            module, original = self.imported[name]
+            return module.find(original)
+        for module in library():
+            if module is not self and name in module.own:
+                return module, module.own[name]
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        """Every declaration that can be meant here, for suggestions."""
+        known = [*self.own, *self.imported]
+        if not self.is_library:
+            known += [name for module in library() for name in module.own]
+        return tuple(known)
+
+    @property
+    def models(self) -> dict[str, ast.Model]:
+        """The models this file declares, in order."""
+        return {name: node for name, node in self.own.items() if isinstance(node, ast.Model)}
+
+    @property
+    def blocks(self) -> dict[str, ast.Block]:
+        """The blocks this file declares, in order."""
+        return {name: node for name, node in self.own.items() if isinstance(node, ast.Block)}
+
+
+@cache
+def library() -> tuple[LinkedModule, ...]:
+    """The standard library; a declaration in it is parsed when it is first used."""
+    return tuple(
+        LinkedModule(source, Lazy(source), is_library=True)
+        for source in map(_standard, LIBRARY)
+        if source
+    )
+
+
+def _standard(name: str) -> Source | None:
+    file = standard_models() / f"{name}.mgn"
+    if not file.is_file():
+        return None
+    return Source(f"{name}.mgn", file.read_text(encoding="utf-8"))
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Up to three known names that look like a mistyped one."""
+    return tuple(get_close_matches(name, list(dict.fromkeys(known)), n=3, cutoff=0.6))
+
+
+class Linker:
+    """Parses a file and all it imports; each file once."""
+
+    def __init__(self, loader: Loader, sink: Sink) -> None:
+        self.loader = loader
+        self.sink = sink
+        self._done: dict[tuple[str, ...], LinkedModule] = {}
+        self._active: list[str] = []
+
+    @property
+    def imports(self) -> Mapping[tuple[str, ...], LinkedModule]:
+        """Every module that was imported, also by others, under the words that name it."""
+        return self._done
+
+    def link(self, source: Source) -> LinkedModule:
+        """The module of a source, with its imports resolved as far as they exist."""
+        tree = parse(source, self.sink)
+        own: dict[str, Named] = {}
+        module = LinkedModule(source, own)
+        seen: dict[str, Span] = {}
+        for declaration in tree.declarations:
+            match declaration:
+                case ast.Import():
+                    self._import(module, declaration)
+                case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
+                    module.expectations.append(declaration)
+                case ast.Train():
+                    if self._is_new(seen, declaration.name):
+                        module.trains[declaration.name.text] = declaration
+                case _:
+                    if self._is_new(seen, declaration.name):
+                        own[declaration.name.text] = declaration
+        return module
+
+    def _is_new(self, seen: dict[str, Span], name: ast.Name) -> bool:
+        first = seen.setdefault(name.text, name.span)
+        if first is name.span:
+            return True
+        self.sink.add(DuplicateDeclaration(Location(name.span), name.text, Location(first)))
+        return False
+
+    def _import(self, module: LinkedModule, declaration: ast.Import) -> None:
+        try:
+            source = self._load(declaration)
+        except ProblemError as error:
+            self.sink.add(error.problem)
+            return
+        for name in declaration.names:
+            if name.text not in source.own:
+                known = nearest(name.text, source.own)
+                title = ".".join(declaration.module)
+                self.sink.add(NotExported(Location(name.span), title, name.text, known))
+            else:
+                module.imported[name.text] = (source, name.text)
+
+    def _load(self, declaration: ast.Import) -> LinkedModule:
+        words, title = declaration.module, ".".join(declaration.module)
+        if title in self._active:
+            raise ProblemError(ImportCycle(Location(declaration.span), (*self._active, title)))
+        if words in self._done:
+            return self._done[words]
+        source = self.loader(words)
+        if source is None:
+            from_library = standard_models()
+            known = [entry.name.removesuffix(".mgn") for entry in from_library.iterdir()]
+            raise ProblemError(
+                UnknownModule(Location(declaration.span), title, nearest(title, known))
+            )
+        self._active.append(title)
+        try:
+            module = self.link(source)
+        finally:
+            self._active.pop()
+        self._done[words] = module
+        return module
+
+
+MOST_MODELS = 100
+"""Models that may stand for one another in a row."""
+
+
+def configuration(
+    module: LinkedModule, declaration: ast.Block | ast.Model
+) -> tuple[ast.Parameter, ...]:
+    """What a block can be configured with, or the block that a model stands for in the end."""
+    for _ in range(MOST_MODELS):
+        if isinstance(declaration, ast.Block):
+            return declaration.parameters
+        found = module.find(declaration.call.callee)
+        if found is None or not isinstance(found[1], ast.Block | ast.Model):
+            break
+        module, declaration = found[0], found[1]
+    return ()

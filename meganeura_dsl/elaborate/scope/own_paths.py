@@ -1,0 +1,93 @@
+"""What a block keeps on its own path, whatever its configuration, as its text says."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.syntax import ast
+
+
+def own_parameters(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
+    """The names of what a block itself declares, states included."""
+    return tuple(dict.fromkeys(node.path.span.text for node in _declared_here(module, block)))
+
+
+def own_initials(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
+    """The parameters a block itself declares, where an argument can have their name."""
+    return tuple(
+        dict.fromkeys(
+            node.path.span.text
+            for node in _declared_here(module, block)
+            if node.kind != "state" and node.path.span.text.isidentifier()
+        )
+    )
+
+
+def own_paths(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
+    """Where a block keeps weights: the names it declares, and the labels of its layers."""
+    labels = [
+        "".join(call.label.span.text.split())
+        for _, each in _here(module, block)
+        for call in _labelled(each)
+        if call.label is not None and call.label.parts
+    ]
+    return tuple(dict.fromkeys([*own_parameters(module, block), *labels]))
+
+
+def _declared_here(module: LinkedModule, block: ast.Block) -> Iterator[ast.Declare]:
+    for _, each in _here(module, block):
+        yield from _declared(each.body)
+
+
+def _here(module: LinkedModule, block: ast.Block) -> list[tuple[LinkedModule, ast.Block]]:
+    """A block and those that the label `.` puts on its path, each once."""
+    found = [(module, block)]
+    for owner, each in found:
+        for call in _labelled(each):
+            if call.label is not None and not call.label.parts:
+                wrapped = block_of(owner, call)
+                if wrapped is not None and wrapped not in found:
+                    found.append(wrapped)
+    return found
+
+
+def block_of(module: LinkedModule, call: ast.Call) -> tuple[LinkedModule, ast.Block] | None:
+    """The block a call applies on its own path, itself or through models."""
+    seen: list[ast.Model] = []
+    while (found := module.find(call.callee)) is not None:
+        module, declaration = found
+        match declaration:
+            case ast.Block():
+                return module, declaration
+            case ast.Model(call=call) if declaration not in seen:
+                seen.append(declaration)
+                if call.label is not None and call.label.parts:
+                    return None
+            case _:
+                return None
+    return None
+
+
+@cache
+def _labelled(block: ast.Block) -> tuple[ast.Call, ...]:
+    return tuple(
+        node
+        for statement in block.body
+        for node in walk(statement)
+        if isinstance(node, ast.Call) and node.label is not None
+    )
+
+
+def _declared(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Declare]:
+    for statement in statements:
+        match statement:
+            case ast.Declare():
+                yield statement
+            case ast.If(then=then, otherwise=otherwise):
+                yield from _declared(then)
+                yield from _declared(otherwise)
+            case ast.For(body=body):
+                yield from _declared(body)
+            case _:
+                pass

@@ -1,0 +1,28 @@
+"""One tensor of the checkpoint, as elaboration declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.ir.ops.primitive.leaf import Kind
+
+if TYPE_CHECKING:
+    from meganeura_dsl.ir.initializers import Initializer
+    from meganeura_dsl.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """One tensor of the checkpoint: its name, type and kind, and what it starts as.
+
+    `stored` is the element type in files; it differs from the computed one for i64 counters.
+    """
+
+    name: str
+    type: TensorType
+    kind: Kind
+    stored: str
+    initializer: Initializer
+    place: Location

@@ -1,0 +1,275 @@
+"""What is in scope while a block is elaborated, and the state shared by the whole elaboration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import (
+    DuplicatePath,
+    InputSizedParameter,
+    NotAllowedHere,
+)
+from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.symbolic.assumptions import Facts, Unproved
+from meganeura_dsl.symbolic.size import Dim
+
+if TYPE_CHECKING:
+    from meganeura_dsl.diagnostics.source import Span
+    from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.template import Template
+    from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
+    from meganeura_dsl.ir.initializers import Initializer
+    from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.syntax import ast
+
+
+class UndecidableError(Exception):
+    """A block depends on its configuration in a way no proof covers; `reason` says how."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class NeedsInliningError(Exception):
+    """A proof that took blocks at their word needs to look inside one after all."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A value a reader of the program can see, and its type: what `meganeura shapes` lists."""
+
+    span: Span
+    name: str
+    path: str
+    type: TensorType
+
+
+Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
+"""Configuration as it was given, by position and by name."""
+
+
+@dataclass(frozen=True)
+class BoundLayer:
+    """A labelled layer in scope, which can be applied again with the same weights."""
+
+    module: LinkedModule
+    declaration: ast.Block | ast.Model
+    config: Config
+    path: str
+
+
+@dataclass
+class ProofPath:
+    """The decisions on one path through a block whose conditions depend on its configuration."""
+
+    decided: list[bool] = field(default_factory=list[bool])
+    next: int = 0
+    words: list[str] = field(default_factory=list[str])
+    closed: bool = False
+    """Whether every path was followed, so that a further choice would leave one out."""
+
+
+@dataclass(frozen=True)
+class DeclaredPath:
+    """What the paths through a block have in common: everything declared before it."""
+
+    parameters: dict[str, ParameterInfo]
+    leaves: dict[str, Tensor]
+    updates: dict[str, Tensor]
+    claimed: dict[str, Location]
+    models: dict[tuple[ast.Model, str], Config]
+
+
+@dataclass
+class ElaborationState:
+    """State shared by all frames of one elaboration."""
+
+    build: Builder
+    training: Static = False
+    generic: bool = False
+    parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
+    leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    bindings: list[Binding] = field(default_factory=list[Binding])
+    streams: dict[str, int] = field(default_factory=dict[str, int])
+    notes: list[ProblemError] = field(default_factory=list[ProblemError])
+    is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
+    """In a proof, whether a block may be taken at its word; None if none may."""
+    results: dict[tuple[object, ...], Evaluated] = field(
+        default_factory=dict[tuple[object, ...], "Evaluated"]
+    )
+    """What each `def` gave for each of its arguments."""
+    templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
+    """What library layers made, for those like them."""
+    indices: set[str] = field(default_factory=set[str])
+    """Names of loop indices that stand for every round at once."""
+    rounds: int = 0
+    """Rounds of loops that were unrolled."""
+    shared: bool = False
+    """Whether a layer is being applied again, so that its parameters already exist."""
+
+    own: list[str] = field(default_factory=list[str])
+    """Names of what was declared outside of every model."""
+    open_models: int = 0
+    """Models inside of models that are being elaborated."""
+    claimed: dict[str, Location] = field(default_factory=dict[str, Location])
+    """In a proof, the paths of weights in layers that were taken at their word."""
+    models: dict[tuple[ast.Model, str], Config] = field(
+        default_factory=dict[tuple["ast.Model", str], "Config"]
+    )
+    """The models applied without a label, by path: applied again, they are the same weights."""
+    blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
+    """The blocks whose bodies were run."""
+
+    def snapshot(self) -> DeclaredPath:
+        """What has been declared so far."""
+        return DeclaredPath(
+            dict(self.parameters),
+            dict(self.leaves),
+            dict(self.updates),
+            dict(self.claimed),
+            dict(self.models),
+        )
+
+    def restore(self, declared: DeclaredPath) -> None:
+        """Forget what was declared since."""
+        self.parameters = dict(declared.parameters)
+        self.leaves = dict(declared.leaves)
+        self.updates = dict(declared.updates)
+        self.claimed = dict(declared.claimed)
+        self.models = dict(declared.models)
+
+    def claim(self, name: str, place: Location, label: str) -> None:
+        """Reserve a path for the weights of a layer that is not looked into."""
+        declared = self.parameters.get(name)
+        first = self.claimed.setdefault(name, place) if declared is None else declared.place
+        if first is not place and not self.shared:
+            raise ProblemError(DuplicatePath(place, name, first, label))
+
+    def declare(self, info: ParameterInfo, label: str) -> Tensor:
+        """The leaf of a parameter, made at its first declaration and refused at a second."""
+        known = self.parameters.get(info.name)
+        if known is not None:
+            if not self.shared or known.type != info.type:
+                raise ProblemError(DuplicatePath(info.place, info.name, known.place, label))
+            return self.current(info.name)
+        if info.name in self.claimed and not self.shared:
+            raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))
+        if not self.generic:
+            symbolic = {
+                name
+                for size in info.type.shape
+                if isinstance(size, Dim)
+                for name in size.variables()
+            }
+            if symbolic:
+                names = tuple(sorted(symbolic))
+                raise ProblemError(
+                    InputSizedParameter(info.place, info.name, str(info.type), names)
+                )
+        require_countable(info.type, info.place, self.build.facts)
+        op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
+        try:
+            leaf = self.build.add(op)
+        except Unproved as error:
+            raise ProblemError(refusal(info.place, error, self.build.facts, ())) from error
+        self.parameters[info.name] = info
+        if not self.open_models:
+            self.own.append(info.name)
+        self.leaves[info.name] = leaf
+        return leaf
+
+    def current(self, name: str) -> Tensor:
+        """The value a parameter or state has now: its last update in this step, or its leaf."""
+        return self.updates.get(name, self.leaves[name])
+
+
+@dataclass
+class Frame:
+    """One application of a block, or the body of a `train`: its names and place in the model."""
+
+    state: ElaborationState
+    module: LinkedModule
+    name: str
+    names: dict[str, Evaluated]
+    path: str = ""
+    may_own: bool = True
+    parent: Frame | None = None
+    call_span: Span | None = None
+    declaration: ast.Node | None = None
+    layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    own: set[str] = field(default_factory=set[str])
+    """Names of the parameters and states that were declared here."""
+    choices: ProofPath = field(default_factory=ProofPath)
+    initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
+    """How the parameters declared here begin, where whoever applied the block says so."""
+
+    @property
+    def label(self) -> str:
+        """The last word of the path, or nothing if it is the path of the block around it."""
+        if self.parent is not None and self.path == self.parent.path:
+            return ""
+        return self.path.rsplit(".", 1)[-1]
+
+    @property
+    def build(self) -> Builder:
+        """The builder all frames share."""
+        return self.state.build
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the sizes here."""
+        return self.state.build.facts
+
+    def outermost(self, span: Span) -> tuple[str, Location]:
+        """The declaration that is being checked, and the place in it that led to this one."""
+        frame = self
+        while frame.parent is not None:
+            span = frame.call_span or span
+            frame = frame.parent
+        return frame.name, Location(span)
+
+    def join(self, relative: str) -> str:
+        """The full path of a name inside this layer."""
+        return f"{self.path}.{relative}" if self.path and relative else self.path or relative
+
+    def place(self, span: Span) -> Location:
+        """Where this is in the user's own text, with the library layers it happened in."""
+        inside: list[tuple[str, Span]] = []
+        frame = self
+        words = list(self.choices.words)
+        while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
+            inside.append((frame.name, span))
+            span, frame = frame.call_span, frame.parent
+            words = [*frame.choices.words, *words]
+        return Location(span, self.path, tuple(reversed(inside)), " and ".join(words))
+
+    def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
+        """The value of an op, with refusals of its type rule told as problems at `span`."""
+        try:
+            with self.build.at(Origin(self.user_span(span), self.path)):
+                value = self.build.add(op, *operands)
+        except (Unproved, TypeRuleError) as error:
+            raise ProblemError(refusal(self.place(span), error, self.facts, operands)) from error
+        require_countable(value.type, self.place(span), self.facts)
+        return value
+
+    def user_span(self, span: Span) -> Span:
+        """The span itself, or the call in the user's text that led into the library."""
+        frame = self
+        while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
+            span, frame = frame.call_span, frame.parent
+        return span
+
+    def refuse(self, span: Span, what: str, where: str) -> ProblemError:
+        """The error that a statement is not allowed here."""
+        return ProblemError(NotAllowedHere(self.place(span), what, where))

@@ -1,0 +1,37 @@
+"""A layer's recorded application: what it declared and made, in order."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.types import TensorType
+
+Place = int | Tensor
+"""The number of an input, parameter or op of the template, or a value from outside of it."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """An op, with the places of its operands and its type."""
+
+    op: Op
+    operands: tuple[Place, ...]
+    type: TensorType
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A parameter, with its name inside of the layer."""
+
+    relative: str
+    info: ParameterInfo
+
+
+@dataclass(frozen=True)
+class Template:
+    """One application: what it declared and made, in order, and what became of it."""
+
+    steps: tuple[Made | Declared, ...]
+    results: tuple[Place, ...]
+    updates: tuple[tuple[str, Place], ...]

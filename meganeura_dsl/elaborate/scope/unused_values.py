@@ -1,0 +1,97 @@
+"""Values that are never used: inputs, configuration and bindings nothing reads."""
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import UnusedValue
+from meganeura_dsl.syntax import ast
+
+
+def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[UnusedValue]:
+    """Each value of a declaration that nothing after it reads, in the order they were written."""
+    body: tuple[ast.Node, ...] = (
+        (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
+    )
+    reads = list(_reads(body))
+    if isinstance(declaration, ast.Def):
+        yield from _unread(((p.name, p.span) for p in declaration.parameters), reads)
+        return
+    signature = list(_signature_reads(declaration))
+    if isinstance(declaration, ast.Block):
+        yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
+    yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
+    loops = [
+        node.span for statement in body for node in walk(statement) if isinstance(node, ast.For)
+    ]
+    for name in _bindings(body):
+        again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
+        after = min([name.span.end, *(loop.start for loop in loops if loop.end in again)])
+        if not any(
+            read == name.text and span.start >= after and span is not name.span
+            for read, span in reads
+        ):
+            yield from _unread([(name.text, name.span)], [])
+
+
+def _unread(
+    named: Iterable[tuple[str, Span]], reads: Iterable[tuple[str, Span]]
+) -> Iterator[UnusedValue]:
+    known = {name for name, _ in reads}
+    for name, span in named:
+        if name not in known and not name.startswith("_"):
+            yield UnusedValue(Location(span), name)
+
+
+def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, Span]]:
+    results = declaration.results or () if isinstance(declaration, ast.Block) else ()
+    defaults = (
+        [p.default for p in declaration.parameters if p.default is not None]
+        if isinstance(declaration, ast.Block)
+        else []
+    )
+    yield from _reads(
+        (*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults)
+    )
+
+
+def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
+    for statement in body:
+        for node in walk(statement):
+            if isinstance(node, ast.Bind):
+                yield from node.targets
+
+
+def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
+    for root in nodes:
+        written = {
+            id(target)
+            for node in walk(root)
+            if isinstance(node, ast.Bind)
+            for target in node.targets
+        }
+        for node in walk(root):
+            match node:
+                case ast.Name(text=text) if id(node) not in written:
+                    yield text, node.span
+                case ast.Rest(name=name):
+                    yield name, node.span
+                case ast.Call(callee=callee, callee_span=span):
+                    yield callee, span
+                case _:
+                    pass
+
+
+def walk(node: ast.Node) -> Iterator[ast.Node]:
+    """A node and all below it, in no promised order."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        yield item
+        for value in vars(item).values():
+            if isinstance(value, ast.Node):
+                stack.append(value)
+            elif isinstance(value, tuple):
+                parts = cast("tuple[object, ...]", value)
+                stack.extend(part for part in parts if isinstance(part, ast.Node))

@@ -1,0 +1,1 @@
+"""How values meet types: broadcasting, shape patterns, signatures."""

@@ -1,0 +1,411 @@
+"""Shapes as patterns: matching a tensor against one, and moving its axes to another."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.proof_failures import cure_of, example_of
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    AmbiguousRearrangement,
+    RearrangeMismatch,
+)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.pattern_readings import (
+    first_fit,
+    in_order,
+    last_fit,
+    other_order,
+)
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, is_size
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted, Verdict
+from meganeura_dsl.symbolic.size import Dim, Size, dim, product, show
+from meganeura_dsl.syntax import ast
+
+Evaluate = Callable[[ast.Expression, Frame], Evaluated]
+
+
+@dataclass(frozen=True)
+class Mismatch(Exception):
+    """A shape does not match a pattern at `axis` (None: the number of axes differs)."""
+
+    axis: int | None
+    wanted: Size | None
+    found: Size | None
+    verdict: Verdict | None
+
+
+class Binder:
+    """Matches shapes against patterns in a frame, binding names that are new.
+
+    A whole call is matched at once: first every plain name and rest, then the composite sizes, so
+    that the order of the inputs does not matter.
+    """
+
+    def __init__(self, frame: Frame, evaluate: Evaluate) -> None:
+        self.frame = frame
+        self.evaluate = evaluate
+        self._later: list[tuple[ast.Expression, Size, int]] = []
+
+    def match(self, pattern: ast.Pattern, shape: Shape) -> None:
+        """Bind the plain names of one pattern; composite sizes wait for `finish`."""
+        for axis, entry, found in spread(pattern, shape):
+            if isinstance(entry, ast.Rest):
+                assert isinstance(found, Axes)
+                self._bind_rest(entry, found, axis)
+            else:
+                assert not isinstance(found, Axes)
+                self._bind_entry(entry, found, axis)
+
+    def finish(self) -> None:
+        """Check or solve every composite size."""
+        for entry, found, axis in self._later:
+            self._settle(entry, found, axis)
+        self._later.clear()
+
+    def _bind_rest(self, entry: ast.Rest, found: Axes, axis: int) -> None:
+        known = self.frame.names.get(entry.name)
+        if known is None:
+            self.frame.names[entry.name] = found
+            return
+        if not isinstance(known, Axes) or len(known) != len(found):
+            raise Mismatch(None, None, None, None)
+        for offset, (wanted, size) in enumerate(zip(known, found, strict=True)):
+            self._demand(wanted, size, axis + offset)
+
+    def _bind_entry(self, entry: ast.Expression, found: Size, axis: int) -> None:
+        if isinstance(entry, ast.Name) and entry.text not in self.frame.names:
+            self.frame.names[entry.text] = found
+        elif isinstance(entry, ast.Integer):
+            self._demand(entry.value, found, axis)
+        else:
+            self._later.append((entry, found, axis))
+
+    def _settle(self, entry: ast.Expression, found: Size, axis: int) -> None:
+        unknown = [name for name in size_names(entry) if name not in self.frame.names]
+        if len(unknown) != 1:
+            self._demand(self._size(entry), found, axis)
+            return
+        name = unknown[0]
+        self.frame.names[name] = dim(name)
+        wanted = self._size(entry)
+        del self.frame.names[name]
+        solved = self.frame.facts.solve_for(wanted, name, found)
+        if solved is None:
+            known = self._known_factor(wanted, name)
+            verdict = (
+                None if known is None else self.frame.facts.decide(Compare("==", found % known, 0))
+            )
+            raise Mismatch(axis, wanted, found, verdict)
+        self.frame.names[name] = solved
+
+    def _known_factor(self, wanted: Size, name: str) -> Size | None:
+        factor = wanted // dim(name)
+        if factor == 0 or (isinstance(factor, Dim) and name in factor.variables()):
+            return None
+        return factor
+
+    def _size(self, entry: ast.Expression) -> Size:
+        size = self.evaluate(entry, self.frame)
+        if not is_size(size):
+            raise Mismatch(None, None, None, None)
+        return size
+
+    def _demand(self, wanted: Size, found: Size, axis: int) -> None:
+        verdict = equal(self.frame, wanted, found)
+        if not isinstance(verdict, Proved):
+            raise Mismatch(axis, wanted, found, verdict)
+
+
+def spread(
+    pattern: ast.Pattern, shape: Shape
+) -> list[tuple[int, "ast.Expression | ast.Rest", Size | Axes]]:
+    """Each entry of a pattern beside the axis, or for a rest the axes, it stands for."""
+    rests = sum(isinstance(entry, ast.Rest) for entry in pattern.entries)
+    spare = len(shape) - (len(pattern.entries) - rests)
+    if spare < 0 or (rests == 0 and spare != 0):
+        raise Mismatch(None, None, None, None)
+    placed: list[tuple[int, ast.Expression | ast.Rest, Size | Axes]] = []
+    axis = 0
+    for entry in pattern.entries:
+        if isinstance(entry, ast.Rest):
+            placed.append((axis, entry, Axes(shape[axis : axis + spare])))
+            axis += spare
+        else:
+            placed.append((axis, entry, shape[axis]))
+            axis += 1
+    return placed
+
+
+def size_names(entry: ast.Expression) -> list[str]:
+    """The names a size expression reads, each once, leaving out the functions it calls."""
+    match entry:
+        case ast.Name(text=text):
+            return [text]
+        case ast.Unary(operand=operand):
+            return size_names(operand)
+        case ast.Binary(left=left, right=right):
+            return list(dict.fromkeys([*size_names(left), *size_names(right)]))
+        case ast.Call(arguments=arguments):
+            parts = [arg.value for arg in arguments if not isinstance(arg.value, ast.Rearrangement)]
+            return list(dict.fromkeys(name for part in parts for name in size_names(part)))
+        case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
+            parts = [condition, then, otherwise]
+            return list(dict.fromkeys(name for part in parts for name in size_names(part)))
+        case ast.Subscript(base=base):
+            return size_names(base)
+        case _:
+            return []
+
+
+# --- rearrangement -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Atom:
+    """An axis that moves as a whole; `key` tells it from the others of the same rearrangement.
+
+    The key is how the axis is written. Its size is no key: which axes are meant must not depend on
+    which of them happen to be equal in one model.
+    """
+
+    key: str
+    size: Size
+    span: Span | None
+    """Where it is written, unless that is a product of a rest."""
+    stem: str = ""
+    """The name it has, if it is written as one."""
+
+
+class Mover:
+    """Reads `source -> target` beside a tensor and moves the axes."""
+
+    def __init__(self, frame: Frame, evaluate: Evaluate, span: Span, pattern: Pattern) -> None:
+        self.evaluate = evaluate
+        self.span = span
+        self.node = pattern.node
+        names: dict[str, Evaluated] = {
+            name: value
+            for name, value in frame.names.items()
+            if is_size(value) or isinstance(value, Axes)
+        }
+        self.outer = frame
+        self.frame = Frame(
+            frame.state, frame.module, frame.name, names, frame.path,
+            parent=frame.parent, call_span=frame.call_span, choices=frame.choices,
+        )  # fmt: skip
+
+    def rearrange(self, value: Tensor) -> Tensor:
+        """Split, transpose and merge axes; both sides hold the same elements."""
+        source, target = self._sides(value)
+        keys, flat = _keys(source), _flat(target)
+        order = in_order(keys, _keys(flat))
+        if order is None:
+            raise self._refuse(
+                "the two sides of the rearrangement hold different axes", value, keys, flat
+            )
+        other = other_order(keys, order)
+        if other is not None:
+            readings = dict(enumerate(order)), dict(enumerate(other))
+            raise self._ambiguous(source, flat, *readings)
+        value = self._split(value, source)
+        if order != tuple(range(len(order))):
+            value = self.outer.add(self.span, ops.Transpose(order), value)
+        return self._merge(value, target)
+
+    def expand(self, value: Tensor) -> Tensor:
+        """Repeat along the axes that only the target names."""
+        source, target = self._sides(value)
+        keys, flat = _keys(source), _flat(target)
+        places, others = first_fit(keys, _keys(flat)), last_fit(keys, _keys(flat))
+        if places is None or others is None:
+            fault = "expand keeps every axis of the source, in order"
+            raise self._refuse(fault, value, keys, flat)
+        if places != others:
+            readings = ({at: axis for axis, at in enumerate(each)} for each in (places, others))
+            raise self._ambiguous(source, flat, *readings)
+        value = self._split(value, source)
+        shape = tuple(atom.size for atom in flat)
+        if len(places) < len(shape):
+            value = self.outer.add(self.span, ops.Broadcast(shape, places), value)
+        return self._merge(value, target)
+
+    def reduce(self, value: Tensor, fold: Callable[[Tensor, tuple[int, ...]], Tensor]) -> Tensor:
+        """Fold the axes that only the source names."""
+        source, target = self._sides(value)
+        keys, flat = _keys(source), _flat(target)
+        places, others = first_fit(_keys(flat), keys), last_fit(_keys(flat), keys)
+        if places is None or others is None:
+            raise self._refuse(
+                "a reduction keeps some axes of the source, in order", value, keys, flat
+            )
+        if places != others:
+            readings = dict(enumerate(places)), dict(enumerate(others))
+            raise self._ambiguous(source, flat, *readings)
+        value = self._split(value, source)
+        axes = tuple(axis for axis in range(len(keys)) if axis not in places)
+        return self._merge(fold(value, axes), target)
+
+    def _sides(self, value: Tensor) -> tuple[list[Atom], list[list[Atom]]]:
+        binder = Binder(self.frame, self.evaluate)
+        try:
+            binder.match(self.node.source, value.type.shape)
+            binder.finish()
+        except Mismatch as mismatch:
+            raise self._mismatch(value, mismatch) from mismatch
+        return _flat(self._groups(self.node.source)), self._groups(self.node.target)
+
+    def _groups(self, pattern: ast.Pattern) -> list[list[Atom]]:
+        groups: list[list[Atom]] = []
+        for entry in pattern.entries:
+            if isinstance(entry, ast.Rest):
+                groups.extend([atom] for atom in self._rest(entry.name, entry.span))
+            else:
+                groups.append(self._atoms(entry))
+        return groups
+
+    def _rest(self, name: str, span: Span | None) -> list[Atom]:
+        axes = self.frame.names.get(name)
+        if not isinstance(axes, Axes):
+            raise self._fault(f"`...{name}` is not on the left side")
+        stem = f"...{name}"
+        return [Atom(f"{stem}.{index}", size, span, stem) for index, size in enumerate(axes)]
+
+    def _atoms(self, entry: ast.Expression) -> list[Atom]:
+        match entry:
+            case ast.Binary(operator="*", left=left, right=right):
+                return [*self._atoms(left), *self._atoms(right)]
+            case ast.Integer(value=1):
+                return []
+            case ast.Name(text=text):
+                return [Atom(text, self._size(entry), entry.span, text)]
+            case ast.Call(
+                callee="product", arguments=[ast.Argument(value=ast.Name(text=text))]
+            ) if isinstance(self.frame.names.get(text), Axes):
+                return self._rest(text, None)
+            case _:
+                return [Atom(_written(entry), self._size(entry), entry.span)]
+
+    def _size(self, entry: ast.Expression) -> Size:
+        size = self.evaluate(entry, self.frame)
+        if not is_size(size):
+            raise self._fault("an axis of a rearrangement is a size")
+        return size
+
+    def _split(self, value: Tensor, atoms: Sequence[Atom]) -> Tensor:
+        return self._reshape(value, tuple(atom.size for atom in atoms))
+
+    def _merge(self, value: Tensor, groups: list[list[Atom]]) -> Tensor:
+        return self._reshape(value, tuple(product(atom.size for atom in group) for group in groups))
+
+    def _reshape(self, value: Tensor, shape: Shape) -> Tensor:
+        if len(shape) == value.type.rank and all(map(_same, shape, value.type.shape)):
+            return value
+        return self.outer.add(self.span, ops.Reshape(shape), value)
+
+    def _refuse(
+        self, fault: str, value: Tensor, keys: Sequence[str], flat: Sequence[Atom]
+    ) -> ProblemError:
+        left, right = Counter(keys), Counter(_keys(flat))
+        parts = [
+            f"only on the {side}: {', '.join(surplus)}"
+            for side, surplus in (("left", left - right), ("right", right - left))
+            if surplus
+        ]
+        found = "\n".join([str(value.type), *parts])
+        return ProblemError(RearrangeMismatch(self.outer.place(self.span), fault, found))
+
+    def _ambiguous(
+        self,
+        source: Sequence[Atom],
+        flat: Sequence[Atom],
+        first: Mapping[int, int],
+        second: Mapping[int, int],
+    ) -> ProblemError:
+        """The refusal of two readings, each saying which source axis a target axis is."""
+        unclear = {flat[at].key for at in {*first, *second} if first.get(at) != second.get(at)}
+        either, other = (self._apart(source, flat, each, unclear) for each in (first, second))
+        place = self.outer.place(self.span)
+        return ProblemError(AmbiguousRearrangement(place, either, other))
+
+    def _apart(
+        self,
+        source: Sequence[Atom],
+        flat: Sequence[Atom],
+        reading: Mapping[int, int],
+        unclear: Collection[str],
+    ) -> str:
+        """The rearrangement, written with a name of its own for each of the unclear axes."""
+        given: Counter[str] = Counter()
+
+        def name(atom: Atom) -> str:
+            if atom.key not in unclear:
+                return ""
+            numbered = atom.key if atom.stem else ""
+            given[numbered] += 1
+            return f"{atom.stem or 'axis'}_{given[numbered]}"
+
+        left = [name(atom) for atom in source]
+        right = [left[reading[at]] if at in reading else name(atom) for at, atom in enumerate(flat)]
+        named = zip([*source, *flat], [*left, *right], strict=True)
+        edits = {atom.span: text for atom, text in named if atom.span is not None and text}
+        text, start = self.node.span.text, self.node.span.start
+        for span in sorted(edits, key=lambda each: -each.start):
+            text = text[: span.start - start] + edits[span] + text[span.end - start :]
+        return " ".join(text.split())
+
+    def _fault(self, fault: str) -> ProblemError:
+        return ProblemError(
+            RearrangeMismatch(self.outer.place(self.span), fault, self.node.span.text)
+        )
+
+    def _mismatch(self, value: Tensor, mismatch: Mismatch) -> ProblemError:
+        place = self.outer.place(self.span)
+        found = str(value.type)
+        if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
+            fault = (
+                f"a tensor of {value.type.rank} axes does not match {self.node.source.span.text}"
+            )
+            return ProblemError(RearrangeMismatch(place, fault, found))
+        axis = f"axis {mismatch.axis} is {show(mismatch.found)}"
+        fault = f"{axis}, and the pattern says {show(mismatch.wanted)}"
+        unbound = isinstance(mismatch.wanted, Dim) and mismatch.wanted.variables() - set(
+            self.frame.names
+        )
+        condition = Compare("==", mismatch.wanted, mismatch.found)
+        if unbound:
+            factor = mismatch.wanted // dim(next(iter(unbound)))
+            if factor != 0:
+                fault = f"{axis}, which {show(factor)} need not divide"
+                condition = Compare("==", mismatch.found % factor, 0)
+        example = None
+        if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
+            example = example_of(mismatch.verdict, [("this is", value.type.shape)])
+        cure = cure_of(self.frame.facts, condition)
+        return ProblemError(RearrangeMismatch(place, fault, found, example, cure))
+
+
+def _keys(atoms: Sequence[Atom]) -> list[str]:
+    return [atom.key for atom in atoms]
+
+
+def _flat(groups: Sequence[Sequence[Atom]]) -> list[Atom]:
+    return [atom for group in groups for atom in group]
+
+
+def _written(entry: ast.Expression) -> str:
+    """An expression as it is written, whatever the spaces in it."""
+    return "".join(entry.span.text.split())
+
+
+def _same(left: Size, right: Size) -> bool:
+    return left == right
+
+
+def pattern_text(pattern: ast.Pattern) -> str:
+    """A pattern as it was written, on one line."""
+    return " ".join(pattern.span.text.split())

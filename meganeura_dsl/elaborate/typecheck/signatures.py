@@ -1,0 +1,379 @@
+"""How arguments meet a signature: configuration, tensors, `where` and declared results."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import Location, counted
+from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
+from meganeura_dsl.elaborate.problems.proof_failures import cure_of, example_of
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    ArgumentMismatch,
+    ElementTypeMismatch,
+    RankMismatch,
+    WhereUnproved,
+)
+from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.shape_patterns import (
+    Binder,
+    Evaluate,
+    Mismatch,
+    pattern_text,
+    size_names,
+)
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    Evaluated,
+    Static,
+    Tensor,
+    describe,
+    is_size,
+    is_static,
+    is_tensor,
+    show_shape,
+)
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import (
+    And,
+    Compare,
+    Condition,
+    Proved,
+    Unknown,
+    Verdict,
+    show_condition,
+)
+from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call was given, tensors and configuration together."""
+
+    positional: tuple[Evaluated, ...]
+    named: Mapping[str, Evaluated]
+
+    def config(self) -> tuple[tuple[Static, ...], tuple[tuple[str, Static], ...]]:
+        """The part that is known before any data is."""
+        positional = tuple(value for value in self.positional if is_static(value))
+        named = tuple((name, value) for name, value in self.named.items() if is_static(value))
+        return positional, named
+
+    def over(self, defaults: "Arguments", parameters: Sequence[ast.Parameter]) -> "Arguments":
+        """These arguments, with those of `defaults` where these are silent."""
+        tensors = tuple(value for value in self.positional if is_tensor(value))
+        positional = tuple(value for value in self.positional if not is_tensor(value))
+        names = [parameter.name for parameter in parameters]
+        kept = {**dict(zip(names, defaults.positional, strict=False)), **defaults.named}
+        for name in names[: len(positional)]:
+            kept.pop(name, None)
+        return Arguments((*tensors, *positional), {**kept, **self.named})
+
+
+def signature(
+    name: str, parameters: Sequence[ast.Parameter], inputs: Sequence[ast.Input] = ()
+) -> str:
+    """A declaration's first line as one would call it."""
+    config = [
+        p.name if p.default is None else f"{p.name}={p.default.span.text}" for p in parameters
+    ]
+    tensors = f"({', '.join(item.name for item in inputs)})" if inputs else ""
+    return f"{name}({', '.join(config)}){tensors}"
+
+
+def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span) -> Arguments:
+    """Bind the tensors of a call to the inputs of a block; what is left is configuration."""
+    tensors = [value for value in arguments.positional if is_tensor(value)]
+    named = dict(arguments.named)
+    form = signature(block.name.text, block.parameters, block.inputs)
+    fault = None
+    for item in block.inputs:
+        value = named.pop(item.name, None)
+        if value is None and tensors:
+            value = tensors.pop(0)
+        if value is None:
+            fault = f"needs a tensor `{item.name}`"
+            break
+        if not is_tensor(value):
+            fault = f"needs a tensor as `{item.name}`"
+            break
+        inner.names[item.name] = value
+    if fault is None and tensors:
+        fault = f"takes {counted(len(block.inputs), 'tensor')}, and got {len(tensors)} more"
+    if fault is not None:
+        raise ProblemError(WrongArguments(caller_place(inner, span), block.name.text, fault, form))
+    return Arguments(tuple(value for value in arguments.positional if not is_tensor(value)), named)
+
+
+def bind_config(
+    inner: Frame,
+    name: str,
+    parameters: Sequence[ast.Parameter],
+    arguments: Arguments,
+    span: Span,
+    evaluate: Evaluate,
+) -> None:
+    """Bind configuration by position, by name, and by default, in that order."""
+    positional, named = list(arguments.positional), dict(arguments.named)
+    fault = None
+    for parameter in parameters:
+        if positional:
+            if parameter.name in named:
+                fault = f"got `{parameter.name}` twice"
+                break
+            inner.names[parameter.name] = positional.pop(0)
+        elif parameter.name in named:
+            inner.names[parameter.name] = named.pop(parameter.name)
+        elif parameter.default is not None:
+            inner.names[parameter.name] = evaluate(parameter.default, inner)
+        else:
+            fault = f"needs `{parameter.name}`"
+            break
+    if fault is None and (positional or named):
+        fault = (
+            f"has no argument `{next(iter(named))}`"
+            if named
+            else f"got {counted(len(positional), 'argument')} too many"
+        )
+    if fault is not None:
+        form = signature(name, parameters)
+        raise ProblemError(WrongArguments(caller_place(inner, span), name, fault, form))
+
+
+def caller_place(inner: Frame, span: Span) -> Location:
+    """Where a block was applied, in the frame that applied it."""
+    return inner.place(span) if inner.parent is None else inner.parent.place(span)
+
+
+def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate) -> None:
+    """Bind the sizes a signature names to those of the tensors given, all inputs at once."""
+    binder = Binder(inner, evaluate)
+    given = [(item, inner.names[item.name]) for item in block.inputs]
+    for item, value in given:
+        assert is_tensor(value)
+        _check_dtype(inner, block, item, value, span)
+        _match(
+            inner,
+            block,
+            item,
+            value,
+            span,
+            lambda i=item, v=value: binder.match(i.type.shape, v.type.shape),
+        )
+    for item, value in given[-1:]:
+        assert is_tensor(value)
+        _match(inner, block, item, value, span, binder.finish)
+
+
+def _match(
+    inner: Frame,
+    block: ast.Block,
+    item: ast.Input,
+    value: Tensor,
+    span: Span,
+    match: Callable[[], None],
+) -> None:
+    try:
+        match()
+    except Mismatch as mismatch:
+        raise ProblemError(
+            _argument_problem(inner, block, item, value, span, mismatch)
+        ) from mismatch
+
+
+def _argument_problem(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span, mismatch: Mismatch
+) -> ArgumentMismatch | LabelsMismatch | RankMismatch:
+    place = caller_place(inner, span)
+    first = inner.names[block.inputs[0].name]
+    if inner.module.source.name == "loss.mgn" and item is not block.inputs[0] and is_tensor(first):
+        return _labels_problem(place, value, first, mismatch)
+    declared = pattern_text(item.type.shape)
+    if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
+        what = f"`{item.name}` of `{block.name.text}`"
+        return RankMismatch(place, what, declared, str(value.type))
+    condition = Compare("==", mismatch.wanted, mismatch.found)
+    example = (
+        None
+        if mismatch.verdict is None
+        else example_of(mismatch.verdict, [("found", value.type.shape)])
+    )
+    told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
+    cure = cure_of(inner.facts, condition)
+    return ArgumentMismatch(
+        place, block.name.text, item.name, told, str(value.type), mismatch.axis, example, cure
+    )
+
+
+def _labels_problem(
+    place: Location, labels: Tensor, logits: Tensor, mismatch: Mismatch
+) -> LabelsMismatch:
+    if mismatch.axis is None or mismatch.wanted is None or mismatch.found is None:
+        axis = f"{labels.type.rank} axes against {logits.type.rank}"
+    else:
+        axis = (
+            f"axis {mismatch.axis}: {show(mismatch.wanted)} classes against {show(mismatch.found)}"
+        )
+    indices = show_shape(logits.type.shape[:-1])
+    one_hot = show_shape(logits.type.shape)
+    cure = f"class indices are  i32{indices}        one-hot targets are  {one_hot}"
+    return LabelsMismatch(
+        place, show_shape(labels.type.shape), show_shape(logits.type.shape), axis, cure
+    )
+
+
+def _check_dtype(
+    inner: Frame, block: ast.Block, item: ast.Input, value: Tensor, span: Span
+) -> None:
+    written = item.type.dtype
+    if written == "any" or (written is None and value.type.dtype.is_float):
+        return
+    wanted = "f32 or f16" if written is None else written
+    if written != value.type.dtype.value:
+        what = f"`{item.name}` of `{block.name.text}` is {wanted}"
+        raise ProblemError(ElementTypeMismatch(caller_place(inner, span), what, str(value.type)))
+
+
+def dtype_of(node: ast.Type, frame: Frame) -> DType:
+    """The element type written, f32 where none is."""
+    if node.dtype is None:
+        return DType.F32
+    try:
+        return DType(node.dtype)
+    except ValueError:
+        raise ProblemError(UnknownDType(frame.place(node.span), node.dtype)) from None
+
+
+def shape_of(pattern: ast.Pattern, frame: Frame, evaluate: Evaluate) -> tuple[Size, ...]:
+    """The shape a pattern stands for when every name in it is known."""
+    shape: list[Size] = []
+    for entry in pattern.entries:
+        if isinstance(entry, ast.Rest):
+            axes = frame.names.get(entry.name)
+            shape.extend(axes if isinstance(axes, Axes) else ())
+            continue
+        size = evaluate(entry, frame)
+        if not is_size(size):
+            raise ProblemError(WrongKind(frame.place(entry.span), "a size", describe(size)))
+        shape.append(size)
+    return tuple(shape)
+
+
+def declared_types(
+    inner: Frame,
+    block: ast.Block,
+    names: Mapping[str, Evaluated],
+    evaluate: Evaluate,
+    results: Sequence[Tensor] = (),
+) -> tuple[TensorType, ...] | None:
+    """The result types a signature promises, in terms of what it bound; None if it is silent.
+
+    A result type without an element type has that of the result, or of the first input.
+    """
+    if block.results is None:
+        return None
+    frame = Frame(
+        inner.state, inner.module, inner.name, dict(names), inner.path,
+        parent=inner.parent, call_span=inner.call_span, choices=inner.choices,
+    )  # fmt: skip
+    types: list[TensorType] = []
+    for index, node in enumerate(block.results):
+        dtype = dtype_of(node, frame)
+        if node.dtype is None and index < len(results) and results[index].type.dtype.is_float:
+            dtype = results[index].type.dtype
+        types.append(TensorType(dtype, shape_of(node.shape, frame, evaluate)))
+    return tuple(types)
+
+
+def check_where(
+    inner: Frame,
+    block: ast.Block,
+    caller: Location,
+    condition: Callable[[ast.Expression, Frame], Condition],
+) -> None:
+    """Prove every clause of a block's `where` at its call."""
+    for clause in block.where:
+        stated = condition(clause, inner)
+        for part in stated.parts if isinstance(stated, And) else (stated,):
+            verdict = inner.facts.decide(part)
+            if not isinstance(verdict, Proved):
+                problem = _unmet(inner, block, caller, clause, part, verdict)
+                smallest = _smallest(inner, block, clause, condition)
+                raise ProblemError(replace(problem, cure=problem.cure or smallest))
+
+
+LARGEST_TRIED = 4096
+"""Sizes that are tried when looking for the smallest that works."""
+
+
+def _smallest(
+    inner: Frame,
+    block: ast.Block,
+    clause: ast.Expression,
+    condition: Callable[[ast.Expression, Frame], Condition],
+) -> str:
+    """The smallest size of an axis for which a clause about known sizes would hold, as advice."""
+    axes = {
+        entry.text
+        for item in block.inputs
+        for entry in item.type.shape.entries
+        if isinstance(entry, ast.Name)
+    }
+    for name in size_names(clause):
+        given = inner.names.get(name)
+        if name not in axes or not isinstance(given, int):
+            continue
+        for size in range(given + 1, LARGEST_TRIED):
+            inner.names[name] = size
+            if condition(clause, inner) is True:
+                inner.names[name] = given
+                return f"the smallest `{name}` that works is {size}"
+        inner.names[name] = given
+    return ""
+
+
+def _unmet(
+    inner: Frame,
+    block: ast.Block,
+    caller: Location,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
+) -> WhereUnproved:
+    if isinstance(verdict, Unknown) and inner.state.generic:
+        raise UndecidableError(f"whether {show_condition(part)} depends on its configuration")
+    return _where_problem(inner, block, caller, clause, part, verdict)
+
+
+def _where_problem(
+    inner: Frame,
+    block: ast.Block,
+    caller: Location,
+    clause: ast.Expression,
+    part: Condition,
+    verdict: Verdict,
+) -> WhereUnproved:
+    tensors = [
+        (item.name, value.type.shape)
+        for item in block.inputs
+        if is_tensor(value := inner.names[item.name])
+    ]
+    told = "" if isinstance(part, bool) else f", that is {show_condition(part)}"
+    if told.endswith(f" {clause.span.text}"):
+        told = ""
+    values = "  ".join(
+        f"{name}={show(value)}"
+        for name in size_names(clause)
+        if is_size(value := inner.names.get(name, "")) and show(value) != name
+    )
+    return WhereUnproved(
+        caller,
+        block.name.text,
+        f"{clause.span.text}{told}",
+        values,
+        Location(clause.span),
+        example_of(verdict, tensors),
+        cure_of(inner.facts, part),
+    )

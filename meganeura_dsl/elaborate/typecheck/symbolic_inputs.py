@@ -1,0 +1,61 @@
+"""Tensors of every size: what a signature asks for, with symbols for all it leaves open."""
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
+from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.values import Axes
+from meganeura_dsl.ir import ops
+from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.syntax import ast
+
+REST_RANKS = (1, 2)
+"""How many axes a rest stands for in a proof. Ops see a rest only as axes to keep or to fold."""
+
+
+def rest_names(block: ast.Block) -> list[str]:
+    """The names of the rests in the inputs of a block, each once."""
+    entries = [entry for item in block.inputs for entry in item.type.shape.entries]
+    return list(dict.fromkeys(entry.name for entry in entries if isinstance(entry, ast.Rest)))
+
+
+def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
+    """Symbols for the axes of a rest, none of which is a size the signature names."""
+    entries = [entry for item in block.inputs for entry in item.type.shape.entries]
+    named = {
+        name for each in entries if not isinstance(each, ast.Rest) for name in size_names(each)
+    }
+    named.update(parameter.name for parameter in block.parameters)
+    mark = ""
+    while any(f"{name}{index}{mark}" in named for index in range(rank)):
+        mark += "'"
+    return Axes(dim(f"{name}{index}{mark}") for index in range(rank))
+
+
+def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:
+    """Make a tensor of every size for each input; names that are not config are new sizes."""
+    _require_solvable(inputs, frame)
+    for item in inputs:
+        for entry in item.type.shape.entries:
+            if not isinstance(entry, ast.Rest):
+                for name in size_names(entry):
+                    frame.names.setdefault(name, dim(name))
+    for item in inputs:
+        shape = shape_of(item.type.shape, frame, evaluate)
+        leaf = ops.Input(item.name, dtype_of(item.type, frame), shape)
+        frame.names[item.name] = frame.add(item.span, leaf)
+
+
+def _require_solvable(inputs: tuple[ast.Input, ...], frame: Frame) -> None:
+    """Refuse a size such as `a * b` of which a call could not tell the parts."""
+    entries = [entry for item in inputs for entry in item.type.shape.entries]
+    known = {*frame.names, *(entry.text for entry in entries if isinstance(entry, ast.Name))}
+    for entry in entries:
+        if isinstance(entry, ast.Rest):
+            continue
+        new = [name for name in dict.fromkeys(size_names(entry)) if name not in known]
+        if len(new) > 1:
+            wanted = "a size with at most one new name"
+            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
+        known.update(new)

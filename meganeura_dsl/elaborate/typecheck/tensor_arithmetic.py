@@ -1,0 +1,328 @@
+"""Arithmetic on tensors. The one place where a smaller operand is broadcast, and how."""
+
+from collections.abc import Sequence
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    ElementTypeMismatch,
+    MissingFact,
+    RankMismatch,
+    ShapeMismatch,
+)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.values import (
+    Evaluated,
+    Tensor,
+    Unknown,
+    describe,
+    is_number,
+    is_tensor,
+    show_shape,
+)
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
+from meganeura_dsl.symbolic.size import Dim, Size, product, show
+
+ELEMENTWISE: dict[str, Op] = {
+    "+": ops.Add(),
+    "-": ops.Sub(),
+    "*": ops.Mul(),
+    "/": ops.Div(),
+    "==": ops.Compare("eq"),
+    "!=": ops.Compare("ne"),
+    "<": ops.Compare("lt"),
+    "<=": ops.Compare("le"),
+    ">": ops.Compare("gt"),
+    ">=": ops.Compare("ge"),
+}
+
+LARGEST_POWER = 64
+
+
+def scalar(
+    frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()
+) -> Tensor:
+    """A number as a tensor of some shape, the same everywhere."""
+    number = float("nan") if isinstance(value, Unknown) else value
+    if dtype.is_float and isinstance(number, int):
+        number = float(number)
+    constant = frame.add(span, ops.Constant(number, dtype))
+    return broadcast(frame, span, constant, shape, ())
+
+
+def broadcast(
+    frame: Frame, span: Span, value: Tensor, shape: Shape, axes: tuple[int, ...]
+) -> Tensor:
+    """The value repeated along every axis of `shape` that `axes` does not name."""
+    if len(axes) == len(shape):
+        return value
+    return frame.add(span, ops.Broadcast(shape, axes), value)
+
+
+def cast(frame: Frame, span: Span, value: Tensor, dtype: DType) -> Tensor:
+    """The value converted to an element type, unless it has it already."""
+    return value if value.type.dtype is dtype else frame.add(span, ops.Cast(dtype), value)
+
+
+def elementwise(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
+) -> Tensor:
+    """`left operator right` where at least one side is a tensor."""
+    if operator == "@":
+        return matmul(frame, span, left, right)
+    if operator == "**":
+        return power(frame, span, left, right)
+    if operator in ("and", "or"):
+        return connect(frame, span, operator, left, right)
+    op = ELEMENTWISE.get(operator)
+    if op is None:
+        raise ProblemError(
+            ElementTypeMismatch(
+                frame.place(span),
+                f"`{operator}` works on sizes, not on tensors",
+                f"{describe(left)} and {describe(right)}",
+                _whole_division(operator, (left, right), names),
+            )
+        )
+    return apply_pair(frame, span, op, operator, left, right, names)
+
+
+def _whole_division(
+    operator: str, sides: tuple[Evaluated, Evaluated], names: tuple[str, str]
+) -> str:
+    """How `//` or `%` is written for tensors, as advice.
+
+    For whole numbers a half is added, so that a quotient that is a little too small, as a GPU's
+    division may be, is not rounded down to the number below: floor(x / y) = floor((x + 1/2) / y).
+    """
+    is_float = all(not is_tensor(side) or side.type.dtype.is_float for side in sides)
+    x, y = (name if name.isalnum() else f"({name})" for name in names)
+    if is_float:
+        quotient = f"floor({x} / {y})"
+    else:
+        x_float, y_float = (
+            f"f32({name})" if is_tensor(side) else text
+            for name, side, text in zip(names, sides, (x, y), strict=True)
+        )
+        quotient = f"i32(floor(({x_float} + 0.5) / {y_float}))"
+    written = quotient if operator == "//" else f"{x} - {y} * {quotient}"
+    return f"write `{written}`" + ("" if is_float else ", if the numbers are below 2 ** 22")
+
+
+def apply_pair(
+    frame: Frame,
+    span: Span,
+    op: Op,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
+) -> Tensor:
+    """A binary op after both sides were brought to one shape."""
+    a, b = lift(frame, span, left, right)
+    if a.type.dtype is not b.type.dtype:
+        raise ProblemError(
+            ElementTypeMismatch(
+                frame.place(span),
+                f"the two sides of `{operator}` have different element types",
+                f"{names[0]}: {a.type}\n{names[1]}: {b.type}",
+            )
+        )
+    a, b = align(frame, span, operator, (a, b), names)
+    return frame.add(span, op, a, b)
+
+
+def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[Tensor, Tensor]:
+    """Both sides as tensors: a number takes the element type and shape of the other side."""
+    if is_tensor(left) and is_tensor(right):
+        return left, right
+    if is_tensor(left):
+        return left, _like(frame, span, right, left)
+    if is_tensor(right):
+        return _like(frame, span, left, right), right
+    raise AssertionError("one side is a tensor")
+
+
+def _like(frame: Frame, span: Span, value: Evaluated, other: Tensor) -> Tensor:
+    fits = is_number(value) and (
+        other.type.dtype.is_float
+        or (isinstance(value, int | Dim) and other.type.dtype is not DType.BOOL)
+    )
+    if isinstance(value, bool) and other.type.dtype is DType.BOOL:
+        return scalar(frame, span, value, DType.BOOL, other.type.shape)
+    if not fits or not is_number(value):
+        fault = f"a tensor of {other.type.dtype.value} cannot meet {describe(value)}"
+        raise ProblemError(ElementTypeMismatch(frame.place(span), fault, str(other.type)))
+    return scalar(frame, span, value, other.type.dtype, other.type.shape)
+
+
+def align(
+    frame: Frame, span: Span, operator: str, pair: tuple[Tensor, Tensor], names: tuple[str, str]
+) -> tuple[Tensor, Tensor]:
+    """Two tensors brought to one shape: the one of fewer axes meets the other's trailing axes."""
+    left, right = pair
+    larger, smaller = (left, right) if left.type.rank >= right.type.rank else (right, left)
+    offset = larger.type.rank - smaller.type.rank
+    for axis, size in enumerate(smaller.type.shape):
+        verdict = equal(frame, larger.type.shape[offset + axis], size)
+        if not isinstance(verdict, Proved):
+            raise ProblemError(
+                _mismatch(frame, span, operator, pair, names, (axis + offset, axis, verdict))
+            )
+    shape = larger.type.shape
+    axes = tuple(range(offset, larger.type.rank))
+    if offset == 0:
+        return left, right
+    repeated = broadcast(frame, span, smaller, shape, axes)
+    return (left, repeated) if larger is left else (repeated, right)
+
+
+def equal(frame: Frame, left: Size, right: Size) -> Verdict:
+    """Whether two sizes are equal for all sizes the facts admit."""
+    if left is right or left == right:
+        return Proved()
+    return frame.facts.decide(Compare("==", left, right))
+
+
+def _mismatch(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    pair: tuple[Tensor, Tensor],
+    names: tuple[str, str],
+    found: tuple[int, int, Verdict],
+) -> ShapeMismatch | MissingFact:
+    left, right = pair
+    large_axis, small_axis, verdict = found
+    left_axis, right_axis = (
+        (large_axis, small_axis) if left.type.rank >= right.type.rank else (small_axis, large_axis)
+    )
+    shapes = [(names[0], left.type.shape), (names[1], right.type.shape)]
+    example = example_of(verdict, shapes)
+    sizes = left.type.shape[left_axis], right.type.shape[right_axis]
+    fact = helpful_fact(frame.facts, Compare("==", *sizes))
+    place = frame.place(span)
+    if fact is not None and not frame.choices.words:
+        texts = tuple(
+            (f"axis {axis} of {name} is", show(size))
+            for axis, name, size in zip((left_axis, right_axis), names, sizes, strict=True)
+        )
+        what = f"the two sides of `{operator}` agree"
+        return MissingFact(place, what, texts[0], texts[1], example, show_condition(fact))
+    changed = _changes(
+        frame, ((names[0], left, left_axis, sizes[1]), (names[1], right, right_axis, sizes[0]))
+    )
+    sides = [(name, show_shape(shape)) for name, shape in shapes]
+    cure = "an axis of size 1 is never stretched: repeat it with expand" if 1 in sizes else ""
+    return ShapeMismatch(place, operator, sides[0], sides[1], example, changed, cure)
+
+
+def _changes(
+    frame: Frame, sides: Sequence[tuple[str, Tensor, int, Size]]
+) -> tuple[tuple[str, Location], ...]:
+    """Where each side got its size on the axis in question, if it once had the other's."""
+    found: list[tuple[str, Location]] = []
+    for name, side, axis, wanted in sides:
+        value = side
+        while value.operands:
+            before = value.operands[0]
+            if before.type.rank <= axis or before.type.rank != value.type.rank:
+                break
+            changed = before.type.shape[axis] != value.type.shape[axis]
+            if changed and isinstance(equal(frame, before.type.shape[axis], wanted), Proved):
+                if value.origin.span is not None:
+                    found.append((name, Location(value.origin.span, value.origin.path)))
+                break
+            value = before
+    return tuple(found)
+
+
+def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
+    """`left @ right`: the last axis of the left meets the last but one of the right."""
+    for side in (left, right):
+        if not is_tensor(side) or side.type.rank < 1:
+            raise ProblemError(
+                RankMismatch(frame.place(span), "`@`", "two tensors with axes", describe(side))
+            )
+    assert is_tensor(left)
+    assert is_tensor(right)
+    return frame.add(span, ops.MatMul(), left, right)
+
+
+def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:
+    """`x ** k` for a whole number k of either sign, 0.5 or -0.5."""
+    exponents = f"a whole number from -{LARGEST_POWER} to {LARGEST_POWER}, 0.5 or -0.5"
+    if not is_tensor(left) or not left.type.dtype.is_float:
+        raise ProblemError(
+            RankMismatch(frame.place(span), "`**`", "a float tensor on its left", describe(left))
+        )
+    if isinstance(right, float) and abs(right) == 0.5:
+        root = frame.add(span, ops.Sqrt(), left)
+        return root if right > 0 else _reciprocal(frame, span, root)
+    if isinstance(right, float) and right.is_integer():
+        right = int(right)
+    if not isinstance(right, int) or isinstance(right, bool) or abs(right) > LARGEST_POWER:
+        raise ProblemError(
+            RankMismatch(frame.place(span), "an exponent", exponents, describe(right))
+        )
+    if right == 0:
+        return scalar(frame, span, 1.0, left.type.dtype, left.type.shape)
+    result = _repeated_square(frame, span, left, abs(right))
+    return result if right > 0 else _reciprocal(frame, span, result)
+
+
+def _repeated_square(frame: Frame, span: Span, base: Tensor, exponent: int) -> Tensor:
+    result: Tensor | None = None
+    while True:
+        if exponent & 1:
+            result = base if result is None else frame.add(span, ops.Mul(), result, base)
+        exponent >>= 1
+        if not exponent:
+            assert result is not None
+            return result
+        base = frame.add(span, ops.Mul(), base, base)
+
+
+def _reciprocal(frame: Frame, span: Span, value: Tensor) -> Tensor:
+    one = scalar(frame, span, 1.0, value.type.dtype, value.type.shape)
+    return frame.add(span, ops.Div(), one, value)
+
+
+def connect(frame: Frame, span: Span, operator: str, left: Evaluated, right: Evaluated) -> Tensor:
+    """`p and q`, `p or q` on bool tensors: where(p, q, false) and where(p, true, q)."""
+    a, b = lift(frame, span, left, right)
+    a, b = align(frame, span, operator, (a, b), ("left", "right"))
+    absorbing = scalar(frame, span, operator == "or", DType.BOOL, a.type.shape)
+    branches = (b, absorbing) if operator == "and" else (absorbing, b)
+    return frame.add(span, ops.Where(), a, *branches)
+
+
+def invert_tensor(frame: Frame, span: Span, value: Tensor) -> Tensor:
+    """`not p` on a bool tensor."""
+    no = scalar(frame, span, 0, DType.BOOL, value.type.shape)
+    yes = scalar(frame, span, 1, DType.BOOL, value.type.shape)
+    return frame.add(span, ops.Where(), value, no, yes)
+
+
+def reduce_sum(frame: Frame, span: Span, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The sum over some axes, which disappear."""
+    return frame.add(span, ops.Sum(axes), value) if axes else value
+
+
+def reduce_mean(frame: Frame, span: Span, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The mean over some axes; of a bool tensor, the fraction that is true."""
+    value = value if value.type.dtype.is_float else cast(frame, span, value, DType.F32)
+    count = product(value.type.shape[axis] for axis in axes)
+    total = reduce_sum(frame, span, value, axes)
+    divisor = scalar(frame, span, count, value.type.dtype, total.type.shape)
+    return frame.add(span, ops.Div(), total, divisor)

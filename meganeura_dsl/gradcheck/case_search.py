@@ -1,0 +1,194 @@
+"""The search for a case whose gradient is wrong, and for the smallest such case."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import hypothesis
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
+from meganeura_dsl.elaborate.scope.scope import UndecidableError
+from meganeura_dsl.gradcheck.cases import Case, cases
+from meganeura_dsl.gradcheck.device_check import RunGraph, compare
+from meganeura_dsl.gradcheck.finite_differences import slopes
+from meganeura_dsl.gradcheck.locate_fault import first_wrong
+from meganeura_dsl.gradcheck.probe import LOSS, NoGradientError, Probe, probe
+from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
+from meganeura_dsl.gradcheck.subjects import Subject
+from meganeura_dsl.gradcheck.verdicts import (
+    Failed,
+    Fault,
+    NotFinite,
+    Passed,
+    RefusedAfterProof,
+    Skipped,
+    Verdict,
+    WrongGradient,
+)
+from meganeura_dsl.ir.graph import Array, Graph, NotDifferentiableError
+
+UNNEEDED = (
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.too_slow,
+    HealthCheck.large_base_example,
+)
+"""Checks of strategies by Hypothesis, which a program could fail without being wrong."""
+
+NO_CASE = "no sizes were found that it accepts"
+
+
+class _FoundError(Exception):
+    """A case is wrong."""
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """How much is tried."""
+
+    examples: int = 200
+    seed: int = 0
+    kinks: bool = False
+    """Draw numbers on kinks, where gradients have to be finite and alike on all devices."""
+    run: RunGraph | None = None
+    """A device to hold against the reference."""
+
+
+def check_gradients(subject: Subject, effort: SearchBudget) -> Verdict:
+    """Check cases of a subject until one is wrong, and then look for the smallest that is."""
+    verdict = _verdict(subject, effort)
+    if isinstance(verdict, Skipped) and subject.reals:  # those drawn may be too small
+        return _verdict(replace(subject, largest_real=1.0), effort)
+    return verdict
+
+
+def _verdict(subject: Subject, effort: SearchBudget) -> Verdict:
+    search = _Search(subject, effort)
+    try:
+        search.run()
+    except _FoundError:
+        assert search.found is not None
+        case, fault = search.found
+        return Failed(subject.name, case, fault)
+    except (ProblemError, UndecidableError, NoGradientError, NotDifferentiableError) as error:
+        reason = error.problem.report().headline if isinstance(error, ProblemError) else str(error)
+        return Skipped(subject.name, reason)
+    except Unsatisfiable:
+        return Skipped(subject.name, search.refusal or NO_CASE)
+    if not search.examples:
+        return Skipped(subject.name, search.refusal or NO_CASE)
+    return Passed(subject.name, search.examples, search.slopes, search.worst)
+
+
+class _Search:
+    """One search; what it saw so far."""
+
+    def __init__(self, subject: Subject, effort: SearchBudget) -> None:
+        self.subject = subject
+        self.effort = effort
+        self.found: tuple[Case, Fault] | None = None
+        self.examples = 0
+        self.slopes = 0
+        self.worst = 0.0
+        self.refusal = ""
+        # A proof is about whole numbers.
+        self.is_proved = not subject.reals and prove_block(subject.module, subject.block) is None
+
+    def run(self) -> None:
+        """Draw and examine. Raises `_FoundError` with the smallest case in `found`."""
+
+        @settings(
+            max_examples=self.effort.examples,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=UNNEEDED,
+            database=None,
+            deadline=None,
+            derandomize=False,
+            print_blob=False,
+            report_multiple_bugs=False,
+        )
+        @hypothesis.seed(self.effort.seed)
+        @given(cases(self.subject))
+        def every_case(case: Case) -> None:
+            fault = self.examine(case)
+            if fault is not None:
+                self.found = case, fault
+                raise _FoundError
+
+        every_case()
+
+    def examine(self, case: Case) -> Fault | None:
+        """What is wrong with one case, if anything."""
+        try:
+            elaboration = case.elaborate()
+        except ProblemError as error:
+            return self._refused(error)
+        probed = probe(elaboration.graph)
+        feeds = self._feeds(case, probed)
+        self.examples += 1
+        if self.effort.kinks:
+            fault = _finite(probed, feeds, elaboration, case.seed)
+        else:
+            fault = self._differentiated(probed, feeds, elaboration, case.seed)
+        if fault is None and self.effort.run is not None:
+            return compare(probed, feeds, self.effort.run)
+        return fault
+
+    def _refused(self, error: ProblemError) -> RefusedAfterProof:
+        """A refusal is a fault after a proof, except for a norm over one element."""
+        report = error.problem.report()
+        if self.is_proved and not isinstance(error.problem, NormOverOne):
+            return RefusedAfterProof(report)
+        self.refusal = report.headline
+        raise UnsatisfiedAssumption(self.refusal)
+
+    def _feeds(self, case: Case, probed: Probe) -> dict[str, Array]:
+        """Numbers for which the loss is finite: any, or all positive."""
+        manners = (
+            (InputDistribution.KINKS,)
+            if self.effort.kinks
+            else (InputDistribution.SMOOTH, InputDistribution.POSITIVE)
+        )
+        for manner in manners:
+            feeds = RandomInputs(case.seed, manner).feeds(probed.graph)
+            if np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
+                return feeds
+        self.refusal = "its result is not finite for the numbers tried"
+        raise UnsatisfiedAssumption(self.refusal)
+
+    def _differentiated(
+        self, probed: Probe, feeds: Mapping[str, Array], elaboration: Elaboration, seed: int
+    ) -> WrongGradient | None:
+        for slope in slopes(probed, feeds, seed):
+            if not slope.agrees:
+                return WrongGradient(slope, first_wrong(elaboration.graph, feeds, seed))
+            self.slopes += 1
+            self.worst = max(self.worst, slope.error)
+        return None
+
+
+def _finite(
+    probed: Probe, feeds: Mapping[str, Array], elaboration: Elaboration, seed: int
+) -> NotFinite | None:
+    for name, gradient in probed.gradients(feeds).items():
+        if not np.all(np.isfinite(gradient)):
+            return NotFinite(name, first_wrong(elaboration.graph, feeds, seed))
+    return None
+
+
+def check_graph(graph: Graph, effort: SearchBudget) -> WrongGradient | None:
+    """Check the gradient of one graph of known sizes, with numbers that the seed gives."""
+    probed = probe(graph)
+    for manner in (InputDistribution.SMOOTH, InputDistribution.POSITIVE):
+        feeds = RandomInputs(effort.seed, manner).feeds(probed.graph)
+        if np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
+            break
+    for slope in slopes(probed, feeds, effort.seed):
+        if not slope.agrees:
+            return WrongGradient(slope, first_wrong(graph, feeds, effort.seed))
+    return None

@@ -1,0 +1,68 @@
+"""A device held against the reference in double precision."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from meganeura_dsl.gradcheck.probe import DECISION, Probe, fitting
+from meganeura_dsl.gradcheck.verdicts import WrongOnDevice
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import Precision, evaluate, storage_type
+
+RunGraph = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
+"""Runs a graph once on a device: feeds for all its leaves in, its outputs out."""
+
+RELATIVE = 1e-4
+"""Of the largest number of a tensor; the error of single precision itself comes on top."""
+ROUNDINGS = 16
+"""How many times as far off as the reference in single precision a device may be."""
+
+
+def compare(probe: Probe, feeds: Mapping[str, Array], run: RunGraph) -> WrongOnDevice | None:
+    """The first output or gradient that a device gives wrongly, None if there is none.
+
+    None as well where single and double precision stand on different sides of a kink.
+    """
+    graph = probe.graph
+    single = _single(graph, fitting(graph, feeds))
+    double = {name: _widened(array) for name, array in single.items()}
+    exact = evaluate(graph, double, Precision.DOUBLE).outputs
+    rounded = evaluate(graph, single).outputs
+    if not _same_side(probe, double):
+        return None
+    for name, found in run(graph, single).items():
+        difference = _largest(_apart(found, exact[name]))
+        allowed = RELATIVE * _largest(exact[name]) + ROUNDINGS * _largest(
+            _apart(rounded[name], exact[name])
+        )
+        if not difference <= allowed + np.finfo(np.float32).tiny:
+            return WrongOnDevice(name, difference, allowed)
+    return None
+
+
+def _single(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The feeds as devices store them."""
+    leaves = {leaf.name: leaf for value in graph.values if isinstance(leaf := value.op, Leaf)}
+    return {name: array.astype(storage_type(leaves[name].dtype)) for name, array in feeds.items()}
+
+
+def _widened(array: Array) -> Array:
+    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
+
+
+def _same_side(probe: Probe, feeds: Mapping[str, Array]) -> bool:
+    fixed = probe.fixed(feeds)
+    double = evaluate(probe.forward, fitting(probe.forward, fixed), Precision.DOUBLE).outputs
+    single = _single(probe.forward, fitting(probe.forward, fixed))
+    rounded = evaluate(probe.forward, single).outputs
+    return all(
+        np.array_equal(double[name], rounded[name]) for name in double if name.startswith(DECISION)
+    )
+
+
+def _apart(left: Array, right: Array) -> Array:
+    return np.asarray(left, np.float64) - np.asarray(right, np.float64)
+
+
+def _largest(array: Array) -> float:
+    return float(np.max(np.abs(np.asarray(array, np.float64)), initial=0))

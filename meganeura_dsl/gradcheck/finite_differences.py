@@ -1,0 +1,160 @@
+"""Slopes by finite differences, and whether reverse mode agrees with them.
+
+Along a direction d, with D(h) = (f(x + h d) - f(x - h d)) / 2h, the slope is (4 D(h) - D(2h)) / 3,
+whose error falls with the fourth power of h (L. Richardson, 1911). |D(h) - D(2h)| says how far the
+slope itself may be off; f's rounding, divided by h, says how much of it is noise. Reverse mode is
+rounded as well: a norm of equal numbers magnifies that 300 times, eight norms 300 times each. Where
+the two disagree, the numbers are rounded otherwise, and what that changes is noise.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+
+import numpy as np
+
+from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Probe
+from meganeura_dsl.ir.graph import Array
+
+STEPS = (1e-4, 1e-6, 1e-8)
+"""The first is used on whose way no kink lies: wide models have one nearly everywhere."""
+TOLERANCE = 1e-6
+ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
+LEAST = 1e-2
+"""A magnitude below those of the numbers drawn: what cancels to nothing has been rounded too."""
+WORTHLESS = 1e-3
+"""A slope known no better than this share of its terms decides nothing."""
+ELEMENTWISE = 48
+"""Numbers in all tensors together up to which each is moved by itself."""
+APART = 12
+"""Tensors up to which each is moved along a direction of its own."""
+ROUNDINGS = 3
+"""How often gradients are computed again from numbers rounded otherwise."""
+TOGETHER = 2
+"""Directions in which all tensors of a larger model are moved."""
+SOME = 3
+"""Tensors of a larger model that are moved alone as well."""
+
+Direction = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What both ways of differentiation say of one direction; `where` says which."""
+
+    where: str
+    reverse: float
+    differences: float
+    scale: float
+    """The sum of the magnitudes of the terms the slope is made of."""
+    allowed: float
+
+    @property
+    def error(self) -> float:
+        """How far apart the two are, relative to the terms; 0 where noise drowns them."""
+        is_known = self.allowed <= 2 * TOLERANCE * self.scale
+        return abs(self.reverse - self.differences) / self.scale if is_known else 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are as near as the differences are exact."""
+        return abs(self.reverse - self.differences) <= self.allowed
+
+
+def slopes(probe: Probe, feeds: Mapping[str, Array], seed: int) -> Iterator[Slope]:
+    """The slopes along all directions that are worth a look; none where kinks are everywhere."""
+    gradients = probe.gradients(feeds)
+    fixed = probe.fixed(feeds)
+    for where, direction in _directions(gradients, np.random.default_rng(seed)):
+        slope = _slope(probe, fixed, gradients, where, direction)
+        if slope is not None and not slope.agrees:
+            noise = _noise_of_reverse(probe, feeds, direction, slope.reverse)
+            slope = replace(slope, allowed=slope.allowed + 10 * noise)
+        if slope is not None:
+            yield slope
+
+
+def _directions(
+    gradients: Mapping[str, Array], generator: np.random.Generator
+) -> Iterator[tuple[str, Direction]]:
+    if sum(gradient.size for gradient in gradients.values()) <= ELEMENTWISE:
+        for name, gradient in gradients.items():
+            for index in np.ndindex(gradient.shape):
+                unit = np.zeros(gradient.shape)
+                unit[index] = 1.0
+                yield f"{name}{list(index) if index else ''}", {name: unit}
+        return
+    alone: list[str] = list(gradients)
+    if len(alone) > APART:
+        for _ in range(TOGETHER):
+            together = {name: _any(generator, each) for name, each in gradients.items()}
+            yield "all tensors", together
+        alone = generator.choice(alone, SOME, replace=False).tolist()
+    for name in alone:
+        yield f"{name}, all elements", {name: _any(generator, gradients[name])}
+
+
+def _any(generator: np.random.Generator, like: Array) -> Array:
+    signs = np.asarray(generator.choice((-1.0, 1.0), like.shape))
+    return signs * generator.uniform(0.5, 1, like.shape)
+
+
+def _slope(
+    probe: Probe,
+    feeds: Mapping[str, Array],
+    gradients: Mapping[str, Array],
+    where: str,
+    direction: Direction,
+) -> Slope | None:
+    """The slope along one direction, if some step stays on one smooth piece and is exact enough."""
+    terms = [gradients[name] * each for name, each in direction.items()]
+    reverse = float(sum(term.sum() for term in terms))
+    scale = float(sum(np.abs(term).sum() for term in terms))
+    for step in STEPS:
+        values = [probe.run(_moved(feeds, direction, k * step)) for k in (-2, -1, 1, 2)]
+        if not _alike(values):
+            continue
+        far = _quotient(values[0], values[3], 4 * step)
+        near = _quotient(values[1], values[2], 2 * step)
+        noise = ROUNDING * (float(values[0][MAGNITUDE]) + LEAST) / step
+        allowed = TOLERANCE * scale + 10 * abs(far - near) + noise
+        if not isfinite(reverse) or allowed <= WORTHLESS * max(scale, noise / WORTHLESS):
+            return Slope(where, reverse, (4 * near - far) / 3, scale, allowed)
+    return None
+
+
+def _noise_of_reverse(
+    probe: Probe, feeds: Mapping[str, Array], direction: Direction, reverse: float
+) -> float:
+    """How far reverse mode is from itself where the numbers are rounded otherwise."""
+    generator = np.random.default_rng(0)
+    others: list[float] = []
+    for _ in range(ROUNDINGS):
+        rounded = {name: _rounded(generator, each) for name, each in feeds.items()}
+        gradients = probe.gradients(rounded)
+        others.append(
+            float(sum((gradients[name] * each).sum() for name, each in direction.items()))
+        )
+    return max(abs(other - reverse) for other in others)
+
+
+def _rounded(generator: np.random.Generator, numbers: Array) -> Array:
+    if not np.issubdtype(numbers.dtype, np.floating):
+        return numbers
+    unit = np.finfo(np.float64).eps
+    return np.asarray(numbers * (1 + unit * generator.integers(-4, 5, numbers.shape)))
+
+
+def _moved(feeds: Mapping[str, Array], direction: Direction, by: float) -> dict[str, Array]:
+    return {**feeds, **{name: feeds[name] + by * each for name, each in direction.items()}}
+
+
+def _quotient(low: Mapping[str, Array], high: Mapping[str, Array], width: float) -> float:
+    return (float(high[LOSS]) - float(low[LOSS])) / width
+
+
+def _alike(values: list[Mapping[str, Array]]) -> bool:
+    """Whether the same choice was made at every kink."""
+    first, *others = values
+    names = [name for name in first if name.startswith(DECISION)]
+    return all(np.array_equal(first[name], other[name]) for other in others for name in names)

@@ -1,0 +1,101 @@
+"""Numbers for the leaves of a graph: away from kinks, or deliberately on them.
+
+A tensor is determined by a seed, its name and its shape, so that a seed in a report is all it
+takes to see the same numbers again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from zlib import crc32
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, dependencies
+from meganeura_dsl.ir.interpreter import storage_type
+from meganeura_dsl.ir.ops import Gather, Input, Parameter, ScatterAdd
+from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.types import DType, TensorType
+
+KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+"""Numbers that repeat, so that maxima are tied and rectifiers stand at zero."""
+HIGHEST_LABEL = 4
+"""Whole numbers that index nothing are below this."""
+
+
+class InputDistribution(Enum):
+    """What floats are like."""
+
+    SMOOTH = "smooth"
+    """Of either sign, at least 1/2 from zero, no two equal."""
+    POSITIVE = "positive"
+    """The same, all positive: for roots and logarithms of inputs."""
+    KINKS = "kinks"
+    """From a handful of numbers, zero among them."""
+
+
+@dataclass(frozen=True)
+class RandomInputs:
+    """Draws the numbers of tensors from a seed."""
+
+    seed: int
+    manner: InputDistribution = InputDistribution.SMOOTH
+
+    def tensor(self, name: str, of: TensorType, below: int = HIGHEST_LABEL) -> Array:
+        """The numbers of one tensor, whole ones in [0, below), floats as float64."""
+        generator = np.random.default_rng((self.seed, crc32(name.encode())))
+        shape = concrete_shape(of.shape)
+        match of.dtype:
+            case DType.F32 | DType.F16:
+                return self._floats(generator, shape)
+            case DType.I32 | DType.U32:
+                return generator.integers(0, below, shape).astype(storage_type(of.dtype))
+            case DType.BOOL:
+                return np.asarray(generator.integers(0, 2, shape), np.bool_)
+
+    def feeds(self, graph: Graph) -> dict[str, Array]:
+        """Numbers for every leaf; indices are within what they index."""
+        bounds = index_bounds(graph.values)
+        return {
+            leaf.name: self._leaf(leaf, value.type, bounds.get(leaf.name, HIGHEST_LABEL))
+            for value in graph.values
+            if isinstance(leaf := value.op, Leaf)
+        }
+
+    def _leaf(self, leaf: Leaf, of: TensorType, below: int) -> Array:
+        numbers = self.tensor(leaf.name, of, below)
+        if not isinstance(leaf, Parameter) or not of.dtype.is_float:
+            return numbers
+        if leaf.kind == "state":
+            return np.abs(numbers) + (numbers == 0)  # a running variance is positive
+        fan_in = prod(numbers.shape[1:])
+        return numbers / fan_in**0.5 if self.manner is not InputDistribution.KINKS else numbers
+
+    def _floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        match self.manner:
+            case InputDistribution.SMOOTH:
+                signs = generator.choice((-1.0, 1.0), shape)
+                return np.asarray(signs * generator.uniform(0.5, 2, shape))
+            case InputDistribution.POSITIVE:
+                return np.asarray(generator.uniform(0.5, 2, shape))
+            case InputDistribution.KINKS:
+                return np.asarray(generator.choice(KINKS, shape))
+
+
+def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:
+    """For each input that reaches the indices of a gather or scatter, the size it indexes."""
+    bounds: dict[str, int] = {}
+    for value in values:
+        match value.op:
+            case Gather(axis=axis):
+                ids, size = value.operands[1], value.operands[0].type.shape[axis]
+            case ScatterAdd(size=size):
+                ids = value.operands[0]
+            case _:
+                continue
+        for source in dependencies((ids,)):
+            if isinstance(source.op, Input) and source.type.dtype.is_integer:
+                name = source.op.name
+                bounds[name] = min(concrete(size), bounds.get(name, concrete(size)))
+    return bounds

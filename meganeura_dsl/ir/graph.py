@@ -1,0 +1,222 @@
+"""Ops, values and graphs. They define each other, so they share a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.limits.work_budget import require_values
+from meganeura_dsl.startup.lazy_numpy import Array
+from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.conditions import Compare
+
+
+class TypeRuleError(Exception):
+    """Operands an op's type rule refuses for their rank or element type, not for a size."""
+
+
+class NotDifferentiableError(Exception):
+    """A gradient was asked through an op that has none."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One primitive: its fields are the static attributes, its methods the three facets.
+
+    The base takes anything, named or not, so that each op can write its true arity.
+    """
+
+    def infer(self, facts: Facts, *operands: Any, **_: Any) -> TensorType:
+        """The type rule: the result's type, from `facts` and the operands' types.
+
+        Raises `TypeRuleError`, or `Unproved` where a size condition cannot be shown.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, *operands: Any, **_: Any) -> Array:
+        """The reference semantics in NumPy. The caller stores the result in the type inferred."""
+        raise NotImplementedError
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        """The cotangent of each operand of `out`, None where it has none.
+
+        Every returned value is linear in `cotangent`.
+        """
+        raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
+
+
+@dataclass(frozen=True)
+class Leaf(Op):
+    """A tensor given from outside under a name, which no other leaf of its graph has."""
+
+    is_kept: ClassVar[bool]
+    """Whether its value stays from one run to the next, so that a graph may update it."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+
+    def infer(self, facts: Facts) -> TensorType:
+        """The type declared, which has no empty axis."""
+        for size in self.shape:
+            facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
+        return TensorType(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: a place in a .mgn file and the path of its layer."""
+
+    span: Span | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A node of the graph. Values compare by identity; `id` is their rank in creation order."""
+
+    id: int
+    op: Op
+    operands: tuple[Value, ...] = field(repr=False)
+    type: TensorType
+    origin: Origin = field(default=Origin(), repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A closed DAG.
+
+    `values` are in topological order and hold all that `outputs` and `updates` reach, plus every
+    leaf that was declared. `updates` maps the name of a parameter or state to its next value.
+    """
+
+    values: tuple[Value, ...]
+    outputs: Mapping[str, Value]
+    updates: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def roots(self) -> tuple[Value, ...]:
+        """Everything the graph is evaluated for: outputs, then updates."""
+        return (*self.outputs.values(), *self.updates.values())
+
+
+class Builder:
+    """Makes values, each distinct (op, operands) once, so that shared work is one node."""
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.origin = Origin()
+        self._values: list[Value] = []
+        self._interned: dict[tuple[Op, tuple[int, ...]], Value] = {}
+        self._interned_under: dict[Facts, dict[tuple[Op, tuple[int, ...]], Value]] = {}
+        self.facts = Facts() if facts is None else facts
+
+    @property
+    def facts(self) -> Facts:
+        """What type rules may rely on. A value made under other facts is made, and proved, anew."""
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts = facts
+        self._interned = self._interned_under.setdefault(facts, {})
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All values made so far, in order."""
+        return tuple(self._values)
+
+    @property
+    def count(self) -> int:
+        """How many values were made so far."""
+        return len(self._values)
+
+    def values_from(self, start: int) -> list[Value]:
+        """The values made since there were `start` of them."""
+        return self._values[start:]
+
+    def add(self, op: Op, *operands: Value) -> Value:
+        """The value of `op` applied to `operands`; raises what `op.infer` raises."""
+        key = (op, tuple([operand.id for operand in operands]))
+        known = self._interned.get(key)
+        if known is not None:
+            return known
+        inferred = op.infer(self.facts, *(operand.type for operand in operands))
+        return self._make(key, op, operands, inferred)
+
+    def add_typed(self, op: Op, inferred: TensorType, *operands: Value) -> Value:
+        """The value of `op` where its type rule gave `inferred` for operands of the same types."""
+        key = (op, tuple([operand.id for operand in operands]))
+        known = self._interned.get(key)
+        return self._make(key, op, operands, inferred) if known is None else known
+
+    def _make(
+        self,
+        key: tuple[Op, tuple[int, ...]],
+        op: Op,
+        operands: tuple[Value, ...],
+        inferred: TensorType,
+    ) -> Value:
+        require_values(len(self._values))
+        value = Value(len(self._values), op, operands, inferred, self.origin)
+        self._values.append(value)
+        self._interned[key] = value
+        return value
+
+    @contextmanager
+    def at(self, origin: Origin) -> Generator[None]:
+        """Values made inside are said to come from `origin`."""
+        before, self.origin = self.origin, origin
+        try:
+            yield
+        finally:
+            self.origin = before
+
+    def graph(
+        self, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None
+    ) -> Graph:
+        """The graph of what `outputs` and `updates` reach, and of every leaf."""
+        updates = {} if updates is None else dict(updates)
+        live = reachable((*outputs.values(), *updates.values()))
+        kept = tuple(value for value in self._values if value.id in live or not value.operands)
+        return Graph(kept, dict(outputs), updates)
+
+
+def dependencies(roots: Iterable[Value]) -> tuple[Value, ...]:
+    """All values the roots depend on, the roots included, in the order they were made."""
+    seen: dict[int, Value] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.id not in seen:
+            seen[value.id] = value
+            stack.extend(value.operands)
+    return tuple(seen[number] for number in sorted(seen))
+
+
+def reachable(roots: Iterable[Value]) -> set[int]:
+    """Ids of all values the roots depend on, the roots included."""
+    return {value.id for value in dependencies(roots)}
+
+
+def rebuild(
+    graph: Graph, build: Builder, change: Callable[[Value, tuple[Value, ...]], Value]
+) -> Graph:
+    """The graph with each value replaced by `change(value, new operands)`, in order."""
+    made: dict[int, Value] = {}
+    for value in graph.values:
+        with build.at(value.origin):
+            made[value.id] = change(value, tuple(made[operand.id] for operand in value.operands))
+    return build.graph(
+        {name: made[value.id] for name, value in graph.outputs.items()},
+        {name: made[value.id] for name, value in graph.updates.items()},
+    )
+
+
+def continued(graph: Graph, facts: Facts | None = None) -> tuple[Builder, Graph]:
+    """A builder that already holds `graph`, to build on, and the graph in that builder's values."""
+    build = Builder(facts)
+    return build, rebuild(graph, build, lambda value, operands: build.add(value.op, *operands))

@@ -1,0 +1,300 @@
+"""Integers that pick something out of a number of things: classes, words, positions.
+
+An index has to be one of 0 ... count - 1. That is proved of most that are computed, from what
+their values can be. One that is an input or a parameter, moved at most, is looked at where its
+values come from. All others are looked at while the graph runs: `with_checks` has it give the
+largest of them as an unsigned number, in which negative ones are larger than any size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Origin, Value, continued, dependencies
+from meganeura_dsl.ir.interval_analysis import Range, Ranges, ranges_of
+from meganeura_dsl.ir.ops import (
+    Broadcast,
+    Cast,
+    Compare,
+    Constant,
+    Gather,
+    Input,
+    Iota,
+    Parameter,
+    ReduceMax,
+    Reshape,
+    ScatterAdd,
+    Slice,
+    Sum,
+    Transpose,
+    Where,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
+
+SAME_VALUES: tuple[type[Op], ...] = (Broadcast, Cast, Reshape, Slice, Transpose)
+"""Ops whose result holds values of their operand and no others, if those are integers."""
+
+ALL_VALUES: tuple[type[Op], ...] = (Broadcast, Cast, Reshape, Transpose)
+"""Those of them whose result holds every value of their operand."""
+
+NAME = re.compile(r"index (\d+), (i32|u32) below (\d+): (.*)")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What an index may be: one of 0 ... count - 1, or a value the program compares it with.
+
+    A loss that leaves out labels compares them with the number that stands for none, such as -100.
+    """
+
+    count: int
+    exempt: frozenset[int] = frozenset()
+    shown: str = field(default="", compare=False)
+    """The count as the program has it: `v = 50`."""
+    place: str = field(default="", compare=False)
+    """The line of the program that picks something."""
+
+    def narrowed(self, other: Bound) -> Bound:
+        """What satisfies both, told as the narrower one."""
+        least = min(self, other, key=lambda bound: bound.count)
+        return Bound(least.count, self.exempt & other.exempt, least.shown, least.place)
+
+
+@dataclass(frozen=True)
+class Check:
+    """An output of a graph that tells whether an index is one of 0 ... count - 1.
+
+    Its name says all of it, so that it outlasts whatever a graph is made into.
+    """
+
+    number: int
+    dtype: DType
+    count: int
+    place: str
+
+    @property
+    def output(self) -> str:
+        """The name of the output."""
+        return f"index {self.number}, {self.dtype.value} below {self.count}: {self.place}"
+
+    @staticmethod
+    def of(output: str) -> Check | None:
+        """The check that an output of this name makes, if it makes one."""
+        found = NAME.fullmatch(output)
+        if found is None:
+            return None
+        return Check(int(found[1]), DType(found[2]), int(found[3]), found[4])
+
+    def outside(self, largest: int) -> int | None:
+        """The index that is none of 0 ... count - 1, from the largest; `None` if there is none."""
+        if largest < self.count:
+            return None
+        negative = self.dtype is DType.I32 and largest >= 1 << 31
+        return largest - (1 << 32) if negative else largest
+
+
+@dataclass(frozen=True)
+class Use:
+    """An index, and what it is used for."""
+
+    ids: Value
+    count: Size
+    user: Value
+
+
+def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[str, Bound]:
+    """The bound of each input, and each parameter that stays, that is used as an index.
+
+    `sizes` are the numbers of sizes that the graph leaves open.
+    """
+    compared = _compared_with(graph)
+    bounds: dict[str, Bound] = {}
+    for use in _uses(graph):
+        leaf = _given(graph, _source(use.ids).op)
+        count = _number(use.count, sizes or {})
+        if leaf is None or count is None:
+            continue
+        exempt = compared.get(leaf.name, []) if isinstance(use.user.op, Compare) else []
+        shown = f"{show(use.count)} = {count}" if isinstance(use.count, Dim) else str(count)
+        bound = Bound(count, frozenset(exempt), shown, place_of(use.user.origin))
+        bounds[leaf.name] = bounds.get(leaf.name, bound).narrowed(bound)
+    return bounds
+
+
+def with_checks(graph: Graph) -> Graph:
+    """The graph with an output for each index that is neither proved nor seen where it comes from.
+
+    All sizes have to be numbers. A graph that needs no check is returned as it is.
+    """
+    bounds = leaf_bounds(graph)
+    given = {
+        name: Range(min(0, *bound.exempt, 0), max(bound.count - 1, *bound.exempt, 0))
+        for name, bound in bounds.items()
+    }
+    uses = [*_unproved(graph, bounds, ranges_of(graph, given))]
+    if not uses:
+        return graph
+    build, copied = continued(graph)
+    values = dict(zip((each.id for each in graph.values), copied.values, strict=True))
+    compared = _exempt_values(graph)
+    outputs: dict[str, Value] = {}
+    for number, use in enumerate(uses):
+        ids, count = values[use.ids.id], _number(use.count, {})
+        if count is None:
+            raise ValueError(f"the size {show(use.count)} has no number")
+        check = Check(number, ids.type.dtype, count, place_of(use.user.origin))
+        exempt = compared.get(use.ids.id, ()) if isinstance(use.user.op, Compare) else ()
+        with build.at(use.user.origin):
+            outputs[check.output] = _largest(build, ids, exempt)
+    return build.graph({**copied.outputs, **outputs}, copied.updates)
+
+
+def checks_of(graph: Graph) -> dict[str, Check]:
+    """The checks among the outputs of a graph, by the names of these outputs."""
+    found = {name: Check.of(name) for name in graph.outputs}
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def place_of(origin: Origin) -> str:
+    """Where a value is from, in one line: `sage.mgn:9  gather(x, source)`."""
+    if origin.span is None:
+        return origin.path
+    span = origin.span
+    text = span.text.partition("\n")[0]
+    shown = text if text.isidentifier() or "(" in text else span.source.line(span.line).strip()
+    return f"{PurePath(span.source.name).name}:{span.line}  {shown}"
+
+
+def _given(graph: Graph, op: Op) -> Leaf | None:
+    """The leaf that an op is, if all of its values come from outside of the graph."""
+    if isinstance(op, Parameter):
+        return None if op.name in graph.updates else op
+    return op if isinstance(op, Input) else None
+
+
+def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iterator[Use]:
+    """The uses of indices that have to be looked at while the graph runs, each index once."""
+    picked = _picked(graph)
+    seen: dict[tuple[int, int], Use] = {}
+    for use in _uses(graph):
+        count, ids = _number(use.count, {}), _whole(use.ids)
+        leaf = _source(ids).op
+        if count is None or (isinstance(leaf, Leaf) and leaf.name in bounds):
+            continue
+        is_compared = isinstance(use.user.op, Compare)
+        if is_compared and (use.user.id not in picked or not _depends(ids)):
+            continue
+        range_ = ranges.get(ids.id)
+        if range_ is not None and range_.within(0, count - 1):
+            continue
+        if ids.type.dtype in (DType.I32, DType.U32):
+            seen.setdefault((ids.id, count), Use(ids, count, use.user))
+    yield from seen.values()
+
+
+def _depends(ids: Value) -> bool:
+    """Whether an index depends on anything that is fed or learned, or drawn."""
+    return any(isinstance(each.op, Leaf) for each in dependencies([ids]))
+
+
+def _picked(graph: Graph) -> set[int]:
+    """The comparisons that pick what is summed: those c in sum(where(c, x, 0)) of a loss."""
+    summed = {value.operands[0].id for value in graph.values if isinstance(value.op, Sum)}
+    return {
+        value.operands[0].id
+        for value in graph.values
+        if isinstance(value.op, Where) and value.id in summed and _is_zero(value.operands[2])
+    }
+
+
+def _is_zero(value: Value) -> bool:
+    while isinstance(value.op, SAME_VALUES):
+        value = value.operands[0]
+    return isinstance(value.op, Constant) and value.op.value == 0
+
+
+def _largest(build: Builder, ids: Value, exempt: frozenset[int] | tuple[int, ...]) -> Value:
+    """The largest of some indices as u32, of which negative ones are the largest."""
+    for number in sorted(exempt):
+        is_exempt = build.add(Compare("eq"), ids, full(build, ids.type, number))
+        ids = build.add(Where(), is_exempt, full(build, ids.type, 0), ids)
+    unsigned = ids if ids.type.dtype is DType.U32 else build.add(Cast(DType.U32), ids)
+    axes = tuple(range(ids.type.rank))
+    return build.add(ReduceMax(axes), unsigned) if axes else unsigned
+
+
+def _compared_with(graph: Graph) -> dict[str, list[int]]:
+    """For each input and parameter, the whole numbers it is compared with."""
+    compared: dict[str, list[int]] = {}
+    for value, number in _comparisons(graph):
+        leaf = _source(value).op
+        if isinstance(leaf, Leaf):
+            compared.setdefault(leaf.name, []).append(number)
+    return compared
+
+
+def _exempt_values(graph: Graph) -> dict[int, frozenset[int]]:
+    """For each index, by its number, the whole numbers it is compared with."""
+    compared: dict[int, frozenset[int]] = {}
+    for value, number in _comparisons(graph):
+        ids = _whole(value).id
+        compared[ids] = compared.get(ids, frozenset()) | {number}
+    return compared
+
+
+def _comparisons(graph: Graph) -> Iterator[tuple[Value, int]]:
+    """Values and the whole numbers they are compared with."""
+    for value in graph.values:
+        if not isinstance(value.op, Compare):
+            continue
+        for one, other in (value.operands, value.operands[::-1]):
+            match _source(other).op:
+                case Constant(value=int(number)):
+                    yield one, number
+                case _:
+                    pass
+
+
+def _uses(graph: Graph) -> Iterator[Use]:
+    """All indices of a graph, and how many things each chooses from."""
+    for value in graph.values:
+        match value.op:
+            case Gather(axis=axis):
+                table, ids = value.operands
+                yield Use(ids, table.type.shape[axis], value)
+            case ScatterAdd(size=size):
+                yield Use(value.operands[0], size, value)
+            case Compare(kind="eq"):
+                for one, other in (value.operands, value.operands[::-1]):
+                    counted = _source(other).op
+                    if isinstance(counted, Iota):
+                        yield Use(one, counted.size, value)
+            case _:
+                pass
+
+
+def _source(value: Value) -> Value:
+    """Where the values of a value come from."""
+    return _before(value, SAME_VALUES)
+
+
+def _whole(value: Value) -> Value:
+    """The smallest value that holds all values of one, and no others."""
+    return _before(value, ALL_VALUES)
+
+
+def _before(value: Value, ops: tuple[type[Op], ...]) -> Value:
+    while isinstance(value.op, ops) and not value.operands[0].type.dtype.is_float:
+        value = value.operands[0]
+    return value
+
+
+def _number(size: Size, sizes: Mapping[str, int]) -> int | None:
+    if isinstance(size, Dim):
+        return evaluate(size, sizes) if size.variables() <= sizes.keys() else None
+    return size

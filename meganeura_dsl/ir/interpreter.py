@@ -1,0 +1,221 @@
+"""The reference interpreter: what a graph means, in NumPy, and how it runs without a GPU.
+
+In single precision every value is stored in its own element type, and f16 is computed in float32.
+In double precision all floats are float64: the oracle that gradients are measured against.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from time import perf_counter
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value
+from meganeura_dsl.ir.ops import Constant, Iota
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Dim
+
+
+class Precision(Enum):
+    """The floats that f32 and f16 values are kept in."""
+
+    SINGLE = "single"
+    DOUBLE = "double"
+
+
+class FeedError(ValueError):
+    """What was fed does not fit the graph's inputs and parameters."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a run gives: the outputs, and the next values of parameters and states."""
+
+    outputs: Mapping[str, Array]
+    updates: Mapping[str, Array]
+
+
+Watch = Callable[[Value, float, float], None]
+"""Told of an op, and of when it began and ended, by the clock `perf_counter`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One op to run: where its operands lie, where its result goes, what nobody reads any more."""
+
+    compute: Callable[..., Array]
+    operands: tuple[int, ...]
+    halves: tuple[int, ...]
+    """Which of the operands are kept in half precision, in which nothing is computed."""
+    result: int
+    dtype: np.dtype[np.generic]
+    dead: tuple[int, ...]
+    value: Value
+
+
+def storage_type(dtype: DType, precision: Precision = Precision.SINGLE) -> np.dtype[np.generic]:
+    """The NumPy type that values of an element type are stored in."""
+    if dtype.is_float and precision is Precision.DOUBLE:
+        return np.dtype(np.float64)
+    return np.dtype(_STORAGE[dtype])
+
+
+_STORAGE: Mapping[DType, type[np.generic]] = {
+    DType.F32: np.float32,
+    DType.F16: np.float16,
+    DType.I32: np.int32,
+    DType.U32: np.uint32,
+    DType.BOOL: np.bool_,
+}
+
+
+def evaluate(
+    graph: Graph, feeds: Mapping[str, Array], precision: Precision = Precision.SINGLE
+) -> Results:
+    """What the graph gives for these inputs and parameters."""
+    return Interpreter(graph, precision).run(feeds)
+
+
+class Interpreter:
+    """A graph ready to run again and again; the order and the lifetimes are found once."""
+
+    def __init__(self, graph: Graph, precision: Precision = Precision.SINGLE) -> None:
+        _require_concrete(graph.values)
+        self.leaves = {value.op.name: value for value in graph.values if isinstance(value.op, Leaf)}
+        self._precision = precision
+        self._slots = {value.id: slot for slot, value in enumerate(graph.values)}
+        self._outputs = {name: self._slots[value.id] for name, value in graph.outputs.items()}
+        self._updates = {name: self._slots[value.id] for name, value in graph.updates.items()}
+        self._start: list[Array | None] = [None] * len(graph.values)
+        for value in graph.values:
+            if isinstance(value.op, Constant | Iota):
+                dtype = storage_type(value.type.dtype, precision)
+                self._start[self._slots[value.id]] = value.op.evaluate().astype(dtype)
+        self._steps = self._schedule([value for value in graph.values if value.operands])
+
+    def _schedule(self, values: list[Value]) -> tuple[Step, ...]:
+        kept = {*self._outputs.values(), *self._updates.values()}
+        steps: list[Step] = []
+        for value in reversed(values):
+            operands = tuple(self._slots[operand.id] for operand in value.operands)
+            dead = tuple(sorted(set(operands) - kept))
+            kept.update(dead)
+            dtype = storage_type(value.type.dtype, self._precision)
+            halves = self._halves(value)
+            result = self._slots[value.id]
+            steps.append(Step(value.op.evaluate, operands, halves, result, dtype, dead, value))
+        return tuple(reversed(steps))
+
+    def _halves(self, value: Value) -> tuple[int, ...]:
+        dtypes = [storage_type(each.type.dtype, self._precision) for each in value.operands]
+        return tuple(index for index, dtype in enumerate(dtypes) if dtype == np.float16)
+
+    def run(self, feeds: Mapping[str, Array]) -> Results:
+        """One evaluation. The feeds are inputs and parameters by name, and nothing else."""
+        values = self._given(feeds)
+        # Infinities and NaN are values like others, here as on a GPU.
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                self._advance(step, values)
+        return Results(_named(self._outputs, values), _named(self._updates, values))
+
+    def watched(self, feeds: Mapping[str, Array], watch: Watch) -> Results:
+        """One evaluation, each op told to `watch` with when it began and ended."""
+        values = self._given(feeds)
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                start = perf_counter()
+                self._advance(step, values)
+                watch(step.value, start, perf_counter())
+        return Results(_named(self._outputs, values), _named(self._updates, values))
+
+    def find(self, feeds: Mapping[str, Array], is_sought: Callable[[Array], bool]) -> Value | None:
+        """The first value that is sought, in the order of computation: first what is fed."""
+        values = self._given(feeds)
+        for name, leaf in self.leaves.items():
+            if is_sought(feeds[name]):
+                return leaf
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                if is_sought(self._advance(step, values)):
+                    return step.value
+        return None
+
+    def _given(self, feeds: Mapping[str, Array]) -> list[Array | None]:
+        """The values before the first step."""
+        values = self._start.copy()
+        for name, array in self._checked(feeds).items():
+            values[self._slots[self.leaves[name].id]] = array
+        return values
+
+    def _advance(self, step: Step, values: list[Array | None]) -> Array:
+        """Compute one value, and forget what nobody reads any more."""
+        result = values[step.result] = _compute(step, values)
+        for slot in step.dead:
+            values[slot] = None
+        return result
+
+    def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        missing = [name for name in self.leaves if name not in feeds]
+        if missing:
+            raise FeedError(f"no value was fed for {_quoted(missing)}")
+        unknown = [name for name in feeds if name not in self.leaves]
+        if unknown:
+            raise FeedError(f"the graph does not read {_quoted(unknown)}{self._hint(unknown[0])}")
+        return {name: self._fitting(name, array) for name, array in feeds.items()}
+
+    def _hint(self, name: str) -> str:
+        nearest = get_close_matches(name, self.leaves, n=1)
+        return f"; it has {_quoted(nearest)}" if nearest else ""
+
+    def _fitting(self, name: str, array: Array) -> Array:
+        wanted = self.leaves[name].type
+        dtype = storage_type(wanted.dtype, self._precision)
+        widened = self._precision is Precision.DOUBLE and np.issubdtype(array.dtype, np.floating)
+        fits = array.dtype == dtype or (widened and wanted.dtype.is_float)
+        if array.shape != wanted.shape or not fits:
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise FeedError(f"`{name}` is {wanted}, but {found} was fed")
+        return array.astype(dtype, copy=False)
+
+
+def _compute(step: Step, values: list[Array | None]) -> Array:
+    operands = [values[slot] for slot in step.operands]
+    for index in step.halves:
+        operands[index] = np.asarray(operands[index], np.float32)
+    try:
+        return np.asarray(step.compute(*operands), step.dtype)
+    except (IndexError, MemoryError) as error:
+        error.add_note(f"in {_place(step.value)}")
+        raise
+
+
+def _named(slots: Mapping[str, int], values: list[Array | None]) -> dict[str, Array]:
+    found = {name: values[slot] for name, slot in slots.items()}
+    return {
+        name: np.asarray(array, order="C") for name, array in found.items() if array is not None
+    }
+
+
+def _place(value: Value) -> str:
+    origin = value.origin
+    where = f" of `{origin.path}`" if origin.path else ""
+    line = f" ({origin.span.source.name}:{origin.span.line})" if origin.span else ""
+    return f"the `{type(value.op).__name__}`{where}{line}"
+
+
+def _require_concrete(values: Iterable[Value]) -> None:
+    free = {name for value in values for name in _variables(value.type)}
+    if free:
+        raise ValueError(f"the graph still depends on the sizes {_quoted(sorted(free))}")
+
+
+def _variables(of: TensorType) -> set[str]:
+    sizes = [size.variables() for size in of.shape if isinstance(size, Dim)]
+    return set[str]().union(*sizes)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

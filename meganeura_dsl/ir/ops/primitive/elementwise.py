@@ -1,0 +1,363 @@
+"""One number in, one number out: ops whose operands and result have one shape."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, assert_never
+
+from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.primitive.erf import DERIVATIVE_AT_ZERO, erf
+from meganeura_dsl.ir.ops.type_rules import (
+    ANYTHING,
+    FLOATS,
+    NUMBERS,
+    SIGNED,
+    require_dtype,
+    require_same_type,
+    title,
+)
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.startup.lazy_numpy import np
+from meganeura_dsl.symbolic.assumptions import Facts
+
+Cotangents = tuple[Value | None, ...]
+Relation = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+
+
+@dataclass(frozen=True)
+class Unary(Op):
+    """An op of one operand whose result has the operand's type."""
+
+    accepts: ClassVar[frozenset[DType]] = FLOATS
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, self.accepts)
+        return x
+
+
+@dataclass(frozen=True)
+class Neg(Unary):
+    """The negative of x."""
+
+    accepts = SIGNED
+
+    def evaluate(self, x: Array) -> Array:
+        return np.negative(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (build.add(Neg(), cotangent),)
+
+
+@dataclass(frozen=True)
+class Abs(Unary):
+    """|x|, whose slope at 0 is taken to be 0."""
+
+    accepts = SIGNED
+
+    def evaluate(self, x: Array) -> Array:
+        return np.abs(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d|x| = sign(x)
+        (x,) = out.operands
+        zero = full(build, x.type, 0)
+        negative = build.add(Compare("lt"), x, zero)
+        positive = build.add(Compare("gt"), x, zero)
+        below = build.add(Where(), negative, build.add(Neg(), cotangent), zero)
+        return (build.add(Where(), positive, cotangent, below),)
+
+
+@dataclass(frozen=True)
+class Exp(Unary):
+    """The power x of e."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.exp(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (build.add(Mul(), cotangent, out),)
+
+
+@dataclass(frozen=True)
+class Log(Unary):
+    """The natural logarithm of x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.log(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d log(x) = 1 / x
+        return (build.add(Div(), cotangent, out.operands[0]),)
+
+
+@dataclass(frozen=True)
+class Sqrt(Unary):
+    """The square root of x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.sqrt(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d sqrt(x) = 1 / (2 sqrt(x))
+        return (build.add(Div(), cotangent, build.add(Add(), out, out)),)
+
+
+@dataclass(frozen=True)
+class Sin(Unary):
+    """The sine of x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.sin(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (build.add(Mul(), cotangent, build.add(Cos(), out.operands[0])),)
+
+
+@dataclass(frozen=True)
+class Cos(Unary):
+    """The cosine of x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.cos(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d cos(x) = -sin(x)
+        slope = build.add(Neg(), build.add(Sin(), out.operands[0]))
+        return (build.add(Mul(), cotangent, slope),)
+
+
+@dataclass(frozen=True)
+class Tanh(Unary):
+    """The hyperbolic tangent of x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.tanh(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d tanh(x) = 1 - tanh(x)**2
+        slope = build.add(Sub(), full(build, out.type, 1), build.add(Mul(), out, out))
+        return (build.add(Mul(), cotangent, slope),)
+
+
+@dataclass(frozen=True)
+class Erf(Unary):
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+
+    def evaluate(self, x: Array) -> Array:
+        return erf(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d erf(x) = 2 / sqrt(pi) exp(-x**2)
+        (x,) = out.operands
+        bell = build.add(Exp(), build.add(Neg(), build.add(Mul(), x, x)))
+        slope = build.add(Mul(), full(build, x.type, DERIVATIVE_AT_ZERO), bell)
+        return (build.add(Mul(), cotangent, slope),)
+
+
+@dataclass(frozen=True)
+class Floor(Unary):
+    """The greatest whole number that is not above x. Its slope is 0 where it has one."""
+
+    def evaluate(self, x: Array) -> Array:
+        return np.floor(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (None,)
+
+
+@dataclass(frozen=True)
+class StopGradient(Unary):
+    """x, as a constant for differentiation."""
+
+    accepts = ANYTHING
+
+    def evaluate(self, x: Array) -> Array:
+        return x
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (None,)
+
+
+@dataclass(frozen=True)
+class Binary(Op):
+    """An op of two operands of one type, which is its result's type too."""
+
+    accepts: ClassVar[frozenset[DType]] = NUMBERS
+
+    def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
+        require_dtype(self, a, self.accepts)
+        require_same_type(self, facts, a, b)
+        return a
+
+
+@dataclass(frozen=True)
+class Add(Binary):
+    """The sum of a and b."""
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.add(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return cotangent, cotangent
+
+
+@dataclass(frozen=True)
+class Sub(Binary):
+    """The difference of a and b."""
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.subtract(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return cotangent, build.add(Neg(), cotangent)
+
+
+@dataclass(frozen=True)
+class Mul(Binary):
+    """The product of a and b."""
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.multiply(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        a, b = out.operands
+        return build.add(Mul(), cotangent, b), build.add(Mul(), cotangent, a)
+
+
+@dataclass(frozen=True)
+class Div(Binary):
+    """The quotient of a and b."""
+
+    accepts = FLOATS
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.divide(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        # d(a / b) = da / b - (a / b) db / b
+        share = build.add(Div(), cotangent, out.operands[1])
+        return share, build.add(Neg(), build.add(Mul(), share, out))
+
+
+@dataclass(frozen=True)
+class Maximum(Binary):
+    """The larger of a and b. Where they are equal, each takes half of the cotangent."""
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.maximum(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        a, b = out.operands
+        return _share(build, cotangent, Compare("gt"), a, b)
+
+
+@dataclass(frozen=True)
+class Minimum(Binary):
+    """The smaller of a and b. Where they are equal, each takes half of the cotangent."""
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        return np.minimum(a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        a, b = out.operands
+        return _share(build, cotangent, Compare("lt"), a, b)
+
+
+def _share(build: Builder, cotangent: Value, wins: "Compare", a: Value, b: Value) -> Cotangents:
+    zero = full(build, cotangent.type, 0)
+    half = build.add(Mul(), full(build, cotangent.type, 0.5), cotangent)
+    tied = build.add(Where(), build.add(Compare("eq"), a, b), half, zero)
+    return (
+        build.add(Where(), build.add(wins, a, b), cotangent, tied),
+        build.add(Where(), build.add(wins, b, a), cotangent, tied),
+    )
+
+
+@dataclass(frozen=True)
+class Compare(Op):
+    """Whether a relation holds between a and b. Bools are only equal or not."""
+
+    kind: Relation
+
+    def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
+        require_same_type(self, facts, a, b)
+        if a.dtype is DType.BOOL and self.kind not in ("eq", "ne"):
+            raise TypeRuleError(f"{title(self)} finds no order among bools")
+        return a.with_dtype(DType.BOOL)
+
+    def evaluate(self, a: Array, b: Array) -> Array:
+        match self.kind:
+            case "eq":
+                return np.equal(a, b)
+            case "ne":
+                return np.not_equal(a, b)
+            case "lt":
+                return np.less(a, b)
+            case "le":
+                return np.less_equal(a, b)
+            case "gt":
+                return np.greater(a, b)
+            case "ge":
+                return np.greater_equal(a, b)
+            case _:
+                assert_never(self.kind)
+
+
+@dataclass(frozen=True)
+class Where(Op):
+    """a where the condition holds, b elsewhere. What is not chosen cannot spoil the result."""
+
+    def infer(
+        self, facts: Facts, condition: TensorType, a: TensorType, b: TensorType
+    ) -> TensorType:
+        require_dtype(self, condition, (DType.BOOL,))
+        require_same_type(self, facts, a, b)
+        require_same_type(self, facts, condition, a.with_dtype(DType.BOOL))
+        return a
+
+    def evaluate(self, condition: Array, a: Array, b: Array) -> Array:
+        return np.where(condition, a, b)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        condition = out.operands[0]
+        zero = full(build, out.type, 0)
+        return (
+            None,
+            build.add(Where(), condition, cotangent, zero),
+            build.add(Where(), condition, zero, cotangent),
+        )
+
+
+@dataclass(frozen=True)
+class Cast(Op):
+    """x in another element type. Floats truncate towards zero; to bool is `x != 0`."""
+
+    dtype: DType
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        return x.with_dtype(self.dtype)
+
+    def evaluate(self, x: Array) -> Array:
+        match self.dtype:
+            case DType.F32 | DType.F16:
+                return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.float64)
+            case DType.I32:
+                return _as_integer(x, np.int32)
+            case DType.U32:
+                return _as_integer(x, np.uint32)
+            case DType.BOOL:
+                return np.not_equal(x, 0)
+            case _:
+                assert_never(self.dtype)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        (x,) = out.operands
+        return (build.add(Cast(x.type.dtype), cotangent) if x.type.dtype.is_float else None,)
+
+
+def _as_integer(x: Array, target: "type[np.int32 | np.uint32]") -> Array:
+    if not np.issubdtype(x.dtype, np.floating):
+        return x.astype(target)
+    # Beyond the target's range floats saturate and NaN is 0, so that no machine may differ.
+    limits = np.iinfo(target)
+    inside = np.clip(np.nan_to_num(x.astype(np.float64)), limits.min, limits.max)
+    return inside.astype(target)

@@ -1,0 +1,128 @@
+"""Where values begin: data, parameters, numbers, index ranges and random words."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from meganeura_dsl.ir.graph import Array, Builder, Leaf, Op, TypeRuleError, Value
+from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape, require_at_least, title
+from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.startup.lazy_numpy import np
+from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.symbolic.size import Dim, Size
+
+Kind = Literal["param", "frozen", "state"]
+Number = float | int | bool | Dim
+
+
+@dataclass(frozen=True)
+class Input(Leaf):
+    """Data fed at each run."""
+
+    is_kept = False
+
+
+@dataclass(frozen=True)
+class Parameter(Leaf):
+    """A tensor kept between runs: trained, never changed, or updated by the graph itself."""
+
+    is_kept = True
+    kind: Kind
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Op):
+    """A scalar number. Two are equal if no computation can tell them apart: 0.0 is not -0.0."""
+
+    value: Number
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", _as_dtype(self.value, self.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[DType, object]:
+        return self.dtype, self.value.hex() if isinstance(self.value, float) else self.value
+
+    def infer(self, facts: Facts) -> TensorType:
+        return TensorType(self.dtype, ())
+
+    def evaluate(self) -> Array:
+        value = concrete(self.value) if isinstance(self.value, Dim) else self.value
+        return np.asarray(value)
+
+
+def _as_dtype(value: Number, dtype: DType) -> Number:
+    if isinstance(value, Dim):
+        return value
+    match dtype:
+        case DType.F32 | DType.F16:
+            return float(value)
+        case DType.I32 | DType.U32:
+            return int(value)
+        case DType.BOOL:
+            return bool(value)
+
+
+@dataclass(frozen=True)
+class Iota(Op):
+    """The i32 numbers 0, 1, ..., size - 1."""
+
+    size: Size
+
+    def infer(self, facts: Facts) -> TensorType:
+        require_at_least(self, facts, "size", (self.size,), 1)
+        return TensorType(DType.I32, (self.size,))
+
+    def evaluate(self) -> Array:
+        return np.arange(concrete(self.size), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class RandomBits(Op):
+    """Uniform 32-bit words that depend only on the stream, on `counter` and on their index.
+
+    `counter` is u32[2]: the seed and the step. Word i, counted in row-major order, is the first
+    word of Threefry-2x32 with 20 rounds, its key the counter and its block (i, stream).
+    J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    """
+
+    stream: int
+    shape: Shape
+
+    def infer(self, facts: Facts, counter: TensorType) -> TensorType:
+        if counter != TensorType(DType.U32, (2,)):
+            raise TypeRuleError(f"{title(self)} takes a counter u32[2], not {counter}")
+        if self.stream not in range(1 << 32):
+            raise TypeRuleError(f"{title(self)} has stream {self.stream}, which is not a u32")
+        require_at_least(self, facts, "shape", self.shape, 1)
+        return TensorType(DType.U32, self.shape)
+
+    def evaluate(self, counter: Array) -> Array:
+        shape = concrete_shape(self.shape)
+        index = np.arange(np.prod(shape, dtype=np.int64), dtype=np.uint32)
+        stream = np.full_like(index, self.stream)
+        return threefry(counter.astype(np.uint32), index, stream)[0].reshape(shape)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        return (None,)
+
+
+def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Threefry-2x32-20 of the blocks (first, second) under a key of two words."""
+    rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
+    schedule = np.array([key[0], key[1], np.uint32(0x1BD11BDA) ^ key[0] ^ key[1]], np.uint32)
+    first, second = first + schedule[:1], second + schedule[1:2]
+    for group in range(5):
+        for rotation in rotations[group % 2]:
+            first = first + second
+            second = (second << np.uint32(rotation)) | (second >> np.uint32(32 - rotation))
+            second = second ^ first
+        injected = group + 1
+        first = first + schedule[[injected % 3]]
+        second = second + schedule[[(injected + 1) % 3]] + np.uint32(injected)
+    return first, second

@@ -1,0 +1,51 @@
+"""The largest along axes: its value, and where it is first."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
+from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, others
+from meganeura_dsl.ir.ops.primitive.elementwise import Cast, Compare, Div, Mul
+from meganeura_dsl.ir.ops.type_rules import NUMBERS, require_axes, require_dtype
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.startup.lazy_numpy import np
+from meganeura_dsl.symbolic.assumptions import Facts
+
+
+@dataclass(frozen=True)
+class ReduceMax(Op):
+    """The largest along axes, which disappear. All that are largest share the cotangent equally."""
+
+    axes: tuple[int, ...]
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, NUMBERS)
+        require_axes(self, self.axes, x.rank)
+        return x.with_shape(tuple(x.shape[axis] for axis in others(self.axes, x.rank)))
+
+    def evaluate(self, x: Array) -> Array:
+        return np.max(x, axis=self.axes)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+        # dx = [x == max] * cotangent / count(x == max)
+        (x,) = out.operands
+        back = Broadcast(x.type.shape, others(self.axes, x.type.rank))
+        largest = build.add(Compare("eq"), x, build.add(back, out))
+        chosen = build.add(Cast(out.type.dtype), largest)
+        share = build.add(Div(), cotangent, build.add(Sum(self.axes), chosen))
+        return (build.add(Mul(), build.add(back, share), chosen),)
+
+
+@dataclass(frozen=True)
+class ArgMax(Op):
+    """The index of the first of the largest along one axis, which disappears."""
+
+    axis: int
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, NUMBERS)
+        require_axes(self, (self.axis,), x.rank)
+        shape = x.shape[: self.axis] + x.shape[self.axis + 1 :]
+        return TensorType(DType.I32, shape)
+
+    def evaluate(self, x: Array) -> Array:
+        return np.argmax(x, axis=self.axis)

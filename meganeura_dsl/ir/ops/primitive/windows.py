@@ -1,0 +1,102 @@
+"""Sliding windows over the trailing axes of [n, c, *spatial]: their sizes, and their elements."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.ops.type_rules import title
+from meganeura_dsl.ir.types import Shape
+from meganeura_dsl.startup.lazy_numpy import np
+from meganeura_dsl.symbolic.assumptions import Compare, Facts
+
+ELEMENTS_AT_ONCE = 1 << 23
+
+
+def output_shape(
+    op: Op,
+    facts: Facts,
+    spatial: Shape,
+    window: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+) -> Shape:
+    """How many windows fit: (s + 2 p - d (k - 1) - 1) // stride + 1, provably at least one."""
+    result: Shape = ()
+    for s, k, step, p, d in zip(spatial, window, stride, padding, dilation, strict=True):
+        padded, reach = s + 2 * p, d * (k - 1) + 1
+        facts.require(Compare(">=", padded, reach), f"the window of {title(op)} fits its input")
+        result = (*result, (padded - reach) // step + 1)
+    return result
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of one geometry, in numbers. A tap is one place in a window."""
+
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def count(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """How many windows there are along each axis."""
+        axes = zip(spatial, self.window, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((s + 2 * p - d * (k - 1) - 1) // step + 1 for s, k, step, p, d in axes)
+
+    def pad(self, x: Array, value: float) -> Array:
+        """Put the padding around the spatial axes of x [n, c, *spatial]."""
+        if not any(self.padding):
+            return x
+        sizes = zip(x.shape[2:], self.padding, strict=True)
+        padded = np.full((*x.shape[:2], *(s + 2 * p for s, p in sizes)), value, x.dtype)
+        self.unpad(padded)[...] = x
+        return padded
+
+    def unpad(self, padded: Array) -> Array:
+        """What `pad` put the padding around."""
+        ends = zip(self.padding, padded.shape[2:], strict=True)
+        return padded[(..., *(slice(p, size - p) for p, size in ends))]
+
+    def taps(self, spatial: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+        """Each tap, in row-major order, and where it meets the padded spatial axes."""
+        counts = self.count(spatial)
+        for tap in product(*map(range, self.window)):
+            axes = zip(tap, self.dilation, self.stride, counts, strict=True)
+            yield tap, tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in axes)
+
+    def rows(self, x: Array) -> Array:
+        """The elements each window sees: [n, *count, *window, c], as a view of padded x.
+
+        Channels stand last: what is copied together is long, and is read as it lies.
+        """
+        sizes = zip(x.shape[2:], self.padding, strict=True)
+        shape = (x.shape[0], *(s + 2 * p for s, p in sizes), x.shape[1])
+        padded = np.zeros(shape, x.dtype)
+        self.unpad(np.moveaxis(padded, -1, 1))[...] = x
+        sample, *steps, channel = padded.strides
+        forward = (step * s for step, s in zip(steps, self.stride, strict=True))
+        inside = (step * d for step, d in zip(steps, self.dilation, strict=True))
+        return np.lib.stride_tricks.as_strided(
+            padded,
+            (x.shape[0], *self.count(x.shape[2:]), *self.window, x.shape[1]),
+            (sample, *forward, *inside, channel),
+            writeable=False,
+        )
+
+    def add_rows(self, rows: Array, spatial: tuple[int, ...]) -> Array:
+        """The adjoint of `rows`: [n, *count, *window, c] added up into [n, c, *spatial]."""
+        shape = (s + 2 * p for s, p in zip(spatial, self.padding, strict=True))
+        total = np.zeros((rows.shape[0], *shape, rows.shape[-1]), rows.dtype)
+        for tap, place in self.taps(spatial):
+            total[(slice(None), *place)] += rows[(..., *tap, slice(None))]
+        return self.unpad(np.moveaxis(total, -1, 1))
+
+    def batches(self, shape: tuple[int, ...]) -> Iterator[slice]:
+        """Runs of samples whose columns together stay small."""
+        samples, channels, *spatial = shape
+        each = channels * int(np.prod(self.window)) * int(np.prod(self.count(tuple(spatial))))
+        length = max(1, ELEMENTS_AT_ONCE // each)
+        for start in range(0, samples, length):
+            yield slice(start, min(start + length, samples))

@@ -1,0 +1,309 @@
+"""Graphs as text that people read, and that reads back as the same graph.
+
+    %0 = Input(name="x", dtype=f32, shape=[n, 3]) : f32[n, 3]
+    %1 = Sum(%0, axes=[1]) : f32[n]                              # head (net.mgn:7)
+    output "loss" = %1
+
+Values are numbered as they come. What follows `#` is for people only.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+from math import isfinite
+from typing import get_args, get_type_hints
+
+from meganeura_dsl.ir.graph import Graph, Op, Origin, Value
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Dim, Size, dim, show
+
+Attribute = bool | int | float | str | Dim | DType | tuple["Attribute", ...]
+
+
+class GraphTextError(Exception):
+    """A text that is no graph; the message begins with the number of the line."""
+
+
+def format_graph(graph: Graph) -> str:
+    """The text of a graph: one line for each value, output and update."""
+    numbers = {value.id: number for number, value in enumerate(graph.values)}
+    lines = [_value_line(value, numbers) for value in graph.values]
+    for word, roots in (("output", graph.outputs), ("update", graph.updates)):
+        lines += [
+            f"{word} {json.dumps(name)} = %{numbers[root.id]}" for name, root in roots.items()
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _value_line(value: Value, numbers: dict[int, int]) -> str:
+    op = value.op
+    operands = [f"%{numbers[operand.id]}" for operand in value.operands]
+    attributes = [f"{each.name}={_attribute(getattr(op, each.name))}" for each in fields(op)]
+    call = f"{type(op).__name__}({', '.join((*operands, *attributes))})"
+    return f"%{numbers[value.id]} = {call} : {value.type}{_comment(value.origin)}"
+
+
+def _comment(origin: Origin) -> str:
+    place = f"({origin.span.source.name}:{origin.span.line})" if origin.span else ""
+    words = " ".join(word for word in (origin.path, place) if word)
+    return f"  # {words}" if words else ""
+
+
+def _attribute(value: Attribute) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | Dim():
+            return show(value)
+        case float():
+            return repr(value) if isfinite(value) else f"{value:+}"
+        case str():
+            return json.dumps(value)
+        case DType():
+            return value.value
+        case tuple():
+            return f"[{', '.join(map(_attribute, value))}]"
+
+
+def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = ()) -> Graph:
+    """The graph of a text, its ops among `ops`. Types are taken as written: see `verify`.
+
+    A text does not hold the origins of its values; they are taken from `origins`, if there are any.
+    """
+    classes = {op.__name__: op for op in ops}
+    values: list[Value] = []
+    roots: dict[str, dict[str, Value]] = {"output": {}, "update": {}}
+    for number, written in enumerate(text.splitlines(), start=1):
+        try:
+            line = _Line(written)
+            if line.is_empty:
+                continue
+            if line.peek in roots:
+                word, name, root = line.root()
+                roots[word][name] = _known(values, root)
+            else:
+                origin = origins[len(values)] if origins else Origin()
+                values.append(line.value(values, classes, origin))
+        except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
+            raise GraphTextError(f"line {number}: {error}") from error
+    return Graph(tuple(values), roots["output"], roots["update"])
+
+
+@cache
+def _hints(op: type[Op]) -> dict[str, object]:
+    """The types of the attributes of an op."""
+    return get_type_hints(op)
+
+
+def _may_be_listed(item: Attribute) -> bool:
+    return not isinstance(item, float)
+
+
+def _known(values: list[Value], number: int) -> Value:
+    if number >= len(values):
+        raise ValueError(f"%{number} is not defined above")
+    return values[number]
+
+
+HIGHEST_POWER = 64
+"""A size to a higher power is no size, and would take long to compute."""
+
+LARGEST_NUMBER = 1 << 64
+"""No number of a graph is larger."""
+MOST_FACTORS = 400
+"""Names and floors in all products of a size; a size of more would take long to compute with."""
+
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<text>"(?:[^"\\]|\\.)*")
+  | (?P<value>%\d+)
+  | (?P<real>[-+](?:inf|nan)\b|\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+))
+  | (?P<whole>\d+)
+  | (?P<name>[^\W\d][\w.']*)
+  | (?P<mark>//|\*\*|[-+*/()\[\]=:,])
+  | (?P<comment>\#.*)
+  | (?P<end>$)
+  )""",
+    re.VERBOSE,
+)
+
+
+def _tokens(line: str) -> Iterator[tuple[str, str]]:
+    start = 0
+    while start < len(line):
+        found = TOKEN.match(line, start)
+        if found is None or found.lastgroup is None:
+            raise ValueError(f"`{line[start:].strip()}` cannot be read")
+        if found.lastgroup not in ("comment", "end"):
+            yield found.lastgroup, found[found.lastgroup]
+        start = found.end()
+    yield "end", ""
+
+
+def _bounded(size: Size) -> Size:
+    """The size itself; raises `ValueError` if it is too large to be one of a graph."""
+    numbers = [size] if isinstance(size, int) else size.terms.values()
+    if any(abs(number) > LARGEST_NUMBER for number in numbers):
+        raise ValueError("a number is too large for a graph")
+    if isinstance(size, Dim) and sum(map(len, size.terms)) > MOST_FACTORS:
+        raise ValueError("a size is too long for a graph")
+    return size
+
+
+class _Line:
+    """One line, read from left to right."""
+
+    def __init__(self, line: str) -> None:
+        self._tokens = list(_tokens(line))
+        self._at = 0
+        self.is_empty = len(self._tokens) == 1
+
+    @property
+    def peek(self) -> str:
+        """The next token."""
+        return self._tokens[self._at][1]
+
+    def root(self) -> tuple[str, str, int]:
+        """`output "loss" = %1`."""
+        word, name = self._take("name"), json.loads(self._take("text"))
+        self._mark("=")
+        number = int(self._take("value")[1:])
+        self._take("end")
+        return word, name, number
+
+    def value(self, values: list[Value], classes: dict[str, type[Op]], origin: Origin) -> Value:
+        """`%1 = Sum(%0, axes=[1]) : f32[n]`, after the values above it."""
+        if self._take("value") != f"%{len(values)}":
+            raise ValueError(f"the next value is %{len(values)}")
+        self._mark("=")
+        name = self._take("name")
+        if name not in classes:
+            raise ValueError(f"there is no op `{name}`")
+        operands, attributes = self._arguments(_hints(classes[name]))
+        self._mark(":")
+        marked = TensorType(DType(self._take("name")), self._sizes())
+        self._take("end")
+        wanted = [each.name for each in fields(classes[name])]
+        if list(attributes) != wanted:
+            raise ValueError(f"`{name}` has the attributes {', '.join(wanted) or '(none)'}")
+        found = tuple(_known(values, operand) for operand in operands)
+        return Value(len(values), classes[name](**attributes), found, marked, origin)
+
+    def _arguments(self, hints: dict[str, object]) -> tuple[list[int], dict[str, Attribute]]:
+        operands: list[int] = []
+        attributes: dict[str, Attribute] = {}
+        self._mark("(")
+        while not self._has(")"):
+            if operands or attributes:
+                self._mark(",")
+            if self._kind == "value":
+                operands.append(int(self._take("value")[1:]))
+                continue
+            name = self._take("name")
+            self._mark("=")
+            is_dtype = hints.get(name) is DType
+            attributes[name] = DType(self._take("name")) if is_dtype else self._attribute()
+            hint = hints.get(name)
+            if isinstance(attributes[name], float) and float not in (hint, *get_args(hint)):
+                raise ValueError(f"`{name}` is no real number")
+        return operands, attributes
+
+    def _attribute(self) -> Attribute:
+        if self.peek in ("true", "false"):
+            return self._take("name") == "true"
+        if self.peek == "[":
+            return tuple(self._list())
+        if self._kind == "text":
+            return str(json.loads(self._take("text")))
+        if self._kind == "real":
+            return float(self._take("real"))
+        if self.peek == "-" and self._tokens[self._at + 1][0] == "real":
+            self._mark("-")
+            return -float(self._take("real"))
+        return self._size()
+
+    def _list(self) -> Iterator[Attribute]:
+        self._mark("[")
+        first = True
+        while not self._has("]"):
+            if not first:
+                self._mark(",")
+            first = False
+            item = self._attribute()
+            if not _may_be_listed(item):
+                raise ValueError(f"a list holds sizes, not {item}")
+            yield item
+
+    def _sizes(self) -> tuple[Size, ...]:
+        return tuple(size for size in self._list() if isinstance(size, int | Dim))
+
+    def _size(self) -> Size:
+        total = -self._term() if self._has("-") else self._term()
+        while self.peek in ("+", "-"):
+            total = _bounded(total + self._term() if self._has("+") else self._minus(total))
+        return total
+
+    def _minus(self, total: Size) -> Size:
+        self._mark("-")
+        return total - self._term()
+
+    def _term(self) -> Size:
+        total = self._power()
+        while self.peek in ("*", "//"):
+            if self._has("*"):
+                total = _bounded(total * self._power())
+            else:
+                self._mark("//")
+                total = total // self._power()
+        return total
+
+    def _power(self) -> Size:
+        base = self._atom()
+        if not self._has("**"):
+            return base
+        exponent = int(self._take("whole"))
+        if exponent > HIGHEST_POWER:
+            raise ValueError(f"{exponent} is too high a power for a size")
+        total: Size = 1
+        for _ in range(exponent):
+            total = _bounded(total * base)
+        return total
+
+    def _atom(self) -> Size:
+        if self._has("("):
+            inside = self._size()
+            self._mark(")")
+            return inside
+        if self._kind == "whole":
+            return _bounded(int(self._take("whole")))
+        name = self._take("name")
+        if name != "ceil" or not self._has("("):
+            return dim(name)
+        above = self._size()
+        self._mark("/")
+        below = self._atom()
+        self._mark(")")
+        return (above + below - 1) // below
+
+    @property
+    def _kind(self) -> str:
+        return self._tokens[self._at][0]
+
+    def _has(self, mark: str) -> bool:
+        """Whether `mark` comes next; if so it is taken."""
+        found = self._tokens[self._at] == ("mark", mark)
+        self._at += found
+        return found
+
+    def _mark(self, mark: str) -> None:
+        if not self._has(mark):
+            raise ValueError(f"`{mark}` is expected before `{self.peek or 'the end'}`")
+
+    def _take(self, kind: str) -> str:
+        found, text = self._tokens[self._at]
+        if found != kind:
+            raise ValueError(f"a {kind} is expected, not `{text or 'the end'}`")
+        self._at += 1
+        return text

@@ -1,0 +1,58 @@
+"""Tensor types: an element type and a shape whose sizes may be symbolic."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from meganeura_dsl.symbolic.size import Size, show
+
+
+class DType(Enum):
+    """Element types a graph computes with. Files may hold others; see `weights`."""
+
+    F32 = "f32"
+    F16 = "f16"
+    I32 = "i32"
+    U32 = "u32"
+    BOOL = "bool"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values of this type can carry a gradient."""
+        return self in (DType.F32, DType.F16)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether values of this type can be indices."""
+        return self in (DType.I32, DType.U32)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in a buffer; a bool takes four, as WGSL has no smaller."""
+        return 2 if self is DType.F16 else 4
+
+
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and shape; `f32[n, 3, h, w]` in text."""
+
+    dtype: DType
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def with_shape(self, shape: Shape) -> "TensorType":
+        """The same element type in another shape."""
+        return TensorType(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> "TensorType":
+        """The same shape of another element type."""
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{', '.join(show(size) for size in self.shape)}]"

@@ -1,0 +1,1 @@
+"""What a program may ask for, and the budget of work of a check."""

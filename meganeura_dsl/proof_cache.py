@@ -1,0 +1,103 @@
+"""Which programs were proved before, kept on disk by all that a proof depends on.
+
+A program is its texts: the file, all it imports and the standard library; a proof is theirs and the
+compiler's. Only success is kept, as the notes that came with it.
+"""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, cast
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.support.compiler_fingerprint import front_end
+from meganeura_dsl.support.disk_cache import user_cache
+
+Texts = Sequence[tuple[str, Source]]
+"""All texts of a program, each under the words that import it; the file itself under none."""
+
+_shipped: dict[str, bytes] = {}
+"""The proofs of this process of programs that ship with the package, and so do not change."""
+
+
+def known_notes(texts: Texts, *, is_standard: bool) -> tuple[Report, ...] | None:
+    """The notes of a proof that is kept; None if there is none, or none that can be read."""
+    key, kept = _key(texts), user_cache()
+    content = _shipped.get(key) if is_standard else None
+    if content is None and kept is not None:
+        content = kept.find(key)
+    return None if content is None else _notes(content, texts)
+
+
+def keep_notes(texts: Texts, notes: Sequence[Report], *, is_standard: bool) -> None:
+    """Remember that a program was proved, with these notes."""
+    key, kept = _key(texts), user_cache()
+    content = json.dumps([_as_data(note, texts) for note in notes]).encode()
+    if is_standard:
+        _shipped[key] = content
+    if kept is not None:
+        kept.keep(key, content)
+
+
+def _key(texts: Texts) -> str:
+    ingredients = ["proof", front_end(), *((words, source.text) for words, source in texts)]
+    return sha256(json.dumps(ingredients).encode()).hexdigest()
+
+
+# --- notes as data -------------------------------------------------------------------------------
+
+Place = tuple[int, int, int]
+"""The number of a text, and the range in it."""
+
+
+def _as_data(note: Report, texts: Texts) -> dict[str, object]:
+    sources = [source for _, source in texts]
+
+    def place(span: Span) -> Place:
+        return sources.index(span.source), span.start, span.end
+
+    return {
+        "code": note.code,
+        "severity": note.severity.value,
+        "headline": note.headline,
+        "topic": note.topic,
+        "label": note.label and [place(note.label.span), note.label.text],
+        "remarks": [
+            [each.title, each.text, each.span and place(each.span)] for each in note.remarks
+        ],
+        "help": note.help and [note.help.text, note.help.code, note.help.line],
+        "path": note.path,
+    }
+
+
+def _notes(content: bytes, texts: Texts) -> tuple[Report, ...] | None:
+    """What an entry holds; None if it makes no sense."""
+    try:
+        return tuple(_report(each, texts) for each in json.loads(content))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+def _report(data: dict[str, Any], texts: Texts) -> Report:
+    def span(place: Place) -> Span:
+        number, start, end = place
+        source = texts[number][1]
+        if not 0 <= start <= end <= len(source.text):
+            raise ValueError(place)
+        return Span(source, start, end)
+
+    label, help_ = data["label"], data["help"]
+    return Report(
+        str(data["code"]),
+        Severity(data["severity"]),
+        str(data["headline"]),
+        str(data["topic"]),
+        label and Label(span(label[0]), str(label[1])),
+        tuple(
+            Remark(str(title), str(text), place and span(cast("Place", place)))
+            for title, text, place in data["remarks"]
+        ),
+        help_ and Help(*help_),
+        str(data["path"]),
+    )

@@ -1,0 +1,109 @@
+"""Settings as they are written, under `run:` or after `--set`, before they are judged."""
+
+from collections.abc import Mapping, Sequence
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.settings_problems import (
+    MalformedOverride,
+    NoArguments,
+    NotASettingValue,
+    UnnamedArgument,
+)
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
+
+OVERRIDE = "--set"
+"""The name under which the text of an override is shown in messages."""
+
+BARE_TEXTS = ("data", "device")
+"""Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
+
+DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
+"""Settings that choose by a word, and the word where they are left out."""
+
+FILE = "file"
+"""The call that names data and the tensors of it that feed inputs of other names."""
+
+RawSettings = Mapping[str, Setting]
+
+
+def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
+    """The settings after `NAME=VALUE` and `NAME.ARGUMENT=VALUE` texts, the last one winning."""
+    settings = dict(raw)
+    for text in overrides:
+        name, _, argument = _target(text).partition(".")
+        value = _value_of(text, name)
+        if argument:
+            choice = settings[name].value if name in settings else _default_choice(name)
+            if not isinstance(choice, Invocation):
+                raise ProblemError(NoArguments(whole(text), name))
+            arguments = {**choice.arguments, argument: value}
+            value = Invocation(choice.name, arguments, choice.positional)
+        settings[name] = Setting(value, whole(text))
+    return settings
+
+
+def whole(text: str) -> Span:
+    """The whole text of an override, as a place to point at."""
+    return Span(Source(OVERRIDE, text), 0, len(text))
+
+
+def _target(text: str) -> str:
+    name, equals, value = text.partition("=")
+    words = name.strip().split(".")
+    if not equals or not value.strip() or len(words) > 2 or not all(map(str.isidentifier, words)):
+        raise ProblemError(MalformedOverride(whole(text)))
+    return ".".join(words)
+
+
+def _value_of(text: str, name: str) -> Static:
+    written = text.partition("=")[2].strip()
+    is_call = name == "data" and written.startswith(f"{FILE}(") and written.endswith(")")
+    if name in BARE_TEXTS and not written.startswith('"') and not is_call:
+        return written
+    return _read(_parse(text, written), text)
+
+
+def _parse(text: str, written: str) -> ast.Expression:
+    """The value of an override as an expression, which the language has as the body of a `def`."""
+    found = outline(Source(OVERRIDE, f"def setting() = {written}\n"))
+    definition, problem = parse_declaration(found[0])
+    if len(found) > 1 or problem is not None or not isinstance(definition, ast.Def):
+        raise ProblemError(MalformedOverride(whole(text)))
+    return definition.body
+
+
+def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
+    """The value an expression stands for, where it needs no names to stand for one."""
+    match expression:
+        case ast.Integer(value=value) | ast.Real(value=value):
+            return value
+        case ast.Text(value=value) | ast.Boolean(value=value):
+            return value
+        case ast.Unary(operator="-", operand=ast.Integer(value=value) | ast.Real(value=value)):
+            return -value
+        case ast.ListOf(items=items):
+            return [_read(item, text) for item in items]
+        case ast.Name(text=name):
+            return Invocation(name, {})
+        case ast.Call(label=None, callee="file", arguments=arguments, inputs=()):
+            unnamed = [_read(each.value, text) for each in arguments if each.name is None]
+            named = [_argument(each, text) for each in arguments if each.name is not None]
+            return Invocation(FILE, dict(named), tuple(unnamed))
+        case ast.Call(label=None, callee=name, arguments=arguments, inputs=()):
+            return Invocation(name, dict(_argument(each, text) for each in arguments))
+        case _:
+            raise ProblemError(NotASettingValue(whole(text)))
+
+
+def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
+    if argument.name is None:
+        raise ProblemError(UnnamedArgument(whole(text)))
+    return argument.name, _read(argument.value, text)
+
+
+def _default_choice(name: str) -> Invocation | None:
+    return Invocation(DEFAULT_CHOICES[name], {}) if name in DEFAULT_CHOICES else None

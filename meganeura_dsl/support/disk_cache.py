@@ -1,0 +1,141 @@
+"""Files under keys: whole or not there, bounded in number of bytes, and never believed unseen.
+
+An entry begins with a line that says what it is, of which key, and what follows. Where the line or
+what follows is anything else, the entry is as good as absent; a note says so, once.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from meganeura_dsl.support.limited_read import MEBIBYTE, TooLongError, read_bytes
+from meganeura_dsl.support.paths import cache_folder
+
+FOLDER = "compiled"
+SUFFIX = ".entry"
+PARTIAL = ".partial"
+"""Ends the name of a file that is being written, or was when its process was killed."""
+VERSION = 1
+MOST_BYTES = 256 << 20
+"""Of all entries together; beyond, those that were not used for longest are removed."""
+LONGEST_LINE = 256
+
+_log = logging.getLogger("meganeura")
+_told: set[str] = set()
+"""Notes of this process; each is given once."""
+
+
+@dataclass(frozen=True)
+class DiskCache:
+    """A folder of entries, which need not exist."""
+
+    folder: Path
+    most_bytes: int = MOST_BYTES
+
+    def find(self, key: str) -> bytes | None:
+        """What was kept under a key, if it is there and whole."""
+        path = self._path(key)
+        try:
+            line, _, content = read_bytes(path, -(-self.most_bytes // MEBIBYTE)).partition(b"\n")
+            if line != _line(key, content):
+                _note("a compiled entry cannot be used, and is made anew", path, _reason(line))
+                return None
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, TooLongError) as error:
+            _note("a compiled entry cannot be read, and is made anew", path, str(error))
+            return None
+        return content
+
+    def keep(self, key: str, content: bytes) -> None:
+        """Keep something under a key; where that is impossible, go on without."""
+        path = self._path(key)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _replace(path, _line(key, content) + b"\n" + content)
+            self._remove_oldest()
+        except OSError as error:
+            _note("what was compiled cannot be kept", path, str(error))
+
+    def clear(self) -> int:
+        """Remove all entries, and what killed processes left of others; how many there were."""
+        return sum(_remove(path) for path in list(self.paths()))
+
+    def paths(self) -> Iterator[Path]:
+        """The entries, whole or in part, in no order."""
+        yield from self.folder.glob(f"*{SUFFIX}")
+        yield from self.folder.glob(f".*{SUFFIX}.*{PARTIAL}")
+
+    def bytes(self) -> int:
+        """What all entries take."""
+        return sum(size for _, size, _ in self._ages())
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}{SUFFIX}"
+
+    def _ages(self) -> list[tuple[float, int, Path]]:
+        """When each entry was last used, and its size; another process may remove some."""
+        found: list[tuple[float, int, Path]] = []
+        for path in self.paths():
+            try:
+                stat = path.stat()
+            except FileNotFoundError:
+                continue
+            found.append((stat.st_mtime, stat.st_size, path))
+        return sorted(found)
+
+    def _remove_oldest(self) -> None:
+        ages = self._ages()
+        total = sum(size for _, size, _ in ages)
+        for _, size, path in ages:
+            if total <= self.most_bytes:
+                return
+            _remove(path)
+            total -= size
+
+
+def user_cache() -> DiskCache | None:
+    """Those of the user's cache folder; `None` where nothing is to be kept."""
+    folder = cache_folder()
+    return None if folder is None else DiskCache(folder / FOLDER)
+
+
+def _line(key: str, content: bytes) -> bytes:
+    return f"meganeura-entry {VERSION} {key} {sha256(content).hexdigest()}".encode()
+
+
+def _reason(line: bytes) -> str:
+    words = line[:LONGEST_LINE].split(b" ")
+    if words[0] != b"meganeura-entry" or len(words) != 4:
+        return "it is no entry"
+    if words[1] != str(VERSION).encode():
+        return "it is of another version"
+    return "it is damaged, or of another key"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file beside its name, then rename it.
+
+    It need not reach the disk before its name does: what a crash cuts short is refused by its line.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> bool:
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _note(what: str, path: Path, reason: str) -> None:
+    if what not in _told:
+        _told.add(what)
+        _log.warning("note: %s: %s: %s", what, path, reason)

@@ -1,0 +1,21 @@
+"""Small files from anywhere: read whole, but not if they are no small files."""
+
+from pathlib import Path
+
+from meganeura_dsl.support.regular_files import opened
+
+MEBIBYTE = 1 << 20
+
+
+class TooLongError(ValueError):
+    """A file has more bytes than any of its kind has a reason to."""
+
+
+def read_bytes(path: Path, mebibytes: int) -> bytes:
+    """The content of a file that is no longer; raises `TooLongError`, and `OSError`."""
+    most = mebibytes * MEBIBYTE
+    with opened(path) as file:
+        content = file.read(most + 1) if path.stat().st_size <= most else None
+    if content is None or len(content) > most:
+        raise TooLongError(f"it has more than {mebibytes} MiB")
+    return content

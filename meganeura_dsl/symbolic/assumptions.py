@@ -1,0 +1,236 @@
+"""What is known of sizes, and what follows from it: yes, no with an example, or not known."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from meganeura_dsl.limits.language_limits import QUESTION
+from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most, spend
+from meganeura_dsl.symbolic.conditions import (
+    And,
+    Compare,
+    Condition,
+    Flag,
+    Not,
+    Operator,
+    Or,
+    negate,
+    show_condition,
+)
+from meganeura_dsl.symbolic.prover.assume import entails, learn
+from meganeura_dsl.symbolic.prover.counterexample import Group, Search, gathered, group_of, grouped
+from meganeura_dsl.symbolic.prover.entailment import is_plain
+from meganeura_dsl.symbolic.prover.missing_facts import suggestions
+from meganeura_dsl.symbolic.prover.size_domain import Domain
+from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.size import Size, dim, evaluate, substitute
+
+__all__ = [
+    "And", "Compare", "Condition", "Facts", "Flag", "Not", "Operator", "Or", "Proved", "Refuted",
+    "Unknown", "Unproved", "Verdict", "negate", "show_condition",
+]  # fmt: skip
+
+_FEW_TRIALS = 8
+_SOME_TRIALS = 2_000
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Proved:
+    """True for all sizes that satisfy the facts."""
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """False for some sizes that satisfy the facts, such as these; flags are True or False."""
+
+    example: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Neither was found; `missing` is a fact that would prove it, if one is in sight."""
+
+    missing: Condition | None = None
+
+
+Verdict = Proved | Refuted | Unknown
+
+
+class Unproved(Exception):
+    """A condition on sizes that a rule requires and that could not be shown."""
+
+    def __init__(self, condition: Condition, verdict: Verdict, reason: str) -> None:
+        super().__init__(f"{reason}: cannot show {show_condition(condition)}")
+        self.condition = condition
+        self.verdict = verdict
+        self.reason = reason
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of the sizes in scope. Variables are >= 1 unless said otherwise.
+
+    Immutable: each assumption gives new facts, so that a branch can have its own.
+    """
+
+    stated: tuple[Condition, ...] = ()
+    """The facts as they were stated, in order."""
+    least: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The lower bounds that are not 1."""
+    _known: Knowledge = field(default=Knowledge(), repr=False)
+    _verdicts: dict[Condition, Verdict] = field(
+        init=False, repr=False, default_factory=dict[Condition, "Verdict"]
+    )
+    _satisfied: dict[Group, bool] = field(init=False, repr=False, default_factory=dict[Group, bool])
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether the facts were seen to exclude each other; everything follows from such facts."""
+        return self._known.is_contradictory
+
+    def with_lower_bound(self, name: str, least: int) -> "Facts":
+        """The facts where the variable `name` is at least `least`, 0 or more, instead of 1."""
+        if least < 0:
+            raise ValueError(f"a size is never negative: {name} >= {least}")
+        bounds = {**self.least, name: least}
+        known = Knowledge(least=bounds)
+        for condition in self.stated:
+            known = learn(known, condition)
+        return Facts(self.stated, bounds, known)
+
+    def assume(self, condition: Condition) -> "Facts":
+        """The facts with one more."""
+        return replace(self, stated=(*self.stated, condition), _known=learn(self._known, condition))
+
+    def normalize(self, size: Size) -> Size:
+        """The size in a form that is the same for sizes these facts make plainly equal.
+
+        ZeroDivisionError if the facts make a divisor 0.
+        """
+        return self._known.restore(self._known.reduce(size))
+
+    def least_value(self, size: Size) -> int:
+        """The size where all its variables are as small as they may be; 1 where it has none."""
+        if isinstance(size, int):
+            return size
+        try:
+            return evaluate(size, {name: self._least_of(name) for name in size.variables()})
+        except ZeroDivisionError:
+            return 1
+
+    def _least_of(self, name: str) -> int:
+        return self._known.least_of(name)
+
+    def decide(self, condition: Condition) -> Verdict:
+        """Whether a condition holds for all sizes that satisfy the facts."""
+        verdict = self._verdicts.get(condition)
+        if verdict is None:
+            verdict = self._verdicts[condition] = self._judge(condition)
+        return verdict
+
+    def truth(self, condition: Condition) -> bool | None:
+        """True if the condition always holds, False if it never does, None if neither is shown."""
+        if self._follows(condition):
+            return True
+        return False if self._follows(negate(condition)) else None
+
+    def example(self, condition: Condition, trials: int | None = None) -> dict[str, int] | None:
+        """The smallest sizes in sight that satisfy the facts and a condition; flags are bools."""
+        return _ended(lambda: self._example(condition, trials))
+
+    def domain(self, names: Iterable[str], flags: Iterable[str] = ()) -> Domain:
+        """The sizes and flags that satisfy the facts, those named first, to be chosen in order."""
+        return Domain(self.stated, self._known, names, flags)
+
+    def suggest(self, condition: Condition) -> Condition | None:
+        """The simplest further fact in sight that makes a condition true, and can be true."""
+        return _ended(lambda: self._suggestion(condition))
+
+    def require(self, condition: Condition, reason: str) -> None:
+        """Raise `Unproved` unless the condition is proved."""
+        verdict = self.decide(condition)
+        if not isinstance(verdict, Proved):
+            raise Unproved(condition, verdict, reason)
+
+    def require_equal(self, left: Size, right: Size, reason: str) -> None:
+        """Raise `Unproved` unless two sizes are proved equal."""
+        if left != right:
+            self.require(Compare("==", left, right), reason)
+
+    def require_same_shape(self, left: Sequence[Size], right: Sequence[Size], reason: str) -> None:
+        """Raise `Unproved` unless two shapes are proved equal, axis by axis."""
+        self.require(len(left) == len(right), reason)
+        for first, second in zip(left, right, strict=True):
+            self.require_equal(first, second, reason)
+
+    def solve_for(self, pattern: Size, name: str, value: Size) -> Size | None:
+        """The one value of the new variable `name` that makes `pattern` equal to `value`.
+
+        None if there may be none, or several. The value can be 0 or less: `k + 1 == h`.
+        """
+        return _ended(lambda: self._solution(pattern, name, value))
+
+    def _solution(self, pattern: Size, name: str, value: Size) -> Size | None:
+        try:
+            offset = substitute(pattern, {name: 0})
+            factor = substitute(pattern, {name: 1}) - offset
+        except ZeroDivisionError:  # the variable divides something
+            return None
+        is_linear = pattern == factor * dim(name) + offset
+        if not is_linear or not entails(self._known, Compare("!=", factor, 0)):
+            return None
+        solution = (value - offset) // factor
+        solved = Compare("==", factor * solution + offset, value)
+        return solution if entails(self._known, solved) else None
+
+    def _judge(self, condition: Condition) -> Verdict:
+        if self._follows(condition):
+            return Proved()
+        example = self.example(negate(condition))
+        if example is not None:
+            return Refuted(example)
+        return Unknown(self.suggest(condition))
+
+    def _follows(self, condition: Condition) -> bool:
+        return bool(_ended(lambda: self._may_follow(condition) and entails(self._known, condition)))
+
+    def _example(self, condition: Condition, trials: int | None) -> dict[str, int] | None:
+        group, others = gathered(group_of(condition), self._groups)
+        if not all(map(self._is_satisfied_somewhere, others)):
+            return None
+        return Search(group, self._known, self.least).smallest(condition, trials)
+
+    def _suggestion(self, condition: Condition) -> Condition | None:
+        for fact in suggestions(condition, self._known):
+            further = self.assume(fact)
+            if further.truth(condition) and further.example(condition, _SOME_TRIALS) is not None:
+                return fact
+        return None
+
+    def _may_follow(self, condition: Condition) -> bool:
+        """Whether a few small sizes say nothing against a condition that is not plainly true."""
+        return (
+            is_plain(condition, self._known) or self.example(negate(condition), _FEW_TRIALS) is None
+        )
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return grouped(self.stated)
+
+    def _is_satisfied_somewhere(self, group: Group) -> bool:
+        if group not in self._satisfied:
+            search = Search(group, self._known, self.least)
+            self._satisfied[group] = search.smallest(goal=True) is not None
+        return self._satisfied[group]
+
+
+def _ended(question: Callable[[], _Answer | None]) -> _Answer | None:
+    """The answer to a question, None where it would take too many steps to find."""
+    try:
+        with at_most(QUESTION):
+            return question()
+    except OutOfWorkError:
+        spend(0)
+        return None

@@ -1,0 +1,151 @@
+"""Conditions on sizes: what `where` states, what `if` asks and what a type rule requires."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Literal, assert_never
+
+from meganeura_dsl.symbolic.polynomial import variables_of
+from meganeura_dsl.symbolic.size import Size, evaluate, show
+
+Operator = Literal["==", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True)
+class Compare:
+    """`left operator right`, such as `d % heads == 0`."""
+
+    operator: Operator
+    left: Size
+    right: Size
+
+    def __str__(self) -> str:
+        return f"{show(self.left)} {self.operator} {show(self.right)}"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A configuration value that is true or false."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite of a condition."""
+
+    part: "Condition"
+
+    def __str__(self) -> str:
+        return f"not {_operand(self.part)}"
+
+
+@dataclass(frozen=True)
+class And:
+    """All parts hold; true if there are none."""
+
+    parts: tuple["Condition", ...]
+
+    def __str__(self) -> str:
+        return " and ".join(map(_operand, self.parts)) or "true"
+
+
+@dataclass(frozen=True)
+class Or:
+    """Some part holds; false if there are none."""
+
+    parts: tuple["Condition", ...]
+
+    def __str__(self) -> str:
+        return " or ".join(map(_operand, self.parts)) or "false"
+
+
+Condition = Compare | Flag | Not | And | Or | bool
+
+_TESTS: Mapping[Operator, Callable[[int, int], bool]] = {
+    "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge
+}  # fmt: skip
+_OPPOSITES: Mapping[Operator, Operator] = {
+    "==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"
+}  # fmt: skip
+
+
+def show_condition(condition: Condition) -> str:
+    """The condition as one would write it in a `where` or an `if`."""
+    return str(condition).lower() if isinstance(condition, bool) else str(condition)
+
+
+def negate(condition: Condition) -> Condition:
+    """The opposite condition, without a `not` in front of anything but a flag."""
+    match condition:
+        case bool():
+            return not condition
+        case Compare(operator, left, right):
+            return Compare(_OPPOSITES[operator], left, right)
+        case Flag():
+            return Not(condition)
+        case Not(part):
+            return part
+        case And(parts):
+            return Or(tuple(map(negate, parts)))
+        case Or(parts):
+            return And(tuple(map(negate, parts)))
+        case _:
+            assert_never(condition)
+
+
+def holds(condition: Condition, values: Mapping[str, int]) -> bool:
+    """Whether the condition is true for these values; ZeroDivisionError where a size has none."""
+    match condition:
+        case bool():
+            return condition
+        case Compare(operator, left, right):
+            return _TESTS[operator](evaluate(left, values), evaluate(right, values))
+        case Flag(name):
+            return bool(values[name])
+        case Not(part):
+            return not holds(part, values)
+        case And(parts):
+            return all(holds(part, values) for part in parts)
+        case Or(parts):
+            return any(holds(part, values) for part in parts)
+        case _:
+            assert_never(condition)
+
+
+def atoms_of(condition: Condition) -> Iterator[Compare | Flag]:
+    """The comparisons and flags a condition is made of."""
+    match condition:
+        case bool():
+            return
+        case Compare() | Flag():
+            yield condition
+        case Not(part):
+            yield from atoms_of(part)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from atoms_of(part)
+        case _:
+            assert_never(condition)
+
+
+def flags_in(condition: Condition) -> frozenset[str]:
+    """The names of the flags in a condition."""
+    return frozenset(atom.name for atom in atoms_of(condition) if isinstance(atom, Flag))
+
+
+def sizes_in(condition: Condition) -> frozenset[str]:
+    """The names of the size variables in a condition."""
+    names: set[str] = set()
+    for atom in atoms_of(condition):
+        if isinstance(atom, Compare):
+            names |= variables_of(atom.left) | variables_of(atom.right)
+    return frozenset(names)
+
+
+def _operand(part: Condition) -> str:
+    text = show_condition(part)
+    return f"({text})" if isinstance(part, And | Or) and len(part.parts) > 1 else text

@@ -1,0 +1,137 @@
+"""Facts that a condition may be missing, the simplest first; the caller finds out which helps."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import assert_never
+
+from meganeura_dsl.symbolic.conditions import (
+    And,
+    Compare,
+    Condition,
+    Flag,
+    Not,
+    Or,
+    negate,
+    show_condition,
+)
+from meganeura_dsl.symbolic.polynomial import floors_of, sum_of, terms_of, variables_of
+from meganeura_dsl.symbolic.prover.elimination import linear_variables
+from meganeura_dsl.symbolic.prover.entailment import (
+    Sign,
+    reduced,
+    without_factors,
+    without_outer_floor,
+)
+from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.size import Dim, Size, dim
+
+
+def suggestions(condition: Condition, known: Knowledge) -> Iterator[Condition]:
+    """Conditions worth stating to make `condition` true, in the variables of the program."""
+    match condition:
+        case bool() | Or():
+            return
+        case Flag() | Not(Flag()):
+            yield condition
+        case Not(part):
+            yield from suggestions(negate(part), known)
+        case And(parts):
+            for part in parts:
+                yield from suggestions(part, known)
+        case Compare():
+            yield from _for_comparison(condition, known)
+        case _:
+            assert_never(condition)
+
+
+def _for_comparison(condition: Compare, known: Knowledge) -> Iterator[Condition]:
+    try:
+        sign, size = reduced(condition, known)
+    except ZeroDivisionError:
+        return
+    match sign:
+        case "==":
+            yield from _for_equality(size, known)
+        case "!=":
+            yield from (_balanced("!=", form) for form in _forms(size, "!=", known))
+        case ">=":
+            yield from _for_inequality(size, known)
+        case _:
+            assert_never(sign)
+
+
+def _forms(size: Size, sign: Sign, known: Knowledge) -> list[Dim]:
+    """Ways to write a size of some sign in the variables of the program, without floors first."""
+    if isinstance(size, int):
+        return []
+    sizes = (known.restore(without_factors(size, sign, known)), known.restore(size))
+    return sorted(
+        (form for form in sizes if isinstance(form, Dim)), key=lambda form: len(form.floors())
+    )
+
+
+def _for_equality(size: Size, known: Knowledge) -> Iterator[Condition]:
+    whole = known.restore(size)
+    names = sorted(variables_of(whole))
+    divisible = list(dict.fromkeys(_divisibilities(whole)))
+    yield from divisible
+    relations = (form for part in _relations(size) for form in _forms(part, "==", known))
+    solved = (_solved(relation) for relation in relations if not relation.floors())
+    pairs = (Compare("==", dim(first), dim(second)) for first, second in combinations(names, 2))
+    yield from sorted(dict.fromkeys([*solved, *pairs]), key=_length)
+    yield from map(And, combinations(divisible, 2))
+    yield from (Compare("==", dim(name), 1) for name in names)
+
+
+def _divisibilities(size: Size) -> Iterator[Condition]:
+    """`x % Q == 0` for the variables x above and the divisors Q below."""
+    for floor in floors_of(size):
+        yield from _divisibilities(floor.numerator)
+        for name, _ in linear_variables(floor.numerator):
+            if name not in variables_of(floor.denominator):
+                yield Compare("==", dim(name) % floor.denominator, 0)
+
+
+def _relations(size: Size) -> Iterator[Size]:
+    """Sizes without one of the floors, of which `== 0` is enough for `size == 0`."""
+    yield size
+    if isinstance(size, int):
+        return
+    for floor in size.floors():
+        share, rest = size.split(floor)
+        if isinstance(share, int) and abs(share) == 1:
+            exact = floor.numerator + share * rest * floor.denominator
+            for remainder in (terms_of(exact).get((), 0), 0, floor.denominator - 1):
+                yield exact - remainder
+
+
+def _solved(relation: Dim) -> Condition:
+    """`relation == 0`, as the value of a variable if one stands alone."""
+    values = [
+        Compare("==", dim(name), dim(name) - coefficient * relation)
+        for name, coefficient in linear_variables(relation)
+        if abs(coefficient) == 1
+    ]
+    return min(values, key=_length, default=_balanced("==", relation))
+
+
+def _for_inequality(size: Size, known: Knowledge) -> Iterator[Condition]:
+    names = sorted(variables_of(known.restore(size)))
+    while (exact := without_outer_floor(size, known)) is not None:
+        size = exact
+    yield from (_balanced(">=", form) for form in _forms(size, ">=", known))
+    yield from (Compare(">=", dim(name), known.least_of(name) + 1) for name in names)
+
+
+def _balanced(operator: Sign, size: Dim) -> Condition:
+    """`size operator 0` with nothing negative on either side, a constant on the right."""
+    terms = size.terms.items()
+    left = sum_of({monomial: value for monomial, value in terms if value > 0})
+    right = sum_of({monomial: -value for monomial, value in terms if value < 0})
+    if isinstance(left, int):
+        return Compare("<=" if operator == ">=" else operator, right, left)
+    return Compare(operator, left, right)
+
+
+def _length(condition: Condition) -> int:
+    return len(show_condition(condition))

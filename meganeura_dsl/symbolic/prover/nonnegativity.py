@@ -1,0 +1,200 @@
+"""Proofs of `size >= 0` where all variables are >= 0 and further sizes are known to be >= 0.
+
+A sum of terms with positive coefficients is >= 0. What stands in the way of that is removed:
+
+    floor(A/Q) + R >= 0    iff  A + Q*R >= 0                    Q >= 1
+    R - floor(A/Q) >= 0    iff  Q*R + Q - 1 - A >= 0            Q >= 1
+    T*floor(A/Q) + R >= 0   if  T*(A - Q + 1) + Q*R >= 0        Q >= 1, T >= 0
+    R - T*floor(A/Q) >= 0   if  Q*R - T*A >= 0                  Q >= 1, T >= 0
+    P >= 0                  if  m*P + m - 1 - t*G >= 0          m > 0, t >= 0, G >= 0
+    P >= 0                  if  P >= 0 in each residue class of its variables
+
+As no divisor is zero, Q >= 1 is Q >= 0. The search is bounded, so that False means that no proof
+was found, not that there is none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import gcd, prod
+
+from meganeura_dsl.symbolic.polynomial import (
+    Atom,
+    Floor,
+    as_size,
+    divide,
+    floors_of,
+    is_plainly_nonnegative,
+    leading_monomial,
+    length_of,
+    quotient_of_monomials,
+    terms_of,
+    variables_of,
+)
+from meganeura_dsl.symbolic.prover.residue_classes import periods_of, residue_classes
+from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, rebuild, substitute
+
+_DEPTHS = (2, 4, 6)
+_STEPS = 50
+_MOST_CLASSES = 64
+_LONGEST = 100
+"""Terms of a size that is worth a step, those inside its floors included."""
+
+
+def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
+    """Whether `size >= 0` follows from all variables and all `facts` being >= 0."""
+    try:
+        steps = iter(range(_STEPS))
+        return any(_Proof(tuple(facts), steps).shows(size, depth) for depth in _DEPTHS)
+    except _OutOfStepsError:
+        return False
+
+
+class _OutOfStepsError(Exception):
+    """The search has gone on for long enough."""
+
+
+class _Proof:
+    """A bounded search for a proof, in which no size is tried twice.
+
+    What is negative at one of a few sample points cannot be shown, so it is not tried at all.
+    """
+
+    def __init__(self, facts: tuple[Size, ...], steps: Iterator[int]) -> None:
+        self._facts = facts
+        self._steps = steps
+        self._tried: set[Size] = set()
+        self._points: list[dict[str, int]] | None = None
+
+    def shows(self, size: Size, depth: int) -> bool:
+        if is_plainly_nonnegative(size):
+            return True
+        if isinstance(size, int) or depth <= 0 or size in self._tried:
+            return False
+        if length_of(size) > _LONGEST:
+            return False
+        self._tried.add(size)
+        if next(self._steps, None) is None:
+            raise _OutOfStepsError
+        if self._is_negative_somewhere(size):
+            return False
+        return (
+            self._by_least_floors(size, depth - 1)
+            or any(self.shows(enough, depth - 1) for enough in self._by_floors(size, depth - 1))
+            or any(self.shows(enough, depth - 2) for enough in self._by_facts(size))
+            or self._by_residues(size, depth - 1)
+        )
+
+    def _is_negative_somewhere(self, size: Dim) -> bool:
+        if self._points is None:
+            names = size.variables().union(*map(variables_of, self._facts))
+            self._points = [point for point in _sample_points(sorted(names)) if self._allows(point)]
+        for point in self._points:
+            try:
+                if evaluate(size, point) < 0:
+                    return True
+            except ZeroDivisionError:
+                continue
+        return False
+
+    def _allows(self, point: Mapping[str, int]) -> bool:
+        try:
+            return all(evaluate(fact, point) >= 0 for fact in self._facts)
+        except ZeroDivisionError:
+            return False
+
+    def _by_least_floors(self, size: Dim, depth: int) -> bool:
+        """Count each floor from 1 or from 0, where it is known to be no less."""
+        least = {floor: self._least(floor, depth) for floor in floors_of(size)}
+
+        def change(atom: Atom) -> Size:
+            bound = least.get(atom) if isinstance(atom, Floor) else None
+            return as_size(atom) if bound is None else dim(f"floor {atom}") + bound
+
+        return bool(least) and is_plainly_nonnegative(rebuild(size, change))
+
+    def _least(self, floor: Floor, depth: int) -> int | None:
+        """1 or 0 if the floor is known to be no less, None otherwise."""
+        above, below = floor.numerator, floor.denominator
+        if not self.shows(below, depth):
+            return None
+        if self.shows(above - below, depth):
+            return 1
+        return 0 if self.shows(above, depth) else None
+
+    def _by_floors(self, size: Dim, depth: int) -> Iterator[Size]:
+        """Sizes without one of the floors that need only be >= 0 as well."""
+        for floor in floors_of(size):
+            share, rest = size.split(floor)
+            if floor in floors_of(share) or not self.shows(floor.denominator, depth):
+                continue
+            if self.shows(share, depth):
+                yield from _floor_from_below(floor, share, rest)
+            elif self.shows(-share, depth):
+                yield from _floor_from_above(floor, -share, rest)
+
+    def _by_facts(self, size: Dim) -> Iterator[Size]:
+        """Sizes in which a multiple of a fact has cancelled a term."""
+        for fact in self._facts:
+            related = not variables_of(fact).isdisjoint(size.variables())
+            if related and length_of(fact) <= _LONGEST:
+                yield from _without_a_term(size, fact)
+
+    def _by_residues(self, size: Dim, depth: int) -> bool:
+        """Prove each residue class for itself; there, floors by constants are polynomials."""
+        periods = periods_of(size)
+        if not 1 < prod(periods.values()) <= _MOST_CLASSES:
+            return False
+        try:
+            return all(
+                self._within(residues).shows(substitute(size, residues), depth)
+                for residues in residue_classes(periods)
+            )
+        except ZeroDivisionError:
+            return False
+
+    def _within(self, residues: Mapping[str, Size]) -> "_Proof":
+        """The search in one residue class."""
+        return _Proof(tuple(substitute(fact, residues) for fact in self._facts), self._steps)
+
+
+def _sample_points(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """A few small places: on the diagonal, and with one variable far from all others."""
+    for value in (0, 1, 6):
+        yield dict.fromkeys(names, value)
+    for near, far in ((0, 7), (9, 0)):
+        for name in names if len(names) > 1 else ():
+            yield {**dict.fromkeys(names, near), name: far}
+
+
+def _without_a_term(size: Dim, fact: Size) -> Iterator[Size]:
+    """What makes `size >= 0` where `fact >= 0`; negative terms are cancelled first."""
+    terms = sorted(size.terms.items(), key=lambda term: term[1] > 0)
+    for (monomial, coefficient), (other, scale) in product(terms, terms_of(fact).items()):
+        left = quotient_of_monomials(monomial, other) if coefficient * scale > 0 else None
+        if left is not None and is_plainly_nonnegative(as_size(*left)):
+            common = gcd(coefficient, scale)
+            times = abs(scale) // common
+            share = abs(coefficient) // common * as_size(*left)
+            yield times * size + times - 1 - share * fact
+
+
+def _floor_from_below(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:
+    """What makes `share * floor + rest >= 0`, for share >= 0."""
+    above, below = floor.numerator, floor.denominator
+    if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
+        whole, left = divide(rest, share)
+        if is_plainly_nonnegative(left):
+            yield above + below * whole
+    if share != 1:
+        yield share * (above - below + 1) + below * rest
+
+
+def _floor_from_above(floor: Floor, share: Size, rest: Size) -> Iterator[Size]:
+    """What makes `rest - share * floor >= 0`, for share >= 0."""
+    above, below = floor.numerator, floor.denominator
+    if isinstance(share, int) or share.terms[leading_monomial(share)] > 0:
+        whole, left = divide(rest, share)
+        if is_plainly_nonnegative(left):
+            yield below * whole + below - 1 - above
+    if share != 1:
+        yield below * rest - share * above

@@ -1,0 +1,271 @@
+"""Spells expressions, types and paths canonically: the fewest brackets, and one way of spacing."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.formatter.line_breaking import Break, Item, Mark
+
+_LEVELS = {
+    "or": 2, "and": 3, "not": 4, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5,
+    "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7, "@": 7, "**": 9,
+}  # fmt: skip
+"""How tightly operators bind. Below them are conditionals and pipes."""
+
+_CONDITIONAL, PIPE, CONDITION, _NEGATION, _ATOM = 0, 1, 2, 8, 10
+_PER_BRACKET = 20
+"""What one bracket adds to the rank of a break: it breaks after all those outside of it."""
+
+Part = TypeVar("Part", bound=ast.Node)
+
+
+class Phrase:
+    """The items of one logical line, in the making."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._depth = 0
+
+    # --- parts of any phrase ---------------------------------------------------------------------
+
+    def write(self, text: str) -> None:
+        """Add a text."""
+        self.items.append(text)
+
+    def mark(self) -> Mark:
+        """Remember this place, so that lines can be aligned with it."""
+        mark = Mark()
+        self.items.append(mark)
+        return mark
+
+    def pause(
+        self, mark: Mark, before: Span, after: Span, rank: int, *, joint: str = " ", shift: int = 0
+    ) -> None:
+        """Allow a break between what was written at two places; it is made if it was there."""
+        is_made = "\n" in before.source.text[before.end : after.start]
+        rank += self._depth * _PER_BRACKET
+        self.items.append(Break(mark, rank, after.start, is_made, joint, shift))
+
+    def listed(self, parts: Sequence[Part], spell: Callable[[Part], None]) -> None:
+        """Parts with commas between them, aligned with the first."""
+        mark = self.mark()
+        for number, part in enumerate(parts):
+            if number:
+                self.write(",")
+                self.pause(mark, parts[number - 1].span, part.span, _CONDITIONAL)
+            spell(part)
+
+    def bracketed(
+        self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]
+    ) -> None:
+        """Parts in brackets, which are `()` or `[]`."""
+        self.write(brackets[0])
+        self._depth += 1
+        self.listed(parts, spell)
+        self._depth -= 1
+        self.write(brackets[1])
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def expression(self, node: ast.Expression) -> None:
+        """An expression where any may stand."""
+        self._spell(node, _CONDITIONAL)
+
+    def condition(self, node: ast.Expression) -> None:
+        """An expression where no bare pipe or conditional may stand."""
+        self._spell(node, CONDITION)
+
+    def choice(self, node: ast.Expression) -> None:
+        """An expression where no bare pipe may stand: a `:` could follow it."""
+        if isinstance(node, ast.Conditional):
+            self._conditional(node, CONDITION, self.choice)
+        else:
+            self.condition(node)
+
+    def _spell(self, node: ast.Expression, least: int) -> None:
+        """An expression in round brackets, if it binds less tightly than asked for."""
+        if _level(node) >= least:
+            self._bare(node)
+        else:
+            self.bracketed("()", (node,), self.expression)
+
+    def _bare(self, node: ast.Expression) -> None:
+        match node:
+            case ast.Name():
+                self.write(node.text)
+            case ast.Integer() | ast.Real():
+                self.write(_number(node.span, node.value))
+            case ast.Text():
+                self.write(f'"{node.value}"')
+            case ast.Boolean():
+                self.write("true" if node.value else "false")
+            case ast.ListOf():
+                self.bracketed("[]", node.items, self.choice)
+            case ast.Unary():
+                self.write("not " if node.operator == "not" else "-")
+                self._spell(node.operand, _level(node))
+            case ast.Binary():
+                self._binary(node)
+            case ast.Conditional():
+                self._conditional(node, PIPE, self.expression)
+            case ast.Pipe():
+                self._pipes(node)
+            case ast.Call():
+                self.call(node)
+            case ast.Attribute():
+                is_number = isinstance(node.base, ast.Integer | ast.Real)
+                self._spell(node.base, _ATOM + is_number)
+                self.write(f".{node.name}")
+            case ast.Subscript():
+                self._spell(node.base, _ATOM)
+                self.bracketed("[]", node.entries, self._entry)
+            case _:
+                assert_never(node)
+
+    def _binary(self, node: ast.Binary) -> None:
+        level = _level(node)
+        is_power, is_comparison = node.operator == "**", level == _LEVELS["=="]
+        mark = self.mark()
+        self._spell(node.left, level + (is_power or is_comparison))
+        shift = 0 if self._depth else -len(node.operator) - 1
+        self.pause(mark, node.left.span, node.right.span, level, shift=shift)
+        self.write(f"{node.operator} ")
+        self._spell(node.right, _NEGATION if is_power else level + 1)
+
+    def _conditional(
+        self, node: ast.Conditional, least: int, otherwise: Callable[[ast.Expression], None]
+    ) -> None:
+        mark = self.mark()
+        self._spell(node.then, least)
+        self.write(" if ")
+        self.condition(node.condition)
+        self.pause(mark, node.condition.span, node.otherwise.span, _CONDITIONAL)
+        self.write("else ")
+        otherwise(node.otherwise)
+
+    def _pipes(self, node: ast.Pipe) -> None:
+        """A chain of pipes, aligned with the first of them."""
+        stages = [node]
+        while isinstance(stages[0].source, ast.Pipe):
+            stages.insert(0, stages[0].source)
+        first = Mark()
+        start = self.mark()
+        self._spell(stages[0].source, CONDITION)
+        for stage in stages:
+            is_first = stage is stages[0]
+            self.pause(start if is_first else first, stage.source.span, stage.layer.span, PIPE)
+            if is_first:
+                self.items.append(first)
+            self.write("|> ")
+            self.layer(stage.layer)
+
+    def _entry(self, entry: ast.Expression | ast.Range) -> None:
+        if not isinstance(entry, ast.Range):
+            self.choice(entry)
+            return
+        if entry.start is not None:
+            self.choice(entry.start)
+        self.write(":")
+        if entry.stop is not None:
+            self.choice(entry.stop)
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def call(self, node: ast.Call) -> None:
+        """A call with its brackets, even if they are empty."""
+        self.write(node.callee)
+        self.bracketed("()", node.arguments, self._argument)
+        if node.inputs:
+            self.bracketed("()", node.inputs, self.expression)
+
+    def layer(self, node: ast.Call) -> None:
+        """A call after a pipe: with its label, and without brackets that are empty."""
+        if node.label is not None:
+            self.path(node.label)
+            self.write(": ")
+        if node.arguments or node.inputs:
+            self.call(node)
+        else:
+            self.write(node.callee)
+
+    def _argument(self, node: ast.Argument) -> None:
+        if node.name is not None:
+            equals = " = " if isinstance(node.value, ast.Conditional) else "="
+            self.write(node.name + equals)
+        if isinstance(node.value, ast.Rearrangement):
+            self.pattern(node.value.source)
+            self.write(" -> ")
+            self.pattern(node.value.target)
+        else:
+            self.expression(node.value)
+
+    # --- paths, types and parts of headers -------------------------------------------------------
+
+    def path(self, node: ast.Path) -> None:
+        """A path, such as `layers[i].conv`, or `.` if it has no parts."""
+        if not node.parts:
+            self.write(".")
+        for position, part in enumerate(node.parts):
+            if isinstance(part, str):
+                self.write(f".{part}" if position else part)
+            else:
+                self.bracketed("[]", (part,), self.choice)
+
+    def type(self, node: ast.Type) -> None:
+        """A type, such as `i32[n]`."""
+        self.write(node.dtype or "")
+        self.pattern(node.shape)
+
+    def pattern(self, node: ast.Pattern) -> None:
+        """A shape, such as `[...batch, d]`."""
+        self.bracketed("[]", node.entries, self._axis)
+
+    def _axis(self, entry: ast.Expression | ast.Rest) -> None:
+        if isinstance(entry, ast.Rest):
+            self.write(f"...{entry.name}")
+        else:
+            self.choice(entry)
+
+    def parameter(self, node: ast.Parameter) -> None:
+        """A config parameter, such as `stride=1`."""
+        self.write(node.name)
+        if node.default is not None:
+            self.write("=")
+            self.expression(node.default)
+
+    def input(self, node: ast.Input) -> None:
+        """An input, such as `x: [n, d]` or `x: whole [v, d]`."""
+        self.write(f"{node.name}: whole " if node.whole else f"{node.name}: ")
+        self.type(node.type)
+
+    def count(self, node: ast.Count) -> None:
+        """A count, such as `62 params`."""
+        self.write(f"{_number(node.span, node.number)} {node.unit}")
+
+    def held(self, node: ast.Held) -> None:
+        """A parameter and its shape, such as `fc.bias: [1000]`."""
+        self.path(node.path)
+        self.write(": ")
+        self.type(node.type)
+
+
+def _number(span: Span, value: float) -> str:
+    """A number as it was written, such as `1e-5` or `1_000`, where that is known."""
+    written = next(iter(span.text.split()), "")
+    return written if written and float(written) == value else repr(value)
+
+
+def _level(node: ast.Expression) -> int:
+    """How tightly the parts of an expression are bound together."""
+    match node:
+        case ast.Conditional():
+            return _CONDITIONAL
+        case ast.Pipe():
+            return PIPE
+        case ast.Unary():
+            return _LEVELS["not"] if node.operator == "not" else _NEGATION
+        case ast.Binary():
+            return _LEVELS[node.operator]
+        case _:
+            return _ATOM

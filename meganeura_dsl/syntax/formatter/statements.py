@@ -1,0 +1,170 @@
+"""Spells the line with which each declaration and statement begins."""
+
+from typing import assert_never
+
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax import ast
+from meganeura_dsl.syntax.formatter.expressions import Phrase
+from meganeura_dsl.syntax.formatter.line_breaking import Mark
+
+_HEADER_INDENT = 4
+_BEFORE_RESULTS, _BEFORE_BODY = -2, -1
+"""Ranks of the breaks of a header, which come before all others."""
+
+
+def is_formula(node: ast.Block) -> bool:
+    """Whether the body of a block is written as `= expression`."""
+    match node.body:
+        case (ast.Return(values=(value,)) as only,):
+            return only.span.start == value.span.start
+        case _:
+            return False
+
+
+def declaration(node: ast.Declaration, width: int) -> Phrase:
+    """The first line of a declaration; the name of a model is filled up to a width."""
+    phrase = Phrase()
+    match node:
+        case ast.Import():
+            phrase.write(f"from {'.'.join(node.module)} import ")
+            phrase.listed(node.names, phrase.expression)
+        case ast.Def():
+            start = phrase.mark()
+            phrase.write(f"def {node.name.text}")
+            phrase.bracketed("()", node.parameters, phrase.parameter)
+            last = (node.name, *node.parameters)[-1].span
+            _formula(phrase, start, last, node.body)
+        case ast.Block():
+            _block(phrase, node)
+        case ast.Model():
+            phrase.write(f"model {node.name.text:<{width}} = ")
+            _labelled(phrase, node.call)
+        case ast.Train():
+            start = phrase.mark()
+            phrase.write(f"train {node.name.text}")
+            phrase.bracketed("()", node.inputs, phrase.input)
+            _where(phrase, start, (node.name, *node.inputs)[-1].span, node.where)
+            phrase.write(":")
+        case ast.ExpectHas() | ast.ExpectHolds() | ast.ExpectMaps():
+            _expect(phrase, node)
+        case _:
+            assert_never(node)
+    return phrase
+
+
+def _expect(phrase: Phrase, node: ast.Expect) -> None:
+    start = phrase.mark()
+    phrase.write("expect ")
+    phrase.layer(node.call)
+    match node:
+        case ast.ExpectHas():
+            phrase.write(" has ")
+            phrase.listed(node.counts, phrase.count)
+        case ast.ExpectHolds():
+            phrase.write(" holds ")
+            phrase.listed(node.tensors, phrase.held)
+        case ast.ExpectMaps():
+            phrase.write(" maps ")
+            phrase.listed(node.inputs, phrase.type)
+            phrase.write(" -> ")
+            phrase.listed(node.results, phrase.type)
+            _where(phrase, start, node.results[-1].span, node.where)
+        case _:
+            assert_never(node)
+
+
+def _block(phrase: Phrase, node: ast.Block) -> None:
+    start = phrase.mark()
+    phrase.write(f"block {node.name.text}")
+    phrase.bracketed("()", node.parameters, phrase.parameter)
+    phrase.bracketed("()", node.inputs, phrase.input)
+    last = (node.name, *node.parameters, *node.inputs)[-1].span
+    if node.results:
+        phrase.pause(start, last, node.results[0].span, _BEFORE_RESULTS, shift=_HEADER_INDENT)
+        phrase.write("-> ")
+        phrase.listed(node.results, phrase.type)
+        last = node.results[-1].span
+    last = _where(phrase, start, last, node.where)
+    match node.body:
+        case (ast.Return(values=(value,)),) if is_formula(node):
+            _formula(phrase, start, last, value)
+        case _:
+            phrase.write(":")
+
+
+def _where(phrase: Phrase, start: Mark, last: Span, facts: tuple[ast.Expression, ...]) -> Span:
+    if not facts:
+        return last
+    phrase.pause(start, last, facts[0].span, _BEFORE_RESULTS, shift=_HEADER_INDENT)
+    phrase.write("where ")
+    phrase.listed(facts, phrase.condition)
+    return facts[-1].span
+
+
+def _formula(phrase: Phrase, start: Mark, last: Span, value: ast.Expression) -> None:
+    phrase.pause(start, last, value.span, _BEFORE_BODY, shift=_HEADER_INDENT)
+    phrase.write("= ")
+    phrase.expression(value)
+
+
+def _labelled(phrase: Phrase, call: ast.Call) -> None:
+    if call.label is not None:
+        phrase.path(call.label)
+        phrase.write(": ")
+    phrase.call(call)
+
+
+def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
+    """The first line of a statement; the name of a setting is filled up to a width."""
+    phrase = Phrase()
+    match node:
+        case ast.Bind():
+            phrase.write(", ".join(target.text for target in node.targets))
+            _equals(phrase, node.value)
+        case ast.If():
+            phrase.write("if ")
+            phrase.condition(node.condition)
+            phrase.write(":")
+        case ast.For():
+            _for(phrase, node)
+        case ast.Return():
+            phrase.write("return ")
+            phrase.listed(node.values, phrase.expression)
+        case ast.Declare():
+            phrase.write(f"{node.kind} ")
+            phrase.path(node.path)
+            phrase.write(": ")
+            phrase.type(node.type)
+            _equals(phrase, node.initial)
+        case ast.Update():
+            phrase.write("update ")
+            phrase.path(node.path)
+            _equals(phrase, node.value)
+        case ast.Minimize():
+            phrase.write("minimize ")
+            phrase.expression(node.value)
+        case ast.Metric():
+            phrase.write(f"metric {node.name.text}")
+            _equals(phrase, node.value)
+        case ast.Run():
+            phrase.write("run:")
+        case ast.Setting():
+            phrase.write(f"{node.name.text:<{width}}")
+            _equals(phrase, node.value)
+        case _:
+            assert_never(node)
+    return phrase
+
+
+def _for(phrase: Phrase, node: ast.For) -> None:
+    phrase.write(f"for {node.variable.text} in ")
+    phrase.condition(node.start)
+    phrase.write("..")
+    phrase.condition(node.stop)
+    phrase.write(":")
+
+
+def _equals(phrase: Phrase, value: ast.Expression | None) -> None:
+    if value is not None:
+        phrase.write(" = ")
+        phrase.expression(value)

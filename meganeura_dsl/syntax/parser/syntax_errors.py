@@ -1,0 +1,301 @@
+"""Finds the mistake behind a token that cannot follow what came before it.
+
+A table of small rules is tried in order: each looks at the token, at those around it, and at what
+could have stood in its place, and names the problem if it recognises it. What none recognises is
+an unexpected token, told in people's words.
+"""
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.parser._tables import KEYWORDS, RESERVED
+from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE
+from meganeura_dsl.syntax.parser.unexpected_token import Failure
+from meganeura_dsl.syntax.problems import line_problems, text_problems
+from meganeura_dsl.syntax.problems import token_problems as problems
+
+Rule = Callable[[Failure], Problem | None]
+
+_DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
+_STATEMENTS = (
+    "for", "frozen", "if", "metric", "minimize", "param", "return", "run", "state", "update",
+)  # fmt: skip
+_OPENERS = ("block", "train", "if", "else", "for", "run")
+_OPERATORS = (
+    "PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "PIPE", "ARROW", "RANGE", "EQUAL",
+)  # fmt: skip
+_WORD_OPERATORS = ("and", "or", "not")
+_LITERALS = ("INTEGER", "REAL", "STRING")
+_LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\])*")
+
+_FOREIGN = {
+    "assert": "state it in the signature, after `where`",
+    "class": "a layer is a `block`",
+    "const": "a name is given by `name = value` alone",
+    "elif": "write `else if`",
+    "fn": "a formula is a `def`, a layer a `block`",
+    "func": "a formula is a `def`, a layer a `block`",
+    "function": "a formula is a `def`, a layer a `block`",
+    "import": "write `from module import name`",
+    "let": "a name is given by `name = value` alone",
+    "pass": "leave it out: every body does something",
+    "var": "a name is given by `name = value` alone",
+    "while": "write `for i in 0..n:`",
+}
+
+_SPELLINGS = {
+    **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
+    "ARROW": "`->`", "COLON": "`:`", "COMMA": "`,`", "DOT": "`.`", "EQUAL": "`=`", "LPAR": "`(`",
+    "LSQB": "`[`", "PIPE": "`|>`", "RANGE": "`..`", "REST": "`...`", "RPAR": "`)`", "RSQB": "`]`",
+    "NAME": "a name", "INTEGER": "a whole number", END: "the end of the file",
+    NEWLINE: "the end of the line", INDENT: "an indented body", DEDENT: "the end of the body",
+}  # fmt: skip
+
+_DTYPES = {"ANY", "BOOL", "BF16", "F16", "F32", "F64", "I32", "I64", "U8", "U32"}
+_INFIX = {"PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "AND", "OR", "IF", "DOT", "LSQB", "LPAR"}
+_VALUES = {"NAME", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "NOT", *_LITERALS}
+
+_GROUPS = (
+    ("RETURN", "a statement", {KEYWORDS[word] for word in _STATEMENTS} | {"NAME", DEDENT}),
+    ("BLOCK", "a declaration", {KEYWORDS[word] for word in _DECLARATIONS}),
+    ("F32", "a type", {*_DTYPES, "LSQB"}),
+    ("STRING", "a value", _VALUES),
+    ("PIPE", "an operator", {*_INFIX, "PIPE"}),
+    ("OR", "an operator", _INFIX),
+)
+"""What stands for many kinds at once: one by which to know it, its words, and all of them."""
+
+
+def diagnose(failure: Failure) -> Problem:
+    """The problem behind a failure."""
+    found = (problem for rule in _RULES if (problem := rule(failure)))
+    return next(found, None) or _unexpected(failure)
+
+
+def _unexpected(failure: Failure) -> Problem:
+    accepts = set(failure.accepts)
+    expected: list[str] = []
+    for member, words, members in _GROUPS:
+        if member in accepts:
+            expected.append(words)
+            accepts -= members
+    expected.extend(sorted(_SPELLINGS[kind] for kind in accepts))
+    return problems.UnexpectedToken(failure.span(failure.token), tuple(expected))
+
+
+def _nearest(word: str, words: tuple[str, ...]) -> str | None:
+    return next(iter(get_close_matches(word, words, 1)), None)
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def _indentation(failure: Failure) -> Problem | None:
+    if failure.token.kind == INDENT:
+        first = failure.following
+        start = failure.source.text.rfind("\n", 0, first.start) + 1
+        place = Span(failure.source, start, first.start)
+        return line_problems.UnexpectedIndentation(place, first.text in _DECLARATIONS)
+    if failure.follows_targets and failure.previous.text in _DECLARATIONS:
+        place = failure.span(failure.previous)
+        return line_problems.UnexpectedIndentation(place, is_declaration=True)
+    return None
+
+
+def _outside(failure: Failure) -> Problem | None:
+    is_start = failure.index == 0 and "BLOCK" in failure.accepts
+    if failure.token.kind in LAYOUT or not (is_start or END in failure.accepts):
+        return None
+    word, place = failure.token.text, failure.span(failure.token)
+    if word in _FOREIGN:
+        return problems.ForeignSpelling(place, _FOREIGN[word])
+    is_statement = word in _STATEMENTS or failure.following.kind in ("EQUAL", "COMMA")
+    if not is_statement and (keyword := _nearest(word, _DECLARATIONS)):
+        return problems.MisspeltKeyword(place, keyword)
+    return line_problems.OutsideDeclaration(place, is_statement)
+
+
+def _body(failure: Failure) -> Problem | None:
+    if failure.accepts_only(INDENT):
+        header = failure.line_before(failure.index - 1)
+        place = Span(failure.source, header[-1].end, header[-1].end)
+        return line_problems.MissingBody(place, header[0].text)
+    if failure.accepts_only(NEWLINE) and failure.previous.kind == "COLON":
+        return line_problems.MissingBody(failure.span(failure.token), failure.head.text)
+    return None
+
+
+def _colon(failure: Failure) -> Problem | None:
+    if "COLON" not in failure.accepts or failure.head.text not in _OPENERS:
+        return None
+    if failure.token.kind != NEWLINE and failure.token.text not in _STATEMENTS:
+        return None
+    return line_problems.MissingColon(failure.gap, failure.head.text)
+
+
+def _unfinished(failure: Failure) -> Problem | None:
+    previous = failure.previous
+    if previous.kind not in _OPERATORS and previous.text not in _WORD_OPERATORS:
+        return None
+    if failure.token.kind != NEWLINE and "\n" not in failure.between:
+        return None
+    return line_problems.UnfinishedLine(failure.span(previous), _continuation(failure))
+
+
+def _continuation(failure: Failure) -> str:
+    """The next line, if it is indented as if it continued this one."""
+    text = failure.source.text
+    indentation = text[text.rfind("\n", 0, failure.head.start) + 1 : failure.head.start]
+    following = text[failure.previous.end :].split("\n", 2)[1:2]
+    is_continued = following and following[0].startswith(f"{indentation} ")
+    if failure.previous.kind == "EQUAL" or not is_continued:
+        return ""
+    return following[0].split("#")[0].strip()
+
+
+def _useless(failure: Failure) -> Problem | None:
+    if not failure.follows_targets or failure.token.kind in ("NAME", *_LITERALS):
+        return None
+    head = failure.span(failure.head)
+    if failure.token.kind == "COLON":
+        return line_problems.LabelWithoutPipe(head)
+    if re.search(r"[^=]=[^=]", failure.source.line(head.line)):
+        return None
+    return line_problems.ValueWithoutUse(head, "y" if head.text == "x" else "x")
+
+
+def _definition(failure: Failure) -> Problem | None:
+    if failure.token.kind == "COLON" and failure.head.text == "def":
+        return line_problems.ColonAfterDef(failure.span(failure.token))
+    return None
+
+
+def _brackets(failure: Failure) -> Problem | None:
+    if failure.head.text != "block":
+        return None
+    is_typed = failure.token.kind == "COLON" and {"EQUAL", "RPAR"} <= failure.accepts
+    if is_typed or (failure.previous.kind == "RPAR" and failure.accepts_only("LPAR")):
+        return line_problems.MissingBrackets(failure.span(failure.token))
+    return None
+
+
+def _loop(failure: Failure) -> Problem | None:
+    if failure.token.kind != "COLON" or "RANGE" not in failure.accepts:
+        return None
+    place = Span(failure.source, failure.line[3].start, failure.previous.end)
+    return line_problems.LoopWithoutRange(place)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def _reserved(failure: Failure) -> Problem | None:
+    token, accepts = failure.token, failure.accepts
+    if token.kind == "EQUAL" and failure.previous.text in RESERVED:
+        return problems.KeywordAsName(failure.span(failure.previous))
+    if token.text not in RESERVED or "NAME" not in accepts:
+        return None
+    wants_name = "INTEGER" not in accepts and "RETURN" not in accepts
+    if wants_name or failure.following.kind == "EQUAL":
+        return problems.KeywordAsName(failure.span(token))
+    return None
+
+
+def _foreign(failure: Failure) -> Problem | None:
+    head, token, following = failure.head, failure.token, failure.following
+    if head.text in _FOREIGN and head in (token, failure.previous):
+        return problems.ForeignSpelling(failure.span(head), _FOREIGN[head.text])
+    is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
+    if is_update and token.end == following.start and failure.follows_targets:
+        name = failure.previous.text
+        place = Span(failure.source, token.start, following.end)
+        return problems.ForeignSpelling(place, f"write `{name} = {name} {token.text} ...`")
+    return None
+
+
+def _misspelt(failure: Failure) -> Problem | None:
+    token, previous = failure.token, failure.previous
+    fitting = tuple(word for word, kind in KEYWORDS.items() if kind in failure.accepts)
+    if token.kind == "NAME" and (keyword := _nearest(token.text, fitting)):
+        return problems.MisspeltKeyword(failure.span(token), keyword)
+    is_operand = token.kind in ("NAME", "LSQB", *_LITERALS)
+    if failure.follows_targets and is_operand and (near := _nearest(previous.text, _STATEMENTS)):
+        return problems.MisspeltKeyword(failure.span(previous), near)
+    return None
+
+
+def _element_type(failure: Failure) -> Problem | None:
+    is_type = failure.token.kind == "NAME" and failure.following.kind == "LSQB"
+    if is_type and "F32" in failure.accepts:
+        return problems.UnknownElementType(failure.span(failure.token))
+    return None
+
+
+# --- signs ---------------------------------------------------------------------------------------
+
+
+def _label(failure: Failure) -> Problem | None:
+    if failure.token.kind != "NAME" or "COLON" not in failure.accepts:
+        return None
+    sign = "EQUAL" if failure.head.text == "model" else "PIPE"
+    pipe = next((token for token in reversed(failure.line) if token.kind == sign), None)
+    if pipe is None:
+        return None
+    label = failure.source.text[pipe.end : failure.previous.end].strip()
+    return problems.LabelLostColon(failure.gap, label) if _LABEL.fullmatch(label) else None
+
+
+def _assignment(failure: Failure) -> Problem | None:
+    if failure.token.kind == "EQUAL" and "OR" in failure.accepts:
+        return problems.AssignmentInExpression(failure.span(failure.token))
+    return None
+
+
+def _comparison(failure: Failure) -> Problem | None:
+    if failure.token.kind != "COMPARE" or "AND" not in failure.accepts:
+        return None
+    first = next(token for token in reversed(failure.line) if token.kind == "COMPARE")
+    middle = failure.source.text[first.end : failure.previous.end].strip()
+    return problems.ChainedComparison(failure.span(failure.token), middle)
+
+
+def _number(failure: Failure) -> Problem | None:
+    token, following = failure.token, failure.following
+    is_fraction = following.kind == "INTEGER" and token.end == following.start
+    if token.kind == "DOT" and is_fraction and "REAL" in failure.accepts:
+        return text_problems.MalformedNumber(Span(failure.source, token.start, following.end))
+    return None
+
+
+def _comma(failure: Failure) -> Problem | None:
+    begins = failure.token.kind in ("NAME", *_LITERALS)
+    ended = failure.previous.kind in ("NAME", "RPAR", "RSQB", *_LITERALS)
+    if begins and ended and failure.is_in_brackets and "COMMA" in failure.accepts:
+        return problems.MissingComma(failure.gap)
+    return None
+
+
+_RULES: tuple[Rule, ...] = (
+    _indentation,
+    _outside,
+    _body,
+    _colon,
+    _unfinished,
+    _reserved,
+    _foreign,
+    _element_type,
+    _label,
+    _misspelt,
+    _useless,
+    _assignment,
+    _definition,
+    _brackets,
+    _loop,
+    _comparison,
+    _number,
+    _comma,
+)
+"""What is recognised, the more particular before the more general."""

@@ -1,0 +1,251 @@
+"""Problems of lines and bodies, and their words: declarations and statements as a whole.
+
+Every class docstring is the page that `meganeura explain CODE` prints.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Report
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, rewritten
+
+
+@dataclass(frozen=True)
+class UnexpectedIndentation(SyntaxProblem):
+    """A line is indented more than the one above, which opens no body.
+
+    Only a line that ends with `:` opens a body. A long line goes on where the next one begins with
+    an operator, and inside brackets lines may be laid out freely.
+
+        y = x
+            relu                 # E0110
+        y = x
+            |> relu              # well: the operator continues the line
+    """
+
+    code: ClassVar[str] = "E0110"
+    is_declaration: bool = False
+
+    def report(self) -> Report:
+        cure = "align it with the line above, or begin it with an operator to continue that line"
+        if self.is_declaration:
+            cure = "declarations begin at the left margin"
+        headline, label = "nothing above opens a body here", "this line is indented too far"
+        return self.say(headline, label, Help(cure))
+
+
+@dataclass(frozen=True)
+class MissingBody(SyntaxProblem):
+    """A line ends with `:`, and no body follows: the next lines, indented further.
+
+    if stride != 1:
+    x = x |> proj: conv2d(c, 1, stride)      # E0111: not indented
+
+    if stride != 1: x = relu(x)              # E0111: not on the same line
+
+    if stride != 1:
+      x = x |> proj: conv2d(c, 1, stride)    # well
+    """
+
+    code: ClassVar[str] = "E0111"
+    opener: str
+
+    def report(self) -> Report:
+        headline = f"the body of this `{self.opener}` is missing"
+        return self.say(headline, "expected here", Help("write it on the next line, indented"))
+
+
+@dataclass(frozen=True)
+class MissingColon(SyntaxProblem):
+    """A line that opens a body has no `:` at its end.
+
+    block Twice()(x: [n, d]) -> [n, d]       # E0112
+      return x + x
+
+    block Twice()(x: [n, d]) -> [n, d]:      # well
+      return x + x
+    """
+
+    code: ClassVar[str] = "E0112"
+    opener: str
+
+    def report(self) -> Report:
+        return self.say(
+            f"this `{self.opener}` needs a colon",
+            "the body comes after a `:`",
+            Help("write a colon", rewritten(self.span, ": ").rstrip()),
+        )
+
+
+@dataclass(frozen=True)
+class MisplacedStatement(SyntaxProblem):
+    """A statement stands in a declaration that has no use for it.
+
+    `minimize`, `metric` and `run` describe training, so they belong in a `train`. `return` gives
+    the results of a block; a `train` has none.
+
+        block Net()(x: [n, d]) -> [n, d]:
+          minimize mean(x)       # E0124
+          return x
+    """
+
+    code: ClassVar[str] = "E0124"
+    home: str
+
+    def report(self) -> Report:
+        word = self.span.text.split()[0].rstrip(":")
+        other = "block" if word == "return" else "train"
+        headline = f"`{word}` does not belong in a `{self.home}`"
+        return self.say(headline, f"this belongs in a `{other}`")
+
+
+@dataclass(frozen=True)
+class OutsideDeclaration(SyntaxProblem):
+    """A line at the left margin begins no declaration.
+
+    Declarations begin with `from`, `def`, `block`, `model`, `train` or `expect`. Everything else
+    is part of one of them, and is indented.
+
+        block Net()(x: [n, d]) -> [n, d]:
+          y = relu(x)
+        return y                 # E0125: outside of the block
+    """
+
+    code: ClassVar[str] = "E0125"
+    is_statement: bool
+
+    def report(self) -> Report:
+        cure = "begin it with from, def, block, model, train or expect"
+        if self.is_statement:
+            cure = "indent it, so that it belongs to the declaration above"
+        headline = f"`{self.span.text}` begins no declaration"
+        return self.say(headline, "this line stands at the left margin", Help(cure))
+
+
+@dataclass(frozen=True)
+class UnfinishedLine(SyntaxProblem):
+    """A line ends with an operator, which needs something on its right.
+
+    A long line goes on where the next one *begins* with an operator.
+
+        y = x +                  # E0129
+            z
+        y = x
+          + z                    # well
+    """
+
+    code: ClassVar[str] = "E0129"
+    following: str
+
+    def report(self) -> Report:
+        operator = self.span.text
+        cure = None
+        if self.following:
+            cure = Help("begin the next line with the operator", f"{operator} {self.following}")
+        return self.say(f"this line ends with `{operator}`", "something must follow it", cure)
+
+
+@dataclass(frozen=True)
+class MissingBrackets(SyntaxProblem):
+    """A block has one pair of brackets instead of two.
+
+    The first pair holds its configuration, which may be empty, the second its tensors.
+
+        block Net(x: [n, d]) -> [n, d]:          # E0131
+        block Net()(x: [n, d]) -> [n, d]:        # well
+    """
+
+    code: ClassVar[str] = "E0131"
+
+    def report(self) -> Report:
+        return self.say(
+            "a block has two pairs of brackets",
+            "the first holds configuration, the second tensors",
+            Help("write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"),
+        )
+
+
+@dataclass(frozen=True)
+class ValueWithoutUse(SyntaxProblem):
+    """A value stands alone on a line, where it does nothing.
+
+    x |> conv1: conv2d(64, 3)                # E0132
+    x = x |> conv1: conv2d(64, 3)            # well
+    return x |> conv1: conv2d(64, 3)         # well
+    """
+
+    code: ClassVar[str] = "E0132"
+    name: str
+
+    def report(self) -> Report:
+        code = rewritten(
+            Span(self.span.source, self.span.start, self.span.start), f"{self.name} = "
+        )
+        return self.say("this value goes nowhere", "the line only computes it",
+                        Help("give it a name, or return it", code))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LabelWithoutPipe(SyntaxProblem):
+    """A labelled layer stands at the beginning of a line, with nothing piped into it.
+
+    conv1: conv2d(64, 3)                     # E0133
+    x = x |> conv1: conv2d(64, 3)            # well
+    """
+
+    code: ClassVar[str] = "E0133"
+
+    def report(self) -> Report:
+        place = Span(self.span.source, self.span.start, self.span.start)
+        cure = Help("pipe something into it", rewritten(place, "x = x |> "))
+        return self.say("a label stands after a pipe", "nothing is piped into this", cure)
+
+
+@dataclass(frozen=True)
+class LoopWithoutRange(SyntaxProblem):
+    """A loop runs over a range of whole numbers, from the first up to but without the last.
+
+    for i in range(4):       # E0135
+    for i in 0..4:           # 0, 1, 2, 3
+    for i in 1..depth:       # from 1 to depth - 1
+    """
+
+    code: ClassVar[str] = "E0135"
+
+    def report(self) -> Report:
+        cure = Help("write a range", rewritten(self.span, "0..4"))
+        return self.say("a loop runs over a range", "this is no range", cure)
+
+
+@dataclass(frozen=True)
+class ColonAfterDef(SyntaxProblem):
+    """A `def` has a body like that of a block. It is a formula: one expression after `=`.
+
+    def down(h, s):          # E0136
+      return (h - 1) // s + 1
+
+    def down(h, s) = (h - 1) // s + 1        # well
+    """
+
+    code: ClassVar[str] = "E0136"
+
+    def report(self) -> Report:
+        cure = Help("write one expression after `=`", rewritten(self.span, " = ..."))
+        return self.say("a `def` has no body", "expected `=` and an expression", cure)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnexpectedIndentation,
+    MissingBody,
+    MissingColon,
+    MisplacedStatement,
+    OutsideDeclaration,
+    UnfinishedLine,
+    MissingBrackets,
+    ValueWithoutUse,
+    LabelWithoutPipe,
+    LoopWithoutRange,
+    ColonAfterDef,
+)
+"""Every problem of this module."""

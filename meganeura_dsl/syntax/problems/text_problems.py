@@ -1,0 +1,356 @@
+"""Problems of a text as such, and their words: its file, characters, brackets and lines.
+
+Every class docstring is the page that `meganeura explain CODE` prints.
+"""
+
+import re
+import unicodedata
+from abc import ABC
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+
+_LOOKALIKES = {
+    "'": 'a text stands in double quotes, `"like this"`',
+    ";": "one statement stands on each line",
+    "&": "write `and`",
+    "|": "write `or` to join conditions, `|>` to pass a value on",
+    "!": "write `not`, or `!=`",
+    "^": "a power is written `2 ** i`",
+    "{": "bodies are indented, lists stand in `[ ]`",
+    "}": "bodies are indented, lists stand in `[ ]`",
+    "?": "a choice is written `a if condition else b`",
+    "\\": "a line goes on where the next one begins with an operator",
+    "`": 'a text stands in double quotes, `"like this"`',
+    "\N{RIGHTWARDS ARROW}": "write `->`",
+    "\N{MULTIPLICATION SIGN}": "write `*`",
+    "\N{MINUS SIGN}": "write `-`",
+    "\N{EN DASH}": "write `-`",
+    "\N{LESS-THAN OR EQUAL TO}": "write `<=`",
+    "\N{GREATER-THAN OR EQUAL TO}": "write `>=`",
+    "\N{NOT EQUAL TO}": "write `!=`",
+    "\N{HORIZONTAL ELLIPSIS}": "write `...`",
+    "\N{LEFT DOUBLE QUOTATION MARK}": 'write straight quotes, `"`',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": 'write straight quotes, `"`',
+    "\N{NO-BREAK SPACE}": "write a space",
+}
+
+
+def rewritten(span: Span, replacement: str) -> str:
+    """The first line of a span, with the span replaced, and without indentation and comment."""
+    line = span.source.line(span.line)
+    before, after = line[: span.column - 1], line[span.column - 1 + len(span.text) :]
+    return re.sub(r'\s+#[^"]*$', "", before + replacement + after).strip()
+
+
+@dataclass(frozen=True)
+class SyntaxProblem(Problem, ABC):
+    """A problem at one place of the text."""
+
+    topic: ClassVar[str] = "syntax"
+
+    span: Span
+
+    def say(self, headline: str, label: str, cure: Help | None = None, *remarks: Remark) -> Report:
+        """The report of these words at the place of this problem."""
+        place = Label(self.span, label)
+        return Report(self.code, self.severity, headline, self.topic, place, remarks, cure)
+
+
+@dataclass(frozen=True)
+class UnreadableFile(Problem):
+    """A file cannot be read: it does not exist, is a folder, or is not yours to read.
+
+        meganeura check resent.mgn       # E0119: there is no such file
+
+    Check the path. A model of the standard library is named without `.mgn`:
+
+        meganeura check resnet
+    """
+
+    code: ClassVar[str] = "E0119"
+    topic: ClassVar[str] = "file"
+    path: str
+    reason: str
+
+    def report(self) -> Report:
+        headline = f"cannot read `{self.path}`: {self.reason}"
+        return Report(self.code, self.severity, headline, self.topic, None)
+
+
+@dataclass(frozen=True)
+class NotUtf8(SyntaxProblem):
+    """A file holds bytes that are not UTF-8, the one encoding of `.mgn` files.
+
+    The editor has saved it in another encoding, such as Latin-1, or the file is no text at all (a
+    checkpoint, an archive). The message shows the first byte that does not fit.
+
+    Save the file again as UTF-8.
+    """
+
+    code: ClassVar[str] = "E0118"
+    topic: ClassVar[str] = "file"
+    byte: int
+    offset: int
+
+    def report(self) -> Report:
+        return self.say(
+            "this file is not UTF-8 text",
+            f"byte 0x{self.byte:02x} at offset {self.offset}",
+            Help("save it as UTF-8"),
+        )
+
+
+@dataclass(frozen=True)
+class FileTooLarge(SyntaxProblem):
+    """A file is larger than any program: the limit is one mebibyte.
+
+    A file of that size is usually not the one that was meant, such as a data set. A program that
+    was generated can be split, its parts joined by imports:
+
+        from layers import Encoder
+    """
+
+    code: ClassVar[str] = "E0117"
+    topic: ClassVar[str] = "file"
+    limit: int
+
+    def report(self) -> Report:
+        return self.say("this file is too large", f"more than {self.limit:,} characters")
+
+
+@dataclass(frozen=True)
+class EmptyFile(SyntaxProblem):
+    """A file declares nothing: it is empty, or holds comments only.
+
+    A program is a sequence of declarations. The smallest model is
+
+        block Net()(x: [n, d]) -> [n, 10]:
+          return x |> fc: linear(10)
+
+        model net = Net()
+    """
+
+    code: ClassVar[str] = "E0115"
+    topic: ClassVar[str] = "file"
+
+    def report(self) -> Report:
+        cure = Help("declare a block and a model", "model net = Net()")
+        return self.say("this file declares nothing", "nothing but comments here", cure)
+
+
+@dataclass(frozen=True)
+class TabInIndentation(SyntaxProblem):
+    """A line is indented with a tab.
+
+    How wide a tab is depends on the editor, and indentation has meaning here. So it is made of
+    spaces only; two for each level is usual.
+
+    Replace the tab by spaces, or let `meganeura fmt` lay out the file once the tabs are gone.
+    """
+
+    code: ClassVar[str] = "E0106"
+
+    def report(self) -> Report:
+        cure = Help("indent with two spaces for each level")
+        return self.say("a tab cannot indent a line", "this is a tab", cure)
+
+
+@dataclass(frozen=True)
+class ForbiddenCharacter(SyntaxProblem):
+    """A character is in the text that cannot be seen: a control character or a direction mark.
+
+    Such characters come with copied text or with a file that is no program. They could make a
+    program look different from what it says, so they are refused everywhere, in comments as well.
+
+    Delete the character; the message says where it stands and which it is.
+    """
+
+    code: ClassVar[str] = "E0107"
+
+    def report(self) -> Report:
+        point = ord(self.span.text)
+        name = unicodedata.name(self.span.text, "")
+        what = "a NUL byte" if point == 0 else f"U+{point:04X} {name}".rstrip()
+        return self.say("this character cannot be seen", f"{what} stands here", Help("delete it"))
+
+
+@dataclass(frozen=True)
+class UnknownCharacter(SyntaxProblem):
+    """A character has no meaning in the language, at least not here.
+
+    Names are made of the letters a to z and A to Z, digits and underscores, because they become
+    the keys of checkpoints. Any letter may stand in a comment or in a text.
+
+        x = größe |> relu        # E0108: `ö` cannot be part of a name
+        x = y; z = w             # E0108: one statement stands on each line
+    """
+
+    code: ClassVar[str] = "E0108"
+
+    def report(self) -> Report:
+        character = self.span.text
+        if character.isalnum():
+            headline = f"`{character}` cannot be part of a name or number"
+            cure = "names are made of a-z, A-Z, 0-9 and _"
+        else:
+            headline = f"`{character}` means nothing here"
+            cure = _LOOKALIKES.get(character, "")
+        before = self.span.source.text[max(0, self.span.start - 1) : self.span.start]
+        if character == "{" and (before.isalnum() or before == "_"):
+            cure = (
+                "a number in a label stands in `[ ]` and becomes a part of its path: `layers[i]:`"
+            )
+        return self.say(headline, _described(character), Help(cure) if cure else None)
+
+
+def _described(character: str) -> str:
+    if character.isascii():
+        return "this character"
+    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+
+
+@dataclass(frozen=True)
+class UnterminatedString(SyntaxProblem):
+    """A text begins with a quote and has none at its end. A text never spans several lines.
+
+    data = "digits.safetensors        # E0113
+    data = "digits.safetensors"       # well
+    """
+
+    code: ClassVar[str] = "E0113"
+
+    def report(self) -> Report:
+        text = self.span.text.split(" #")[0].rstrip()
+        return self.say(
+            "this text has no closing quote", "it begins here", Help("close it", f'{text}"')
+        )
+
+
+@dataclass(frozen=True)
+class MalformedNumber(SyntaxProblem):
+    """A number is written in a way that no number is written, or is too large for any use.
+
+    Whole numbers may have single underscores between digits. A real number has digits on both
+    sides of its point. There are no other bases and no suffixes.
+
+        1_500    0.5    1e-5    2.5e3          # well
+        1__500   .5     1.      0x10   3f      # E0114
+
+    A whole number has at most 30 characters, and a real number fits 64 bits.
+    """
+
+    code: ClassVar[str] = "E0114"
+    fault: str = ""
+
+    def report(self) -> Report:
+        cure = Help("numbers look like", "1_500    0.5    1e-5")
+        fault = self.fault or "digits, single underscores, and a point between digits"
+        return self.say("this is not a number", fault, cure)
+
+
+@dataclass(frozen=True)
+class UnclosedBracket(SyntaxProblem):
+    """A bracket is opened and never closed before the next declaration begins.
+
+    Lines inside brackets belong together, so everything up to the end of the declaration was read
+    as part of the bracket.
+
+        x = x |> conv: conv2d(64, 3          # E0104
+        x = x |> conv: conv2d(64, 3)         # well
+    """
+
+    code: ClassVar[str] = "E0104"
+
+    def report(self) -> Report:
+        closing = {"(": ")", "[": "]"}[self.span.text]
+        headline = f"this `{self.span.text}` is never closed"
+        return self.say(headline, f"no `{closing}` follows it", Help(f"close it with `{closing}`"))
+
+
+@dataclass(frozen=True)
+class UnexpectedClosingBracket(SyntaxProblem):
+    """A closing bracket has no opening one, or closes one of the other kind.
+
+    x = relu(x))             # E0105: one too many
+    y: [n, c)                # E0105: `[` is closed by `]`
+    """
+
+    code: ClassVar[str] = "E0105"
+    opening: Span | None = None
+
+    def report(self) -> Report:
+        closing = self.span.text
+        if self.opening is None:
+            headline = f"this `{closing}` closes nothing"
+            return self.say(headline, "no bracket is open here", Help("delete it"))
+        opened = Remark("opened here", "", self.opening)
+        headline = f"this `{closing}` cannot close a `{self.opening.text}`"
+        wanted = {"(": ")", "[": "]"}[self.opening.text]
+        cure = Help(f"close it with `{wanted}`", rewritten(self.span, wanted))
+        return self.say(headline, f"`{wanted}` is missing before it", cure, opened)
+
+
+@dataclass(frozen=True)
+class InconsistentIndentation(SyntaxProblem):
+    """A line is indented less than the line above, and no line above it is indented as much.
+
+        if stride != 1:
+            x = x |> proj: conv2d(c, 1, stride)
+          y = x                  # E0109: is this part of the `if`?
+
+    Give it the indentation of the body that it belongs to.
+    """
+
+    code: ClassVar[str] = "E0109"
+    outer: int
+    inner: int
+
+    def report(self) -> Report:
+        found = len(self.span.text)
+        return self.say(
+            "this indentation belongs to no body above",
+            f"{found} spaces; the bodies above have {self.outer} or {self.inner}",
+            Help("align it with the body that it belongs to"),
+        )
+
+
+@dataclass(frozen=True)
+class TooDeep(SyntaxProblem):
+    """Phrases are nested too deeply: brackets in brackets, or one chain of very many parts.
+
+    The limit is far beyond what people write, and keeps every later stage safe from programs that
+    were generated without end.
+
+    Give a part of it a name, and use the name:
+
+        y = x |> layers1: Half(c)
+        z = y |> layers2: Half(c)
+    """
+
+    code: ClassVar[str] = "E0116"
+    limit: int
+
+    def report(self) -> Report:
+        cure = Help("give a part of it a name, and use the name")
+        return self.say("this is nested too deeply", f"more than {self.limit} levels", cure)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnclosedBracket,
+    UnexpectedClosingBracket,
+    TabInIndentation,
+    ForbiddenCharacter,
+    UnknownCharacter,
+    InconsistentIndentation,
+    UnterminatedString,
+    MalformedNumber,
+    EmptyFile,
+    TooDeep,
+    FileTooLarge,
+    NotUtf8,
+    UnreadableFile,
+)
+"""Every problem of this module."""

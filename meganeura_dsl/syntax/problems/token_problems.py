@@ -1,0 +1,277 @@
+"""Problems of words and signs, and their words: what cannot stand where it stands.
+
+Every class docstring is the page that `meganeura explain CODE` prints.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.problems import line_problems, text_problems
+from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, rewritten
+
+
+@dataclass(frozen=True)
+class UnexpectedToken(SyntaxProblem):
+    """Something stands where the grammar has no place for it.
+
+    The message says what was found and what could have followed. Often the mistake is just before
+    the place shown: an operator, a comma or a name is missing there.
+
+        y = x |> conv2d(64, 3) relu          # E0101: after a layer comes `|>` or the end of a line
+        y = x |> conv2d(64, 3) |> relu       # well
+    """
+
+    code: ClassVar[str] = "E0101"
+    expected: tuple[str, ...]
+
+    def report(self) -> Report:
+        found = self.span.text
+        headline = f"`{found}` cannot stand here" if found else "this line ends too early"
+        return self.say(headline, f"expected {_choice(self.expected)}", self._cure())
+
+    def _cure(self) -> Help | None:
+        if "a type" in self.expected:
+            text = "a type is a shape, after an element type unless that is f32"
+            return Help(text, "[n, d]   i32[n]")
+        if self.expected == ("`=`",) and self.span.text in (":", "->"):
+            before = self.span.source.text[: self.span.start]
+            return Help("write `=`", rewritten(self.span, "=" if before.endswith(" ") else " ="))
+        return None
+
+
+def _choice(options: tuple[str, ...]) -> str:
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+@dataclass(frozen=True)
+class LabelLostColon(SyntaxProblem):
+    """A label and its layer stand side by side, without the colon between them.
+
+    After `|>` comes a layer, or a label, a colon and a layer. The label is the path of the layer's
+    weights in a checkpoint.
+
+        y = x |> conv1 conv2d(c, 3)          # E0102
+        y = x |> conv1: conv2d(c, 3)         # creates conv1.weight
+    """
+
+    code: ClassVar[str] = "E0102"
+    label: str
+
+    def report(self) -> Report:
+        return self.say(
+            "this label has lost its colon",
+            f"I read `{self.label}` as a layer, then found another name",
+            Help("write a colon to make it a label", rewritten(self.span, ": ")),
+        )
+
+
+@dataclass(frozen=True)
+class AssignmentInExpression(SyntaxProblem):
+    """A single `=` stands inside an expression. `=` gives a name to a value; `==` compares.
+
+    if stride = 1:           # E0103
+    if stride == 1:          # well
+    """
+
+    code: ClassVar[str] = "E0103"
+
+    def report(self) -> Report:
+        return self.say(
+            "`=` does not compare",
+            "`=` gives a name to a value",
+            Help("write `==` to compare", rewritten(self.span, "==")),
+        )
+
+
+@dataclass(frozen=True)
+class KeywordAsName(SyntaxProblem):
+    """A reserved word stands where a name is needed.
+
+    Reserved are `and`, `else`, `false`, `for`, `if`, `not`, `or`, `return` and `true`. All other
+    words of the language, such as `model`, `state` or `run`, are names wherever they can be.
+
+        for = 3                  # E0120
+        block Net(if)(x: [n])    # E0120
+    """
+
+    code: ClassVar[str] = "E0120"
+
+    def report(self) -> Report:
+        word = self.span.text
+        cure = Help("choose another name", rewritten(self.span, f"{word}_"))
+        return self.say(f"`{word}` cannot be a name", "this word is reserved", cure)
+
+
+@dataclass(frozen=True)
+class ForeignSpelling(SyntaxProblem):
+    """A word or sign of another language stands here, one that this language spells differently.
+
+    elif stride == 2:        # E0121: else if stride == 2:
+    bias=True                # E0121: bias=true
+    x += y                   # E0121: x = x + y
+    """
+
+    code: ClassVar[str] = "E0121"
+    advice: str
+
+    def report(self) -> Report:
+        headline = f"there is no `{self.span.text}` in this language"
+        return self.say(headline, "from another language", Help(self.advice))
+
+
+@dataclass(frozen=True)
+class DuplicateName(SyntaxProblem):
+    """A name is given twice, as an argument of one call or as a parameter of one declaration.
+
+    conv2d(64, 3, pad=1, pad=2)              # E0122
+    block Net(c, c)(x: [n, c])               # E0122
+    """
+
+    code: ClassVar[str] = "E0122"
+    first: Span
+    name: str
+
+    def report(self) -> Report:
+        first = Remark("first", "", self.first)
+        return self.say(f"`{self.name}` is given twice", "the second time", None, first)
+
+
+@dataclass(frozen=True)
+class PositionalAfterNamed(SyntaxProblem):
+    """An argument without a name follows one with a name, so its place in the order is unclear.
+
+    conv2d(64, stride=2, 3)                  # E0123
+    conv2d(64, 3, stride=2)                  # well
+    """
+
+    code: ClassVar[str] = "E0123"
+
+    def report(self) -> Report:
+        return self.say(
+            "an argument without a name follows one with a name",
+            "which parameter is this?",
+            Help("name it, or move it before the named ones"),
+        )
+
+
+@dataclass(frozen=True)
+class MisspeltKeyword(SyntaxProblem):
+    """A word that nothing explains here is almost a keyword that would fit.
+
+    blok Net()(x: [n, d]) -> [n, d]:         # E0137: `block`
+    retrun x                                 # E0137: `return`
+    """
+
+    code: ClassVar[str] = "E0137"
+    keyword: str
+
+    def report(self) -> Report:
+        cure = Help(f"did you mean `{self.keyword}`?", rewritten(self.span, self.keyword))
+        return self.say(f"`{self.span.text}` means nothing here", "this is no keyword", cure)
+
+
+@dataclass(frozen=True)
+class UnknownElementType(SyntaxProblem):
+    """The word before a shape is none of the element types.
+
+    They are bf16, bool, f16, f32, f64, i32, i64, u8 and u32; f32 may be left out.
+
+        label: int[batch]        # E0126
+        label: i32[batch]        # well
+        image: [batch, 784]      # f32
+    """
+
+    code: ClassVar[str] = "E0126"
+
+    def report(self) -> Report:
+        headline = f"`{self.span.text}` is no element type"
+        return self.say(
+            headline,
+            "unknown",
+            Help("the element types are", "f32 f16 bf16 f64 i32 i64 u32 u8 bool"),
+        )
+
+
+@dataclass(frozen=True)
+class RestOutsideShape(SyntaxProblem):
+    """`...name` stands in a list. It means any number of axes, so it belongs in a shape.
+
+    block relu()(x: [...s]) -> [...s] = max(x, 0)        # well
+    sizes = [...s]                                       # E0127
+    """
+
+    code: ClassVar[str] = "E0127"
+
+    def report(self) -> Report:
+        return self.say("a list cannot hold `...`", "this is no shape", Help("write out its items"))
+
+
+@dataclass(frozen=True)
+class LabelWithoutLayer(SyntaxProblem):
+    """A path with an index is used as a layer. With an index it can only be a label.
+
+    x = x |> layers[0]                       # E0128
+    x = x |> layers[0]: linear(d)            # well
+    """
+
+    code: ClassVar[str] = "E0128"
+
+    def report(self) -> Report:
+        path = self.span.text
+        cure = Help("write the layer after a colon", rewritten(self.span, f"{path}: layer(...)"))
+        return self.say("this label has no layer", f"`{path}` can only be a label", cure)
+
+
+@dataclass(frozen=True)
+class ChainedComparison(SyntaxProblem):
+    """Two comparisons share an operand. Compare twice, and join the comparisons with `and`.
+
+    if 1 < stride < 4:                       # E0130
+    if 1 < stride and stride < 4:            # well
+    """
+
+    code: ClassVar[str] = "E0130"
+    middle: str
+
+    def report(self) -> Report:
+        cure = Help(
+            "join two comparisons", rewritten(self.span, f"and {self.middle} {self.span.text}")
+        )
+        return self.say("comparisons cannot be chained", "the second comparison", cure)
+
+
+@dataclass(frozen=True)
+class MissingComma(SyntaxProblem):
+    """Two things stand side by side in brackets, without a comma or an operator between them.
+
+    conv2d(64 3)             # E0134
+    conv2d(64, 3)            # well
+    """
+
+    code: ClassVar[str] = "E0134"
+
+    def report(self) -> Report:
+        cure = Help("separate them", rewritten(self.span, ", "))
+        return self.say("a comma or an operator is missing", "missing here", cure)
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    *text_problems.PROBLEMS,
+    *line_problems.PROBLEMS,
+    UnexpectedToken,
+    LabelLostColon,
+    AssignmentInExpression,
+    KeywordAsName,
+    ForeignSpelling,
+    DuplicateName,
+    PositionalAfterNamed,
+    MisspeltKeyword,
+    UnknownElementType,
+    RestOutsideShape,
+    LabelWithoutLayer,
+    ChainedComparison,
+    MissingComma,
+)
+"""Every syntax problem."""

@@ -1,0 +1,1 @@
+"""Passes from graph to graph that no backend has a say in."""

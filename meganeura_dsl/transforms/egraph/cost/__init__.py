@@ -1,0 +1,1 @@
+"""What a chosen form will cost once it runs."""

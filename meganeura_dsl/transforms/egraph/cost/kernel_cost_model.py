@@ -1,0 +1,214 @@
+"""What becomes of ops in a plan, so that a choice costs what will run.
+
+A planner gives products and reductions a kernel each. Elementwise work and moves of elements are
+done where their result is read, or in the kernel that makes their operand; they touch memory only
+if a product reads them, or the caller does. So
+
+    a kernel        a launch, its operands and its result
+    kept            what a product reads, or the caller: its result, and its operands but one that
+                    is at hand; a launch only if no kernel makes that one
+    anything else   its arithmetic; who reads it, reads its operands
+
+What will be differentiated is another matter: each op has a gradient, made of more ops, and keeps
+an operand for it. There each op counts as a kernel.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from meganeura_dsl.ir.cost_model import Cost, DeviceModel, element_count, flops, size_in_bytes
+from meganeura_dsl.ir.graph import Leaf, Op
+from meganeura_dsl.ir.ops import (
+    ArgMax,
+    Broadcast,
+    Constant,
+    Iota,
+    MatMul,
+    ReduceMax,
+    Reshape,
+    Reverse,
+    ScatterAdd,
+    Slice,
+    StopGradient,
+    Sum,
+    Transpose,
+)
+from meganeura_dsl.ir.ops.fused import (
+    Activation,
+    ActivationGradient,
+    FusedMatMul,
+    FusedMatMulAdd,
+    Rotate,
+    SwiGLU,
+)
+from meganeura_dsl.ir.ops.fused.attention_scores import ScaledProduct
+from meganeura_dsl.ir.ops.fused.base import Fused
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.ops.primitive.pool import Pooling
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
+
+SOURCES = (Leaf, Constant, Iota)
+VIEWS = (Reshape, Broadcast, Slice, Transpose, Reverse, StopGradient)
+"""Ops that a reader of their result can look through, so that they move nothing."""
+PRODUCTS = (MatMul, Convolution, FusedMatMul, FusedMatMulAdd, ScaledProduct)
+"""Kernels that read their operands so often that those have to be in memory."""
+REDUCTIONS = (Sum, ReduceMax, ArgMax, ScatterAdd, Pooling)
+ELEMENTWISE = (Activation, ActivationGradient, SwiGLU, Rotate)
+"""Fused ops that are elementwise work."""
+FARTHEST = 3
+"""Tensors that are read for one at most: a plan writes it sooner."""
+OP = 1e-9
+"""Seconds that an op costs besides, so that of graphs that are as good the shortest is chosen."""
+STORED = 1e-9
+"""The price of reading a derived tensor rather than a parameter as it is, in seconds."""
+
+
+class FusionModel:
+    """Which of the ways to make some numbers are kernels, and what each costs beside the others."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        types: Sequence[TensorType],
+        roots: Iterable[int],
+        *,
+        apart: bool = False,
+    ) -> None:
+        """`types` are those of the classes that the nodes own; `apart` makes each op a kernel."""
+        self._nodes = nodes
+        # Types that are one object are one kind: to compare them takes longer than to count twice.
+        self._types = list({id(of): of for of in types}.values())
+        kinds = {id(of): number for number, of in enumerate(self._types)}
+        self._kinds = [kinds[id(of)] for of in types]
+        counts, sizes = (list(map(each, self._types)) for each in (element_count, size_in_bytes))
+        self._elements = [counts[kind] for kind in self._kinds]
+        self._bytes = [sizes[kind] for kind in self._kinds]
+        ops = {type(node.op) for node in nodes}
+        self._is_kernel = {op: _is_kernel(op, apart=apart) for op in ops}
+        self._kept = self._in_memory(roots)
+        self._joined = self._after_kernels()
+        self.stored = self._kept | {
+            node.owner
+            for node in nodes
+            if self._is_kernel[type(node.op)] or isinstance(node.op, SOURCES)
+        }
+        """The classes that are in memory."""
+        self._read = self._read_bytes()
+        self._known: dict[tuple[int, ...], Cost] = {}
+
+    def costs(self) -> list[Cost]:
+        """The cost of each node."""
+        return list(map(self.cost, range(len(self._nodes))))
+
+    def cost(self, number: int) -> Cost:
+        """The cost of one node."""
+        node = self._nodes[number]
+        owner, operands = node.owner, node.operands
+        place = 2 * (owner in self._kept) + (owner in self._joined)
+        key = (id(node.op), self._kinds[owner], self._read[owner], place, len(set(operands)))
+        for operand in operands:
+            key += (self._kinds[operand], self._read[operand])
+        cost = self._known.get(key)
+        if cost is None:
+            cost = self._known[key] = self._cost(node)
+        return cost
+
+    def _cost(self, node: Node) -> Cost:
+        if isinstance(node.op, SOURCES):
+            return Cost()
+        owner, operands = node.owner, dict.fromkeys(node.operands)
+        reads = [self._read[operand] for operand in operands]
+        types = [self._types[self._kinds[operand]] for operand in node.operands]
+        if isinstance(node.op, VIEWS):
+            return Cost()
+        work = flops(node.op, types, self._types[self._kinds[owner]])
+        if self._is_kernel[type(node.op)]:
+            return Cost(sum(reads) + self._bytes[owner], work, 1)
+        if owner not in self._kept:
+            # What a reader of the class pays is the least of all its nodes.
+            return Cost(max(0, sum(reads) - self._read[owner]), work, 0)
+        if owner not in self._joined:
+            return Cost(sum(reads) + self._bytes[owner], work, 1)
+        return Cost(sum(reads) - max(reads) + self._bytes[owner], work, 0)
+
+    def _read_bytes(self) -> list[int]:
+        """The bytes it takes to read each class: what is not in memory is read through."""
+        users: dict[int, list[Node]] = {}
+        for node in self._nodes:
+            if node.owner not in self.stored or isinstance(node.op, Broadcast):
+                for operand in node.operands:
+                    users.setdefault(operand, []).append(node)
+        read = [FARTHEST * size for size in self._bytes]
+        for number in self.stored:
+            read[number] = self._bytes[number]
+        changed = [number for number in self.stored if number in users]
+        while changed:
+            for user in users.get(changed.pop(), ()):
+                through = sum([read[operand] for operand in set(user.operands)])
+                if through < read[user.owner]:
+                    read[user.owner] = through
+                    changed.append(user.owner)
+        return read
+
+    def _in_memory(self, roots: Iterable[int]) -> set[int]:
+        """The classes that products read, through views, and those that the caller does."""
+        sources: dict[int, list[int]] = {}
+        wanted = list(roots)
+        for node in self._nodes:
+            if isinstance(node.op, VIEWS):
+                sources.setdefault(node.owner, []).append(node.operands[0])
+            elif isinstance(node.op, PRODUCTS):
+                wanted += node.operands
+        kept: set[int] = set()
+        while wanted:
+            number = wanted.pop()
+            if number not in kept:
+                kept.add(number)
+                wanted += sources.get(number, ())
+        return kept
+
+    def _after_kernels(self) -> set[int]:
+        """The classes that a kernel makes, or could make besides as they have as many elements."""
+        users: dict[int, list[int]] = {}
+        found: list[int] = []
+        for node in self._nodes:
+            if self._is_kernel[type(node.op)]:
+                found.append(node.owner)
+                continue
+            for operand in node.operands:
+                if self._elements[operand] == self._elements[node.owner]:
+                    users.setdefault(operand, []).append(node.owner)
+        joined: set[int] = set()
+        while found:
+            number = found.pop()
+            if number not in joined:
+                joined.add(number)
+                found += users.get(number, ())
+        return joined
+
+
+def _is_kernel(op: type[Op], *, apart: bool) -> bool:
+    if issubclass(op, (*SOURCES, *VIEWS)):
+        return False
+    fused = issubclass(op, Fused) and not issubclass(op, ELEMENTWISE)
+    return apart or fused or issubclass(op, (*PRODUCTS, *REDUCTIONS))
+
+
+class OpCosts:
+    """The seconds of the nodes of an e-graph, found when they are asked for: most are never.
+
+    A number beyond them stands for what is stored.
+    """
+
+    def __init__(
+        self, found: EGraphSnapshot, roots: Iterable[int], device: DeviceModel, *, apart: bool
+    ) -> None:
+        self._nodes = found.nodes
+        self._kernels = FusionModel(found.nodes, found.types, roots, apart=apart)
+        self._device = device
+
+    def __getitem__(self, number: int, /) -> float:
+        if number >= len(self._nodes):
+            return STORED
+        seconds = self._kernels.cost(number).seconds(self._device)
+        return seconds + (OP if self._nodes[number].operands else 0.0)

@@ -1,0 +1,1 @@
+"""Graphs as e-graphs and back to nodes; the only door to egglog."""

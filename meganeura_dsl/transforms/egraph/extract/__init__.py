@@ -1,0 +1,1 @@
+"""The cheapest graph of an e-graph, each shared value paid once."""

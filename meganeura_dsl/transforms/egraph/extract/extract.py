@@ -1,0 +1,89 @@
+"""Which node computes each class, and in inference which classes are computed once, at load."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.cost_model import DeviceModel
+from meganeura_dsl.ir.graph import Leaf
+from meganeura_dsl.ir.ops import Broadcast, Constant, Iota
+from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import OpCosts
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
+from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
+    ExtractionProblem,
+    cheapest_trees,
+)
+from meganeura_dsl.transforms.egraph.extract.extraction_search import extract
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A node for each class: for every run, and for the run that loads.
+
+    `order` holds the classes of every run, each after what it needs; those in `stored` have no
+    node there, as they are read from memory.
+    """
+
+    run: Mapping[int, int]
+    load: Mapping[int, int]
+    order: tuple[int, ...]
+    stored: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which nodes to choose, which of them stand for what is stored, and how that is loaded."""
+
+    problem: ExtractionProblem
+    stored: frozenset[int]
+    load: Mapping[int, int]
+
+
+def ask(
+    found: EGraphSnapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool
+) -> Question:
+    """What depends on constants alone costs nothing if it is small to read.
+
+    With `apart` each op counts as a kernel.
+    """
+    costs = OpCosts(found, roots, device, apart=apart)
+    needs = [tuple(dict.fromkeys(node.operands)) for node in found.nodes]
+    classes = list(found.classes)
+    load: dict[int, int] = {}
+    if found.constant:
+        trees = cheapest_trees(ExtractionProblem(_constant_nodes(found), needs, costs, ()))
+        load = {number: node for number, node in enumerate(trees) if node >= 0}
+    for number in sorted(found.constant):
+        kept = tuple(node for node in classes[number] if _runs(found, found.nodes[node]))
+        if not kept:
+            kept = (len(needs),)
+            needs.append(())
+        classes[number] = kept
+    stored = frozenset(range(len(found.nodes), len(needs)))
+    return Question(ExtractionProblem(classes, needs, costs, roots), stored, load)
+
+
+def extract_graph(
+    found: EGraphSnapshot, roots: tuple[int, ...], device: DeviceModel, *, apart: bool
+) -> Extraction:
+    """The cheapest plan."""
+    question = ask(found, roots, device, apart=apart)
+    choice = extract(question.problem)
+    order = tuple(question.problem.reached(choice))
+    stored = tuple(number for number in order if choice[number] in question.stored)
+    return Extraction(dict(enumerate(choice)), question.load, order, stored)
+
+
+def _constant_nodes(found: EGraphSnapshot) -> list[tuple[int, ...]]:
+    return [
+        tuple(node for node in nodes if found.constant.issuperset(found.nodes[node].operands))
+        if number in found.constant
+        else ()
+        for number, nodes in enumerate(found.classes)
+    ]
+
+
+def _runs(found: EGraphSnapshot, node: Node) -> bool:
+    """Whether a node of a constant class is better read through than stored: it moves nothing."""
+    if isinstance(node.op, Broadcast):
+        return found.constant.issuperset(node.operands)
+    return isinstance(node.op, Leaf | Constant | Iota)

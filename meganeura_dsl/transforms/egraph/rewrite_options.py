@@ -1,0 +1,42 @@
+"""What a user says about the optimizer: whether it is on, and which rules it goes without.
+
+The optimizer itself is loaded when it is used: most graphs are found in a cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
+from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+
+if TYPE_CHECKING:
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.transforms.egraph.optimize import Optimized
+    from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+
+
+@dataclass(frozen=True)
+class RewriteOptions:
+    """Whether graphs are optimized, without which rules, and for what device."""
+
+    enabled: bool = True
+    disabled: tuple[str, ...] = ()
+    device: DeviceModel = DEFAULT_DEVICE
+
+    def optimize(self, graph: Graph, mode: Mode) -> Optimized:
+        """The graph optimized; raises `ProblemError` for an unknown rule, and for giving up."""
+        from meganeura_dsl.transforms.egraph.optimize import optimize
+        from meganeura_dsl.transforms.egraph.rules.rule_sets import rules_by_name
+        from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
+
+        known = rules_by_name()
+        for name in self.disabled:
+            if name not in known:
+                raise ProblemError(UnknownRule(name, tuple(known)))
+        try:
+            return optimize(graph, mode=mode, device=self.device, disabled=self.disabled)
+        except OptimizerError as error:
+            raise ProblemError(GaveUp(str(error))) from error

@@ -1,0 +1,79 @@
+"""What the optimizer did, as data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+
+from meganeura_dsl.ir.cost_model import Cost
+
+
+@dataclass(frozen=True)
+class AppliedRule:
+    """A rule that had a part in the optimized graph, and where in the program that is."""
+
+    rule: str
+    op: str
+    path: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What takes a while to say: which rules made the graph, which led there, and the costs."""
+
+    chosen: tuple[AppliedRule, ...]
+    contributed: tuple[AppliedRule, ...]
+    cost_before: Cost
+    cost_after: Cost
+
+
+@dataclass(frozen=True, eq=False)
+class RewriteReport:
+    """Sizes, times and choices of one optimization.
+
+    `matches` counts how often a rule's pattern was found, whether or not that led to anything.
+    """
+
+    mode: str
+    nodes_before: int
+    nodes_after: int
+    enodes: int
+    eclasses: int
+    iterations: int
+    seconds: Mapping[str, float]
+    matches: Mapping[str, int]
+    look: Callable[[], Findings] = field(repr=False)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is only looked for when somebody asks."""
+        return self.look()
+
+    @property
+    def chosen(self) -> tuple[AppliedRule, ...]:
+        """The rewrites whose results the cheapest graph is made of."""
+        return self.findings.chosen
+
+    @property
+    def contributed(self) -> tuple[AppliedRule, ...]:
+        """The rules that those needed, each once for what it was applied to."""
+        return self.findings.contributed
+
+    @property
+    def cost_before(self) -> Cost:
+        """The cost of the graph that was given, by the model of a plan."""
+        return self.findings.cost_before
+
+    @property
+    def cost_after(self) -> Cost:
+        """The cost of the cheapest graph."""
+        return self.findings.cost_after
+
+    def data(self) -> dict[str, object]:
+        """All of it, for programs."""
+        sizes = {
+            name: getattr(self, name)
+            for name in ("mode", "nodes_before", "nodes_after", "enodes", "eclasses", "iterations")
+        }
+        known = {"seconds": dict(self.seconds), "matches": dict(self.matches)}
+        return {**sizes, **known, **asdict(self.findings)}

@@ -1,0 +1,1 @@
+"""Rules run on an e-graph until nothing is new, within bounds."""

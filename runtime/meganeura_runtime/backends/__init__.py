@@ -1,0 +1,1 @@
+"""What runs a graph: one folder a backend, one registration each."""

@@ -1,0 +1,214 @@
+"""What every session offers, and the checks all share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Self
+
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import FeedError, storage_type
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import TensorType
+
+
+class SessionError(Exception):
+    """A session was used at a time when that has no meaning."""
+
+
+class Outputs(Mapping[str, Array]):
+    """The outputs of a step; reading one waits until it is computed."""
+
+    @abstractmethod
+    def request(self) -> None:
+        """Have them brought to the host; read later, they wait for no step but their own."""
+
+
+class Computed(Outputs):
+    """Outputs that are on the host already."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def request(self) -> None:
+        """They are here."""
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+class Closing(ABC):
+    """What holds memory of a device, and gives it back at the end of a `with`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the memory back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Uploaded(Closing):
+    """Inputs of a session that need not be copied again."""
+
+
+class Session(Closing):
+    """Parameters and states on a device, and the step that uses and updates them."""
+
+    def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
+        self._kept = kept
+        self._inputs = inputs
+        self._missing = dict.fromkeys(kept)
+        self._last: Outputs | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters and states."""
+        return tuple(self._kept)
+
+    def write(self, name: str, array: Array) -> None:
+        """Give a parameter or state its value."""
+        self._put(name, fitting(name, self._kept, array))
+        self._missing.pop(name, None)
+
+    def read(self, name: str) -> Array:
+        """The value of a parameter or state after all steps so far."""
+        known(name, self._kept)
+        if name in self._missing:
+            raise SessionError(f"`{name}` has no value yet")
+        return self._get(name)
+
+    def load(self, values: Mapping[str, Array]) -> None:
+        """Write several parameters and states."""
+        for name, array in values.items():
+            self.write(name, array)
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states."""
+        return {name: self.read(name) for name in self.names}
+
+    def require_values(self) -> None:
+        """Raise `SessionError` unless every parameter and state has a value."""
+        if self._missing:
+            raise SessionError(f"no value was written for {quoted(self._missing)}")
+
+    def adopt(self, other: "Session") -> None:
+        """Take the values of all parameters and states from a session that has the same."""
+        self.load(other.kept())
+
+    def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        """Put inputs on the device, for `step` to take any number of times."""
+        return self._upload(self._fitting(feeds))
+
+    def stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        """Copy inputs for one step to where the device takes them from.
+
+        Another thread may do so while steps run.
+        """
+        return self._stage(self._fitting(feeds))
+
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        """Run one step on these inputs; all updates read the values from before it."""
+        self.require_values()
+        self._last = None
+        self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
+        return self._last
+
+    def run(self, feeds: Mapping[str, Array] | Uploaded) -> None:
+        """Run one step whose outputs `outputs` gives."""
+        self.step(feeds)
+
+    def outputs(self) -> Outputs:
+        """The outputs of the last step."""
+        if self._last is None:
+            raise SessionError("no step has run yet")
+        return self._last
+
+    @property
+    @abstractmethod
+    def ahead(self) -> int:
+        """How many steps may be handed to the device before the first of them is done."""
+
+    @property
+    @abstractmethod
+    def kernels(self) -> int:
+        """How many kernels opening the session began to compile."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Wait until they are compiled."""
+
+    @abstractmethod
+    def _put(self, name: str, array: Array) -> None: ...
+
+    @abstractmethod
+    def _get(self, name: str) -> Array: ...
+
+    @abstractmethod
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded: ...
+
+    @abstractmethod
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded: ...
+
+    @abstractmethod
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs: ...
+
+    def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs, of which none is missing and each has its type."""
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing:
+            raise FeedError(f"no value was fed for {quoted(missing)}")
+        return {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
+
+
+def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorType]]:
+    """The types of what a graph keeps, and of what it is fed, by name."""
+    kept: dict[str, TensorType] = {}
+    inputs: dict[str, TensorType] = {}
+    for value in graph.values:
+        if isinstance(value.op, Leaf):
+            leaves = inputs if isinstance(value.op, Input) else kept
+            leaves[value.op.name] = value.type
+    return kept, inputs
+
+
+def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:
+    """The type of a name; `FeedError` with the nearest one where there is none."""
+    if name not in wanted:
+        nearest = get_close_matches(name, wanted, n=1)
+        hint = f"; did you mean {quoted(nearest)}?" if nearest else ""
+        raise FeedError(f"there is no `{name}`{hint}")
+    return wanted[name]
+
+
+def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
+    """The array, if it has exactly the type that is wanted under its name."""
+    expected = known(name, wanted)
+    if array.shape != expected.shape or array.dtype != storage_type(expected.dtype):
+        found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+        raise FeedError(f"`{name}` is {expected}, not {found}")
+    return array
+
+
+def foreign() -> SessionError:
+    """What is wrong with inputs that are on another device, or in another plan's order."""
+    return SessionError("these inputs are those of another session, or were given back")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names for people."""
+    return ", ".join(f"`{name}`" for name in names)

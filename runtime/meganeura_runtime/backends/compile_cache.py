@@ -1,0 +1,102 @@
+"""Optimized graphs and plans, taken from the cache where they were made before.
+
+What makes them is loaded where they were not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.ir.graph import Graph, Origin
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.fused import FUSED_OPS
+from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.support.disk_cache import user_cache
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
+from meganeura_runtime.backends.cache_keys import inference_of, step_of
+
+EMPTY = Graph((), {})
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """An optimized graph, and how the parameters it adds are derived."""
+
+    graph: Graph
+    load: Graph
+
+
+@dataclass(frozen=True)
+class GraphEntry:
+    """A graph, as data. Of each value, where it is from is told by a value of the graph before."""
+
+    text: str
+    origins: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class RewrittenEntry:
+    """Both graphs."""
+
+    graph: GraphEntry
+    load: GraphEntry
+
+
+_ADAPTER: TypeAdapter[RewrittenEntry] = TypeAdapter(RewrittenEntry)
+
+
+def cached_inference(graph: Graph, rewriting: RewriteOptions) -> Rewritten:
+    """The inference form of a graph; raises `ProblemError` as `RewriteOptions.optimize` does."""
+    kept = user_cache()
+    key = "" if kept is None else inference_of(graph, rewriting).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else rewritten(content, graph)
+    if found is not None:
+        return found
+    optimized = rewriting.optimize(graph, "infer")
+    if kept is not None:
+        kept.keep(key, _content(optimized.graph, optimized.load, graph))
+    return Rewritten(optimized.graph, optimized.load)
+
+
+def cached_training_step(
+    forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions
+) -> Graph:
+    """The optimized training step of a graph; raises `ProblemError` as the optimizer does."""
+    kept = user_cache() if rewriting.enabled else None
+    key = "" if kept is None else step_of(forward, settings, rewriting).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else rewritten(content, forward)
+    if found is not None:
+        return found.graph
+    step = optimized_training_step(forward, settings, rewriting).graph
+    if kept is not None:
+        kept.keep(key, _content(step, EMPTY, forward))
+    return step
+
+
+def _content(graph: Graph, load: Graph, before: Graph) -> bytes:
+    places = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
+    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, places), _entry(load, places)))
+
+
+def _entry(graph: Graph, places: Mapping[Origin, int]) -> GraphEntry:
+    return GraphEntry(format_graph(graph), tuple(places.get(v.origin) for v in graph.values))
+
+
+def rewritten(content: bytes, before: Graph) -> Rewritten | None:
+    """What an entry holds for a graph; `None` if it makes no sense."""
+    try:
+        entry = _ADAPTER.validate_json(content)
+        return Rewritten(_graph(entry.graph, before), _graph(entry.load, before))
+    except (ValidationError, GraphTextError, IndexError):
+        return None
+
+
+def _graph(entry: GraphEntry, before: Graph) -> Graph:
+    origins: Sequence[Origin] = [
+        Origin() if number is None else before.values[number].origin for number in entry.origins
+    ]
+    return parse_graph(entry.text, (*OPS, *FUSED_OPS), origins)

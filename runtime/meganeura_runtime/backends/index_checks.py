@@ -1,0 +1,147 @@
+"""A session whose indices are looked at: those it is given, and those it computes."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import Bound, Check, checks_of
+from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
+from meganeura_runtime.backends.base import Outputs, Session, Uploaded
+from meganeura_runtime.backends.session_proxy import SessionProxy
+from meganeura_runtime.io.data.index_problems import (
+    ComputedIndexOutside,
+    check_values,
+    require_inside,
+)
+
+
+def with_indices_checked(graph: Graph, session: Session, bounds: Mapping[str, Bound]) -> Session:
+    """A session of a graph that raises `ProblemError` for indices out of range.
+
+    `bounds` are of inputs and parameters that are indices as they come, and are looked at when they
+    are given. Indices that `graph` checks are read with the outputs of their step; where a step
+    changes what is kept, behind every step, and before that is read. A session that has nothing to
+    check is returned as it is.
+    """
+    checks = checks_of(graph)
+    if not bounds and not checks:
+        return session
+    kind = UpdatingSession if graph.updates else CheckedSession
+    return kind(graph, session, bounds, checks)
+
+
+class CheckedSession(SessionProxy):
+    """Another session, whose outputs are read only if the indices of their step are in range."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inner: Session,
+        bounds: Mapping[str, Bound],
+        checks: Mapping[str, Check],
+    ) -> None:
+        super().__init__(graph, inner)
+        self._bounds = bounds
+        self._checks = checks
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states."""
+        return self._inner.kept()
+
+    def _put(self, name: str, array: Array) -> None:
+        if name in self._bounds:
+            check_values(array, self._bounds[name], name)
+        self._inner.write(name, array)
+
+    def _get(self, name: str) -> Array:
+        return self._inner.read(name)
+
+    def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        fitting = super()._fitting(feeds)
+        for name, array in fitting.items():
+            if name in self._bounds:
+                check_values(array, self._bounds[name], name)
+        return fitting
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        try:
+            return _Checked(self._inner.step(feeds), self._checks)
+        except OutsideError as error:
+            raise ProblemError(self._told(error)) from error
+
+    def _told(self, error: OutsideError) -> ComputedIndexOutside:
+        """What the reference found while it computed, with the place that picks so many things."""
+        places = (check.place for check in self._checks.values() if check.count == error.size)
+        return ComputedIndexOutside(error.id, error.size, next(places, ""))
+
+
+class UpdatingSession(CheckedSession):
+    """One whose steps change what is kept, so that no step may go unseen.
+
+    A step is looked at when the device is done with it, and before anything kept is read. After one
+    that was wrong nothing can be read any more.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        inner: Session,
+        bounds: Mapping[str, Bound],
+        checks: Mapping[str, Check],
+    ) -> None:
+        super().__init__(graph, inner, bounds, checks)
+        self._unread: deque[_Checked] = deque()
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states, once all steps are known to be right."""
+        self._settle(0)
+        return super().kept()
+
+    def _get(self, name: str) -> Array:
+        self._settle(0)
+        return super()._get(name)
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        outputs = super()._run(feeds)
+        if self._checks and isinstance(outputs, _Checked):
+            outputs.request()
+            self._unread.append(outputs)
+            self._settle(self._inner.ahead)
+        return outputs
+
+    def _settle(self, behind: int) -> None:
+        """Look at all steps but the last few; one that was wrong stays, and is told each time."""
+        while len(self._unread) > behind:
+            self._unread[0].look()
+            self._unread.popleft()
+
+
+class _Checked(Outputs):
+    """The outputs of a step but for its checks, which are looked at before any other is read."""
+
+    def __init__(self, outputs: Outputs, checks: Mapping[str, Check]) -> None:
+        self._outputs = outputs
+        self._checks = checks
+        self._names = [name for name in outputs if name not in checks]
+        self._is_right = not checks
+
+    def request(self) -> None:
+        """Have them brought to the host, with the checks."""
+        self._outputs.request()
+
+    def look(self) -> None:
+        """Raise `ProblemError` unless the indices of the step are in range."""
+        if not self._is_right:
+            require_inside(self._checks, self._outputs)
+            self._is_right = True
+
+    def __getitem__(self, name: str) -> Array:
+        self.look()
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,0 +1,78 @@
+"""The session of a model whose parameters stay: what depends on them alone is computed once.
+
+To whoever uses it, it is a session of the graph as it is written: the parameters are those of the
+program, whatever the optimizer made of them.
+"""
+
+from collections.abc import Callable, Mapping
+
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
+from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import Outputs, Session, Uploaded, leaf_types
+from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.session_proxy import SessionProxy
+
+OpenSession = Callable[[Graph], Session]
+"""Plans a graph and places it on a device."""
+
+
+def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOptions) -> Session:
+    """A session of a graph whose parameters change only when they are written.
+
+    Its optimized form is cached. Raises `ProblemError` as `RewriteOptions.optimize` does, and at each
+    step for indices that are out of range.
+    """
+    checked = with_checks(graph)
+    if rewriting.enabled:
+        session = InferenceSession(checked, cached_inference(checked, rewriting), open_session)
+    else:
+        session = open_session(checked)
+    return with_indices_checked(checked, session, leaf_bounds(graph))
+
+
+class InferenceSession(SessionProxy):
+    """A graph optimized for inference, and what its parameters are derived from."""
+
+    def __init__(self, graph: Graph, optimized: Rewritten, open_session: OpenSession) -> None:
+        super().__init__(graph, open_session(optimized.graph))
+        self._derive = Derivation(optimized.load)
+        self._values: dict[str, Array] = {}
+        self._stale = True
+
+    def close(self) -> None:
+        """Give the memory back."""
+        super().close()
+        self._values.clear()
+
+    def _put(self, name: str, array: Array) -> None:
+        if name in self._inner.names:
+            self._inner.write(name, array)
+        if name in self._derive.names or name not in self._inner.names:
+            self._values[name] = array.copy()
+            self._stale = True
+
+    def _get(self, name: str) -> Array:
+        return self._inner.read(name) if name in self._inner.names else self._values[name].copy()
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        if self._stale:
+            self._inner.load(self._derive(self._values))
+            self._stale = False
+        return self._inner.step(feeds)
+
+
+class Derivation:
+    """How the parameters that an optimizer added follow from those of the program."""
+
+    def __init__(self, load: Graph) -> None:
+        self.names = frozenset(leaf_types(load)[0])
+        self._interpreter = Interpreter(load, Precision.DOUBLE)
+        self._types = {name: storage_type(value.type.dtype) for name, value in load.outputs.items()}
+
+    def __call__(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Their values, computed in double precision and stored in their own types."""
+        outputs = self._interpreter.run({name: values[name] for name in self.names}).outputs
+        return {name: array.astype(self._types[name]) for name, array in outputs.items()}

@@ -1,0 +1,103 @@
+"""How much memory a step takes and for what, so that it can be said before there is none left."""
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from meganeura_dsl.ir.graph import Graph, Leaf, Value
+from meganeura_dsl.ir.ops import Broadcast, Reshape, Reverse, Slice, Transpose
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.errors import OutOfMemoryError, describe
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY
+
+VIEWS = (Broadcast, Reshape, Reverse, Slice, Transpose)
+"""Ops that NumPy computes without new memory."""
+NAMED = 3
+"""The largest values that are named."""
+MEMORY = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """What a step takes at its fullest moment, in bytes."""
+
+    bytes: int
+    kept: int
+    """Of these, what does not depend on the batch: parameters, states and moments."""
+    largest: tuple[str, ...]
+    """The largest of what else there is then, in words."""
+
+    def share(self, available: int) -> float:
+        """About how much of the batch would fit, at most 1."""
+        return min(1.0, max(0.0, (available - self.kept) / max(1, self.bytes - self.kept)))
+
+
+class MemoryExceededError(OutOfMemoryError):
+    """A step takes more memory than there is."""
+
+    def __init__(self, need: MemoryEstimate, available: int | None) -> None:
+        super().__init__(f"a step takes {gigabytes(need.bytes)} of memory, which is not there")
+        self.need = need
+        self.available = available
+        """What there is; `None` where the device does not say."""
+
+
+def require_memory(graph: Graph) -> None:
+    """Raise `MemoryExceededError` if a step on the CPU takes more than the machine has."""
+    need, available = estimate_memory(graph), available_bytes()
+    if available is not None and need.bytes > available:
+        raise MemoryExceededError(need, available)
+
+
+def available_bytes() -> int | None:
+    """The memory of the machine that is free; `None` where the system does not tell."""
+    if not MEMORY.is_file():
+        return None
+    lines = MEMORY.read_text(encoding="ascii").splitlines()
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * int(found[0]) if found else None
+
+
+def estimate_memory(graph: Graph) -> MemoryEstimate:
+    """What the interpreter holds: each value from its computation to its last use."""
+    owner: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for at, value in enumerate(graph.values):
+        viewed = isinstance(value.op, VIEWS)
+        owner[value.id] = owner[value.operands[0].id] if viewed else value.id
+        last |= {owner[each.id]: at for each in (value, *value.operands)}
+    last |= {owner[root.id]: len(graph.values) for root in graph.roots}
+    alive: dict[int, Value] = {}
+    now = most = 0
+    fullest: tuple[Value, ...] = ()
+    for at, value in enumerate(graph.values):
+        if owner[value.id] == value.id:
+            alive[value.id] = value
+            now += _bytes(value)
+        if now > most:
+            most, fullest = now, tuple(alive.values())
+        for number in {owner[each.id] for each in (value, *value.operands)}:
+            if last[number] == at:
+                now -= _bytes(alive.pop(number))
+    kept = [value for value in graph.values if _is_kept(value)]
+    rest = (value for value in fullest if not _is_kept(value))
+    largest = sorted(rest, key=_bytes, reverse=True)[:NAMED]
+    return MemoryEstimate(most, sum(map(_bytes, kept)), tuple(map(_told, largest)))
+
+
+def gigabytes(size: int) -> str:
+    """A size for people."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+
+
+def _is_kept(value: Value) -> bool:
+    return isinstance(value.op, Leaf) and value.op.is_kept
+
+
+def _bytes(value: Value) -> int:
+    return prod(concrete_shape(value.type.shape)) * NUMPY[value.type.dtype].itemsize
+
+
+def _told(value: Value) -> str:
+    what = f"`{value.op.name}`" if isinstance(value.op, Leaf) else f"`{type(value.op).__name__}`"
+    return f"{gigabytes(_bytes(value))}: {what} {value.type} {describe(value.origin)}".rstrip()

@@ -1,0 +1,38 @@
+"""A session that hands what it is asked for on to another one, but for what it does itself."""
+
+from collections.abc import Mapping
+
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_runtime.backends.base import Session, Uploaded, leaf_types
+
+
+class SessionProxy(Session):
+    """The parameters, states and inputs of a graph, and another session that runs it."""
+
+    def __init__(self, graph: Graph, inner: Session) -> None:
+        super().__init__(*leaf_types(graph))
+        self._inner = inner
+
+    @property
+    def ahead(self) -> int:
+        """As many as of the other session."""
+        return self._inner.ahead
+
+    @property
+    def kernels(self) -> int:
+        """Those of the other session."""
+        return self._inner.kernels
+
+    def ready(self) -> None:
+        """Wait until the other session is ready."""
+        self._inner.ready()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._inner.close()
+
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._inner.upload(feeds)
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._inner.stage(feeds)

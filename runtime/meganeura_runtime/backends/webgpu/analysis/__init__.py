@@ -1,0 +1,1 @@
+"""What passes and fusion ask of a graph: which values are stored, how each is read."""

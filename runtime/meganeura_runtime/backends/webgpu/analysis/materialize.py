@@ -1,0 +1,181 @@
+"""Which values are written to memory; all others are computed wherever they are read."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import inf, prod
+
+from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
+from meganeura_dsl.ir.ops import (
+    Broadcast,
+    Constant,
+    Iota,
+    Reshape,
+    Reverse,
+    Slice,
+    StopGradient,
+    Transpose,
+)
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
+    COSTS,
+    LOAD,
+    RecomputeCosts,
+    Uses,
+)
+from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import (
+    REDUCTIONS,
+    reduction_of,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
+from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.ops.attention import FlashAttentionOp
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
+
+FACTORS: frozenset[type[Op]] = frozenset(
+    (Broadcast, Constant, Iota, Reshape, Reverse, Slice, StopGradient, Transpose)
+)
+"""What a contraction may read its factors through: they cost it nothing but index arithmetic."""
+DEEPEST = 64
+"""Ops computed one inside the other at most."""
+REPEATED = 16
+"""How often the elements of a tensor are repeated for their loads to be cached."""
+SHARED_COST = 4 * LOAD
+"""A value of several uses that costs as much is expected to be stored."""
+
+
+def is_reduction(value: Value) -> bool:
+    """Whether each element combines many terms."""
+    return type(value.op) in REDUCTIONS
+
+
+def is_contraction(value: Value) -> bool:
+    """Whether each element is a sum of products."""
+    return type(value.op) in CONTRACTIONS or isinstance(value.op, SplitKPartial)
+
+
+def is_transform(value: Value) -> bool:
+    """Whether small squares of its elements are computed from small squares together."""
+    return type(value.op) in TRANSFORMS
+
+
+def is_attention(value: Value) -> bool:
+    """Whether it is made by walking over keys or queries."""
+    return isinstance(value.op, FlashAttentionOp)
+
+
+def is_anchor(value: Value) -> bool:
+    """Whether a kernel is made for it, which elementwise work may join."""
+    return any(kind(value) for kind in (is_contraction, is_reduction, is_transform, is_attention))
+
+
+def elements(value: Value) -> int:
+    """How many elements a value has."""
+    return prod(concrete_shape(value.type.shape))
+
+
+def materialized_values(graph: Graph, target: Target) -> frozenset[int]:
+    """Ids of the values in memory: leaves, results, reductions, and what is dear to repeat."""
+    stored = _worthwhile(graph, target)
+    # A value that is stored for one of its readers is one more to read for the others.
+    while more := _beyond_limits(graph, stored, target):
+        stored |= more
+    return frozenset(stored)
+
+
+def _worthwhile(graph: Graph, target: Target) -> set[int]:
+    """From the results back, as how often a value is read depends on who stores what."""
+    prices = _prices(target)
+    costs = _costs(graph, prices)
+    stored = {value.id for value in graph.roots}
+    reads: defaultdict[int, float] = defaultdict(float)
+    for value in reversed(graph.values):
+        count = elements(value)
+        if isinstance(value.op, Leaf) or is_anchor(value):
+            stored.add(value.id)
+        elif isinstance(value.op, StopGradient):
+            pass  # whoever stores it stores its operand as well
+        elif reads[value.id] == inf and type(value.op) in FACTORS:
+            pass
+        elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
+            stored.add(value.id)
+        for operand in value.operands:
+            reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
+    return stored
+
+
+def costs_of(graph: Graph, target: Target) -> Mapping[int, float]:
+    """What it costs to compute one element of each value in place, in loads."""
+    return _costs(graph, _prices(target))
+
+
+def _prices(target: Target) -> RecomputeCosts:
+    prices = COSTS[target.style]
+    return replace(prices, launch=prices.launch * target.fusing.launch)
+
+
+def _reads(value: Value, count: float) -> float:
+    """How many elements of each operand it takes to compute `count` elements.
+
+    The factors of a contraction are read so often that they are always in memory.
+    """
+    if is_contraction(value) or is_attention(value):
+        return inf
+    return count * reduction_of(value).count if is_reduction(value) else count
+
+
+def _costs(graph: Graph, prices: RecomputeCosts) -> Mapping[int, float]:
+    uses = Counter(operand.id for value in graph.values for operand in value.operands)
+    costs: dict[int, float] = {}
+    for value in graph.values:
+        if isinstance(value.op, Leaf) or is_anchor(value):
+            costs[value.id] = LOAD
+        elif _is_repeated(value):
+            costs[value.id] = min(costs[value.operands[0].id], prices.cached)
+        else:
+            parts = (
+                LOAD
+                if uses[operand.id] > 1 and costs[operand.id] >= SHARED_COST
+                else costs[operand.id]
+                for operand in value.operands
+            )
+            costs[value.id] = prices.of(value.op) + sum(parts)
+    return costs
+
+
+def _is_repeated(value: Value) -> bool:
+    """Whether every element is one of a small tensor, which is then in memory and in caches."""
+    if not isinstance(value.op, Broadcast):
+        return False
+    return REPEATED * elements(value.operands[0]) <= elements(value)
+
+
+def _beyond_limits(graph: Graph, stored: Collection[int], target: Target) -> set[int]:
+    """What else to store, from the leaves on, where kernels would read or nest too much."""
+    most = target.limits.storage_buffers - 1
+    more: set[int] = set()
+    tensors: dict[int, frozenset[int]] = {}
+    depths: dict[int, int] = {}
+    for value in graph.values:
+        while True:
+            read = _union([tensors[operand.id] for operand in value.operands])
+            depth = max((depths[operand.id] for operand in value.operands), default=0)
+            if len(read) > most:
+                operand = max(value.operands, key=lambda v: len(tensors[v.id]))
+            elif depth >= DEEPEST:
+                operand = max(value.operands, key=lambda v: depths[v.id])
+            else:
+                break
+            if tensors[operand.id] == frozenset({operand.id}):
+                break
+            more.add(operand.id)
+            tensors[operand.id], depths[operand.id] = frozenset({operand.id}), 0
+        here = value.id in stored
+        tensors[value.id] = frozenset({value.id}) if here else read
+        depths[value.id] = 0 if here else depth + 1
+    return more
+
+
+def _union(sets: Sequence[frozenset[int]]) -> frozenset[int]:
+    return frozenset[int]().union(*sets)

@@ -1,0 +1,64 @@
+"""How workgroups share out an attention: sizes as data."""
+
+from dataclasses import dataclass
+
+from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """The rows of a workgroup, the columns it compares them with at once, and each lane's part.
+
+    Rows are queries, and columns keys; or the other way round for the gradients of the keys.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    rows_each: int
+    columns_each: int
+    published: int
+    """Columns whose weights the lanes tell each other at once."""
+
+    @property
+    def down(self) -> int:
+        """Lanes along the rows."""
+        return self.rows // self.rows_each
+
+    @property
+    def across(self) -> int:
+        """Lanes along the columns."""
+        return self.columns // self.columns_each
+
+    @property
+    def lanes(self) -> int:
+        """Invocations of a workgroup."""
+        return self.down * self.across
+
+    @property
+    def scores(self) -> Tile:
+        """The tile of the scores."""
+        return Tile(self.rows, self.columns, self.terms, self.rows_each, self.columns_each)
+
+    def sums(self, width: int) -> Tile:
+        """The tile of what is summed for each row: as many columns for each lane.
+
+        There are so many that every lane fetches quads of a step.
+        """
+        least = max(4 * self.across, 4 * self.lanes // self.terms)
+        each = -(-width // least) * least // self.across
+        return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
+
+    def words(self, *widths: int) -> int:
+        """Workgroup memory, in words, that is enough for sums so wide."""
+        staged = self.terms * (max(self.columns, *(self.sums(one).columns for one in widths)) + GAP)
+        return staged + (max(self.terms, self.published) + self.across) * (self.rows + GAP)
+
+    def column(self, number: Affine) -> Affine:
+        """The column of a block whose weights are published as a term of that number."""
+        each = self.published // self.across
+        portion, term = number // self.published, number % self.published
+        at = portion * each + term % each
+        return at // 4 * (4 * self.across) + term // each * 4 + at % 4

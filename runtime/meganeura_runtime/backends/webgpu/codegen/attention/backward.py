@@ -1,0 +1,177 @@
+"""The gradients of attention, whose weights are computed again rather than kept.
+
+For dq a workgroup takes some queries and walks over the keys, for dk and dv it takes some keys and
+walks over the queries. `AttentionGradient` has the formulas; a weight needs no maximum here, as the
+normalizer of its row is known.
+"""
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import KernelTemplate
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.attention.scores import UNIT, Heads, Mask, plain
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Kernel,
+    Memory,
+    Result,
+    Work,
+    quads_of,
+    write_result,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Index,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.config.limits import Target
+
+
+def to_queries_kernel(
+    work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+) -> Kernel:
+    """Walk over the keys once, and store dq."""
+    *_, dy, rows, level = work.anchors[0].operands
+    frame = KernelTemplate(work, memory, target, tile, heads.batch, (heads.queries, heads.keys))
+    writer, reader, head = frame.writer, frame.reader, tuple(frame.batch)
+    at_key = heads.shared(head)
+    queries, slopes = heads.query(reader, head), plain(reader, dy, head)
+    keys = heads.key(reader, at_key)
+    scores = frame.compare("s", queries, keys, heads.width)
+    inner = frame.compare("d", slopes, heads.value(reader, at_key), heads.value_width)
+    sums = frame.mix("c", keys, heads.width)
+    walk = KvLoop(writer, frame.block, [scores, inner, sums])
+
+    def place(row: Index, column: Index) -> OutputCoordinate:
+        return OutputCoordinate((*head, *row, *column))
+
+    places = frame.places((heads.width,), sums.tile, Affine(0), place)
+    results = frame.results(places.elements(work, frame.exists))
+    writer.quads = quads_of(walk.reads(), memory, results)
+    frame.zero("c", sums.tile)
+    for quad in frame.quads:
+        at = [index for _, index in frame.row_quad(quad)]
+        for name, known in (("r", rows), ("e", level)):
+            found = frame.vector([reader.at(known, (*head, *one)) for one in at])
+            writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
+    visible = Mask(heads.whole, tile, heads.keys)
+    start, stop = visible.span()
+    writer.line(f"let start = {start};")
+    walk.begin("start")
+    with writer.span(frame.block, "start", stop):
+        frame.zero("s", tile.scores)
+        frame.zero("d", tile.scores)
+        walk.multiply(0)
+        walk.multiply(1)
+        for i, j in frame.each(tile.scores):
+            of_row = frame.of_row("r", i)
+            writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {heads.factor} - vec4<f32>({of_row}));")
+        visible.hide(writer, "0.0f")
+        for i, j in frame.each(tile.scores):
+            writer.line(f"s{i}_{j} *= d{i}_{j} - vec4<f32>({frame.of_row('e', i)});")
+        frame.mixed(walk, 2)
+    for i, j in frame.each(sums.tile):
+        writer.line(f"c{i}_{j} *= {heads.whole.scale!r}f;")
+    for result in results:
+        write_result(writer, memory, result)
+    return frame.kernel()
+
+
+def to_keys_kernel(
+    work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+) -> Kernel:
+    """Walk over the queries once, and store dk and dv side by side."""
+    return _ToKeys(work, memory, target, heads, tile).kernel()
+
+
+class _ToKeys:
+    """The kernel for dk and dv, while it is being written."""
+
+    def __init__(
+        self, work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+    ) -> None:
+        *_, self._dy, self._rows, self._level = work.anchors[0].operands
+        self._heads = heads
+        self._tile = tile
+        batch = concrete_shape(heads.k.type.shape)[:-2]
+        self._frame = KernelTemplate(work, memory, target, tile, batch, (heads.keys, heads.queries))
+        self._visible = Mask(heads.whole, tile, heads.queries, turned=True)
+        *outer, inner = self._frame.batch
+        self._which = Axis("which", heads.whole.shared)
+        which = variable(self._which) if heads.whole.shared > 1 else Affine(0)
+        self._head = (*outer, inner * heads.whole.shared + which)
+
+    def kernel(self) -> Kernel:
+        """The finished kernel."""
+        frame, heads, at_key = self._frame, self._heads, tuple(self._frame.batch)
+        writer, reader, head = frame.writer, frame.reader, self._head
+        keys, values = heads.key(reader, at_key), heads.value(reader, at_key)
+        slopes = plain(reader, self._dy, head)
+        scores = frame.compare("s", keys, heads.query(reader, head), heads.width)
+        to_values = frame.mix("c", slopes, heads.value_width)
+        inner = frame.compare("d", values, slopes, heads.value_width)
+        to_keys = frame.mix("b", heads.query(reader, head), heads.width)
+        walk = KvLoop(writer, frame.block, [scores, to_values, inner, to_keys])
+        results = [*self._results("b", to_keys, 0), *self._results("c", to_values, heads.width)]
+        writer.quads = quads_of(walk.reads(), frame.memory, results)
+        frame.zero("b", to_keys.tile)
+        frame.zero("c", to_values.tile)
+        if heads.whole.shared > 1:
+            with writer.loop(self._which):
+                self._walk(walk)
+        else:
+            self._walk(walk)
+        for i, j in frame.each(to_keys.tile):
+            writer.line(f"b{i}_{j} *= {heads.whole.scale!r}f;")
+        for result in results:
+            write_result(writer, frame.memory, result)
+        return frame.kernel()
+
+    def _walk(self, walk: KvLoop) -> None:
+        frame, tile, writer = self._frame, self._tile, self._frame.writer
+        start, stop = self._visible.span()
+        writer.line(f"let start = {start};")
+        walk.begin("start")
+        with writer.span(frame.block, "start", stop):
+            frame.zero("s", tile.scores)
+            walk.multiply(0)
+            self._know("r", self._rows)
+            for i, j in frame.each(tile.scores):
+                writer.line(f"s{i}_{j} = exp2(s{i}_{j} * {self._heads.factor} - r{j});")
+            self._visible.hide(writer, "0.0f")
+            frame.mixed(walk, 1)
+            frame.zero("d", tile.scores)
+            walk.multiply(2)
+            self._know("e", self._level)
+            for i, j in frame.each(tile.scores):
+                writer.line(f"s{i}_{j} *= d{i}_{j} - e{j};")
+            frame.mixed(walk, 3)
+
+    def _know(self, name: str, known: Value) -> None:
+        """What is known of the queries of the lane's columns."""
+        frame = self._frame
+        for quad in range(self._tile.columns_each // 4):
+            guards: list[BoundsCheck] = frame.column_quad(quad)
+            found = frame.vector(
+                [frame.reader.at(known, (*self._head, guard.index)) for guard in guards]
+            )
+            frame.writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
+
+    def _results(self, sums: str, product: Product, start: int) -> list[Result]:
+        frame, head = self._frame, tuple(self._frame.batch)
+        width = self._heads.width if start == 0 else self._heads.value_width
+
+        def place(row: Index, column: Index) -> OutputCoordinate:
+            (at,) = column
+            return OutputCoordinate((*head, *row, at + start))
+
+        places = frame.places((width,), product.tile, Affine(0), place, sums)
+        return frame.results(places.elements(frame.work, frame.exists))
+
+
+def _in_powers(name: str) -> str:
+    """Normalizers are logarithms, and counted as scores are; slopes are not."""
+    return f" * {UNIT:.9f}f" if name == "r" else ""

@@ -1,0 +1,195 @@
+"""Attention in one kernel, which never stores its scores.
+
+A workgroup takes some queries and walks over the keys, block by block. It compares them, corrects
+what it has summed so far by how much the largest scores grew, publishes the weights of the block to
+all its lanes, and adds up the values (T. Dao et al., "FlashAttention", 2022; the running maximum is
+that of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018).
+"""
+
+from math import log
+
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import KernelTemplate
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.attention.scores import LOW, Heads, Mask
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Element,
+    Kernel,
+    Memory,
+    Work,
+    quads_of,
+    write_result,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
+from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Index, ravel
+from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.ops.attention import BESIDE, FlashAttentionSplitKV
+
+LEAST = "-3.4028235e38f"
+"""The maximum of no scores."""
+
+
+def forward_kernel(
+    work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+) -> Kernel:
+    """Walk over the keys once, then store the weighted means of their values."""
+    return _Forward(work, memory, target, heads, tile).kernel()
+
+
+class _Forward:
+    """The kernel while it is being written.
+
+    Of each row a lane knows the largest score so far, `m`, and the sum of the weights of the
+    columns it has seen itself, `l`; each four rows are one vector.
+    """
+
+    def __init__(
+        self, work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
+    ) -> None:
+        op = work.anchors[0].op
+        self._parts = op.parts if isinstance(op, FlashAttentionSplitKV) else 1
+        self._beside = isinstance(op, FlashAttentionSplitKV)
+        self._heads = heads
+        self._tile = tile
+        batch = (self._parts, *heads.batch)
+        self._frame = frame = KernelTemplate(
+            work, memory, target, tile, batch, (heads.queries, heads.keys)
+        )
+        self._part, *self._head = frame.batch
+        self._visible = Mask(heads.whole, tile, heads.keys)
+        self._means = tile.sums(heads.value_width)
+
+    def kernel(self) -> Kernel:
+        """The finished kernel."""
+        frame, heads, head = self._frame, self._heads, tuple(self._head)
+        queries = heads.query(frame.reader, head)
+        at_key = heads.shared(head)
+        keys, values = heads.key(frame.reader, at_key), heads.value(frame.reader, at_key)
+        scores = frame.compare("s", queries, keys, heads.width)
+        means = frame.mix("c", values, heads.value_width)
+        walk = KvLoop(frame.writer, frame.block, [scores, means])
+        results = frame.results(self._elements())
+        frame.writer.quads = quads_of(walk.reads(), frame.memory, results)
+        frame.zero("c", self._means)
+        for quad in frame.quads:
+            frame.writer.line(f"var m{quad} = vec4<f32>({LEAST});")
+            frame.writer.line(f"var l{quad} = vec4<f32>();")
+        self._walk(walk, scores)
+        self._divide()
+        for result in results:
+            write_result(frame.writer, frame.memory, result)
+        words = self._tile.across * (self._tile.rows + GAP)
+        return frame.kernel(f"var<workgroup> told: array<f32, {words}>;")
+
+    def _walk(self, walk: KvLoop, scores: Product) -> None:
+        writer, frame = self._frame.writer, self._frame
+        start, stop = self._visible.span()
+        if self._parts > 1:
+            each = -(-frame.block.size // self._parts)
+            part = writer.index(self._part * each)
+            start, stop = f"max({start}, {part})", f"min({stop}, {part} + {each}u)"
+        writer.line(f"let start = {start};")
+        writer.line(f"let stop = {stop};")
+        walk.begin("start")
+        with writer.span(frame.block, "start", "stop"):
+            frame.zero("s", scores.tile)
+            walk.multiply(0)
+            for i, j in frame.each(scores.tile):
+                writer.line(f"s{i}_{j} *= {self._heads.factor};")
+            self._visible.hide(writer, f"{LOW:.8e}f")
+            self._weigh()
+            frame.mixed(walk, 1)
+
+    def _weigh(self) -> None:
+        """Turn scores into weights, and correct what there is for a larger maximum."""
+        frame, writer = self._frame, self._frame.writer
+        each = range(self._tile.columns_each // 4)
+        for i in range(self._tile.rows_each):
+            writer.line(f"let t{i} = {_folded('max', [f's{i}_{j}' for j in each])};")
+        for quad in frame.quads:
+            four = ", ".join(
+                _folded("max", [f"t{i}.{letter}" for letter in "xyzw"])
+                for i in range(4 * quad, 4 * quad + 4)
+            )
+            writer.line(f"let o{quad} = vec4<f32>({four});")
+        for quad, found in enumerate(self._shared_by_lanes("o")):
+            writer.line(f"let top{quad} = max(m{quad}, {_folded('max', found)});")
+            writer.line(f"let f{quad} = exp2(m{quad} - top{quad});")
+            writer.line(f"m{quad} = top{quad};")
+        for i, j in frame.each(self._tile.scores):
+            writer.line(f"s{i}_{j} = exp2(s{i}_{j} - vec4<f32>({frame.of_row('m', i)}));")
+        self._visible.hide(writer, "0.0f")
+        for i in range(self._tile.rows_each):
+            writer.line(f"let u{i} = {' + '.join(f's{i}_{j}' for j in each)};")
+        for quad in frame.quads:
+            four = ", ".join(
+                " + ".join(f"u{i}.{letter}" for letter in "xyzw")
+                for i in range(4 * quad, 4 * quad + 4)
+            )
+            writer.line(f"l{quad} = l{quad} * f{quad} + vec4<f32>({four});")
+        for i, j in frame.each(self._means):
+            writer.line(f"c{i}_{j} *= {frame.of_row('f', i)};")
+
+    def _shared_by_lanes(self, name: str) -> list[list[str]]:
+        """What all lanes of the same rows know of them, for every four rows."""
+        frame, writer, tile = self._frame, self._frame.writer, self._tile
+        pitch = tile.rows + GAP
+        for quad in frame.quads:
+            for v, letter in enumerate("xyzw"):
+                place = f"across / 4u * {pitch}u + down + {4 * quad * tile.down + v}u"
+                writer.line(f"told[{place}] = {name}{quad}.{letter};")
+        writer.line("workgroupBarrier();")
+        found: list[list[str]] = []
+        for quad in frame.quads:
+            texts: list[str] = []
+            for lane in range(tile.across):
+                start = lane * pitch + 4 * quad * tile.down
+                words = ", ".join(f"told[down + {start + v}u]" for v in range(4))
+                texts.append(f"vec4<f32>({words})")
+            found.append(texts)
+        return found
+
+    def _divide(self) -> None:
+        """By the sum of all weights; and tell its logarithm, `r`.
+
+        A sum of 0 is that of no keys, or of scores that are all -inf: the mean is then NaN, but for
+        a part among others, which must not count.
+        """
+        frame, writer = self._frame, self._frame.writer
+        for quad, found in enumerate(self._shared_by_lanes("l")):
+            writer.line(f"let w{quad} = {' + '.join(found)};")
+            share, none = f"vec4<f32>(1.0f) / w{quad}", "vec4<f32>()"
+            if self._parts > 1:
+                share = f"select({share}, {none}, w{quad} == {none})"
+            writer.line(f"let d{quad} = {share};")
+            writer.line(f"let r{quad} = (m{quad} + log2(w{quad})) * {log(2):.9f}f;")
+        for i, j in frame.each(self._means):
+            writer.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
+
+    def _elements(self) -> list[list[Element]]:
+        frame, width = self._frame, self._heads.value_width
+        before = tuple(frame.batch) if self._beside else tuple(self._head)
+
+        def place(row: Index, column: Index) -> OutputCoordinate:
+            return OutputCoordinate((*before, *row, *column))
+
+        places = frame.places((width,), self._means, Affine(0), place)
+        found = places.elements(frame.work, frame.exists)
+        if not self._beside:
+            return found
+        shape = concrete_shape(frame.anchor.type.shape)
+        for i in range(self._tile.rows_each):
+            guard, row = places.at_row(i)
+            registers = {frame.anchor.id: frame.of_row("r", i)}
+            exists = (*frame.exists, "across == 0u")
+            beside = [ravel((*before, *row, Affine(width + at)), shape) for at in range(BESIDE)]
+            found.append([Element(at, registers, exists, (guard,)) for at in beside])
+        return found
+
+
+def _folded(function: str, texts: list[str]) -> str:
+    """A function of two, of many."""
+    first, *others = texts
+    return f"{function}({first}, {_folded(function, others)})" if others else first

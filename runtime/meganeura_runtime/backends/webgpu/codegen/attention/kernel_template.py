@@ -1,0 +1,218 @@
+"""What the kernels of attention have in common: lanes, rows, products and what they store."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
+from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Result,
+    Work,
+    all_of,
+    result_of,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
+from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
+from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import Places, shared_out
+from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
+    Operand,
+    Read,
+    SharedMemoryBank,
+    SharedMemoryTile,
+    Steps,
+    staged,
+)
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Expression,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+from meganeura_runtime.backends.webgpu.config.limits import Target
+
+LETTERS = "xyzw"
+
+
+class KernelTemplate:
+    """One kernel of attention, while it is being written.
+
+    Its text knows `rows` and `block`, the numbers of the tile along both sides, and `down` and
+    `across`, where in the tile the lane's first elements are.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        memory: Memory,
+        target: Target,
+        tile: AttentionTile,
+        batch: tuple[int, ...],
+        sizes: tuple[int, int],
+    ) -> None:
+        self.tile = tile
+        self.work = work
+        self.memory = memory
+        self.rows, self.columns = sizes
+        grid = (*batch, -(-self.rows // tile.rows))
+        self._launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
+        self.writer, self.make = WgslEmitter(), Expressions()
+        group, exists = self._launch.declare_group(self.writer, "tile")
+        self.exists = all_of(exists)
+        self._lane = Axis("l", tile.lanes)
+        self.writer.axis(self._lane, "lane")
+        *self.batch, row = unravel(variable(group), grid)
+        self._row = Axis("rows", grid[-1])
+        self.writer.axis(self._row, self.writer.index(row))
+        self._down, self._across = shared_out(tile.scores, variable(self._lane))
+        self.writer.line(f"let down = {self.writer.index(self._down * 4)};")
+        self.writer.line(f"let across = {self.writer.index(self._across * 4)};")
+        each = tile.published // tile.across
+        words = each * SharedMemoryBank("left", tile.rows).pitch
+        self.writer.line(f"let spot = {self.writer.index(self._across * words)} + down;")
+        self.block = Axis("block", -(-self.columns // tile.columns))
+        self._before = memory.before(work)
+        self.reader = ElementInliner(self.make, self._before)
+        self._banks: dict[str, int] = {}
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def compare(self, sums: str, left: Read, right: Read, width: int) -> Product:
+        """Every row with every column of a block, over their width."""
+        tile, steps = self.tile, Steps((width,), (0,), self.tile.terms)
+
+        def fetched(block: Affine) -> Sequence[SharedMemoryTile]:
+            sides = (
+                Operand("left", tile.rows, variable(self._row), (self.rows,), left),
+                Operand("right", tile.columns, block, (self.columns,), right),
+            )
+            return [staged(side, steps, self._lane, self.make) for side in sides]
+
+        banks = (
+            self._bank("left", tile.rows, tile.terms),
+            self._bank("right", tile.columns, tile.terms),
+        )
+        return Product(sums, tile.scores, steps, *banks, fetched)
+
+    def mix(self, sums: str, right: Read, width: int) -> Product:
+        """The rows of `right` that belong to the columns of a block, by their published weights.
+
+        In the place of rows that do not exist stands the first one, as their weights are 0.
+        """
+        tile = self.tile.sums(width)
+        steps = Steps((self.tile.columns,), (0,), tile.terms)
+
+        def fetched(block: Affine) -> Sequence[SharedMemoryTile]:
+            def read(at: Index, term: Index) -> Expression:
+                (number,) = term
+                place = block * self.tile.columns + self.tile.column(number)
+                return right((BoundsCheck(place, 1, self.columns).index,), at)
+
+            side = Operand("right", tile.columns, Affine(0), (width,), read)
+            return [staged(side, steps, self._lane, self.make)]
+
+        banks = (
+            self._bank("left", tile.rows, self.tile.published),
+            self._bank("right", tile.columns, tile.terms),
+        )
+        portions = self.tile.columns // self.tile.published
+        return Product(sums, tile, steps, *banks, fetched, portions)
+
+    def _bank(self, name: str, size: int, terms: int) -> SharedMemoryBank:
+        bank = SharedMemoryBank(name, size)
+        self._banks[name] = max(self._banks.get(name, 0), terms * bank.pitch)
+        return bank
+
+    # --- registers --------------------------------------------------------------------------------
+
+    @property
+    def quads(self) -> range:
+        """A lane's rows, four by four."""
+        return range(self.tile.rows_each // 4)
+
+    def each(self, tile: Tile) -> list[tuple[int, int]]:
+        """Rows and quads of columns of a lane."""
+        return [(i, j) for i in range(tile.rows_each) for j in range(tile.columns_each // 4)]
+
+    def zero(self, sums: str, tile: Tile) -> None:
+        """Declare sums of nothing."""
+        for i, j in self.each(tile):
+            self.writer.line(f"var {sums}{i}_{j} = vec4<f32>();")
+
+    @staticmethod
+    def of_row(name: str, i: int) -> str:
+        """The element of a lane's i-th row, of a vector for every four rows."""
+        return f"{name}{i // 4}.{LETTERS[i % 4]}"
+
+    def mixed(self, walk: KvLoop, number: int, name: str = "s") -> None:
+        """Publish a tile of weights portion by portion, and add up what they belong to."""
+        for portion in range(self.tile.columns // self.tile.published):
+            self._publish(name, portion)
+            walk.multiply(number, portion)
+
+    def _publish(self, name: str, portion: int) -> None:
+        """Put a portion of a lane's weights where all lanes can read it, its columns as terms."""
+        tile, bank = self.tile, SharedMemoryBank("left", self.tile.rows)
+        each = tile.published // tile.across
+        for term in range(each):
+            j, v = divmod(portion * each + term, 4)
+            for i in range(tile.rows_each):
+                start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
+                self.writer.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
+
+    def row_quad(self, quad: int) -> list[tuple[BoundsCheck, Index]]:
+        """Four of a lane's rows, and whether they exist."""
+        places = self.places((), self.tile.scores, Affine(0), lambda row, _: OutputCoordinate(row))
+        return [places.at_row(4 * quad + v) for v in range(4)]
+
+    def column_quad(self, quad: int) -> list[BoundsCheck]:
+        """Four of a lane's columns in a block, which need not exist."""
+        first = variable(self.block) * self.tile.columns + self._across * 4
+        start = first + 4 * quad * self.tile.across
+        return [BoundsCheck(start + v, 1, self.columns) for v in range(4)]
+
+    def vector(self, elements: Sequence[Expression]) -> str:
+        """The text of a vector."""
+        return f"vec4<f32>({', '.join(self.writer.value(one) for one in elements)})"
+
+    # --- results ----------------------------------------------------------------------------------
+
+    def places(
+        self,
+        columns: tuple[int, ...],
+        tile: Tile,
+        column: Affine,
+        place: Callable[[Index, Index], OutputCoordinate],
+        sums: str = "c",
+    ) -> Places:
+        """Where sums of the lane lie in the result."""
+        row = variable(self._row)
+        return Places(
+            (self.rows,), columns, place, tile, row, column, self._down, self._across, sums
+        )
+
+    def results(self, elements: Sequence[Sequence[Element]]) -> list[Result]:
+        """What is stored of elements."""
+        return [result_of(self.make, self.work.stores, self._before, one) for one in elements]
+
+    @property
+    def anchor(self) -> Value:
+        """The value that is made."""
+        return self.work.anchors[0]
+
+    def kernel(self, *shared: str) -> Kernel:
+        """The finished kernel."""
+        banks = [
+            f"var<workgroup> {name}: array<f32, {words}>;" for name, words in self._banks.items()
+        ]
+        return self._launch.kernel(self.writer, self.memory, [*banks, *shared])

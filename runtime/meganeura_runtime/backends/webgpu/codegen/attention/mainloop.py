@@ -1,0 +1,115 @@
+"""How the kernels of attention go over blocks of columns: products, one after another, in steps.
+
+While a step's terms are multiplied, the lanes fetch those of the next one; after the last step of a
+product those are its first ones in the next block. Nothing is done with what is fetched before it
+is put into the memory of the workgroup: a lane would have to wait for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
+    SharedMemoryBank,
+    SharedMemoryTile,
+    Steps,
+    multiply,
+)
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Axis, Expression, variable
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Sums of the products of two factors, over all steps of a block.
+
+    Both factors are fetched; or only the right one, where the lanes publish the left one
+    themselves, in so many `portions` of as many steps.
+    """
+
+    sums: str
+    tile: Tile
+    steps: Steps
+    left: SharedMemoryBank
+    right: SharedMemoryBank
+    fetched: Callable[[Affine], Sequence[SharedMemoryTile]]
+    portions: int = 1
+
+    def reads(self, block: Affine, step: Affine) -> list[tuple[str, Expression]]:
+        """The registers of a step, and what is fetched into them."""
+        return [
+            (f"{self.sums}_{side.side.name}{number}", element)
+            for side in self.fetched(block)
+            for number, element in enumerate(side.fetch(self.steps.at(step)))
+        ]
+
+
+class KvLoop:
+    """Products that follow each other in every block."""
+
+    def __init__(self, writer: WgslEmitter, block: Axis, products: Sequence[Product]) -> None:
+        self._writer = writer
+        self._block = block
+        self._products = products
+
+    def reads(self) -> list[Expression]:
+        """Everything that is read in a block."""
+        block = variable(self._block)
+        return [e for one in self._products for _, e in one.reads(block, Affine(0))]
+
+    def begin(self, start: str) -> None:
+        """Fetch what the products begin with."""
+        first = Axis("begin", self._block.size)
+        self._writer.axis(first, f"min({start}, {self._block.size - 1}u)")
+        for product in self._products:
+            for name, _ in product.reads(variable(first), Affine(0)):
+                self._writer.line(f"var {name} = 0.0f;")
+        # Nothing is moved out of a condition: what is fetched is not kept for later blocks.
+        with self._writer.condition("true"):
+            for product in self._products:
+                self._fetch(product, variable(first), Affine(0))
+
+    def multiply(self, number: int, portion: int = 0) -> None:
+        """Add up a product of the block, or a portion of it."""
+        writer, product = self._writer, self._products[number]
+        count = product.steps.count // product.portions
+        slots = [
+            (side.side.name, n, writer.index(slot))
+            for side in product.fetched(variable(self._block))
+            for n, slot in enumerate(side.slots)
+        ]
+        step = Axis(f"step{number}", count)
+        with writer.loop(step):
+            for name, n, slot in slots:
+                writer.line(f"{name}[{slot}] = {product.sums}_{name}{n};")
+            writer.line("workgroupBarrier();")
+            self._fetch_next(product, step, portion)
+            start = "down"
+            if count > 1 and product.left.name not in {name for name, _, _ in slots}:
+                start = "begins"
+                words = product.tile.terms * product.left.pitch
+                writer.line(f"let begins = down + {step.name} * {words}u;")
+            multiply(writer, product.tile, product.left, product.right, product.sums, start)
+            writer.line("workgroupBarrier();")
+
+    def _fetch_next(self, product: Product, step: Axis, portion: int) -> None:
+        writer, block = self._writer, self._block
+        if portion < product.portions - 1:
+            following = Axis("following", product.steps.count)
+            writer.axis(following, f"{step.name} + {portion * step.size + 1}u")
+            self._fetch(product, variable(block), variable(following))
+            return
+        following, ahead = Axis("following", product.steps.count), Axis("ahead", block.size)
+        ends = f"{step.name} == {step.size - 1}u"
+        begin = portion * step.size + 1
+        writer.axis(following, f"select({step.name} + {begin}u, 0u, {ends})")
+        after = f"min({block.name} + 1u, {block.size - 1}u)"
+        writer.axis(ahead, f"select({block.name}, {after}, {ends})")
+        self._fetch(product, variable(ahead), variable(following))
+
+    def _fetch(self, product: Product, block: Affine, step: Affine) -> None:
+        values = [
+            (name, self._writer.value(element)) for name, element in product.reads(block, step)
+        ]
+        for name, value in values:
+            self._writer.line(f"{name} = {value};")

@@ -1,0 +1,1 @@
+"""A kernel as data, and the kernels without tiles."""

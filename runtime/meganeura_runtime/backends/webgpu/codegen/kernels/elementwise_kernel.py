@@ -1,0 +1,40 @@
+"""The kernel of a pointwise group: one invocation for each element, or for four neighbours."""
+
+from math import prod
+
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Work,
+    all_of,
+    are_many_quads,
+    quads_of,
+    result_of,
+    write_result,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import variable
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+from meganeura_runtime.backends.webgpu.config.limits import Target
+
+WORKGROUP = 64
+
+
+def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
+    """Compute and store each element of the results."""
+    count = prod(concrete_shape(work.stores[0].type.shape))
+    wide = are_many_quads(count, target)
+    each = 4 if wide else 1
+    make = Expressions()
+    launch = Launch(count // each, WORKGROUP, target)
+    writer = WgslEmitter()
+    axis, exists = launch.declare(writer, "i")
+    elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
+    result = result_of(make, work.stores, memory.before(work), elements)
+    if wide:
+        writer.quads = quads_of([], memory, [result])
+    write_result(writer, memory, result)
+    return launch.kernel(writer, memory)

@@ -1,0 +1,232 @@
+"""A kernel as data, and the frame that all kernels share."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Expression,
+    unravel,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, Load, walk
+from meganeura_runtime.backends.webgpu.codegen.wgsl.math_library import functions
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
+
+FEWEST_QUADS = {Style.GPU: 1 << 15, Style.SOFTWARE_VULKAN: 1}
+"""Quads that keep a device busy; with fewer of them, invocations count for more than wide loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compute shader and one way to run it; binding i is the tensor `tensors[i]`."""
+
+    text: str
+    tensors: tuple[int, ...]
+    workgroups: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one kernel computes: at most some reductions or one contraction, then `stores`.
+
+    The values of `stores` have the elements of `anchors` in the same row-major order, and read
+    the anchors there only.
+    """
+
+    anchors: tuple[Value, ...]
+    stores: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where values lie: the tensor of each one stored, and how a tensor may be used."""
+
+    tensors: Mapping[int, int]
+    access: Callable[[int], str]
+    bytes: Callable[[int], int]
+
+    def before(self, work: Work) -> dict[int, int]:
+        """The tensors a kernel may read: those it does not make itself."""
+        made = {value.id for value in (*work.anchors, *work.stores)}
+        return {value: tensor for value, tensor in self.tensors.items() if value not in made}
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a kernel's results: its position, and the conditions it exists under."""
+
+    position: Affine
+    registers: Mapping[int, str]
+    exists: Sequence[str] = ()
+    guards: Sequence[BoundsCheck] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Elements that exist together, and of each value stored an expression for each of them."""
+
+    values: tuple[Value, ...]
+    elements: tuple[Element, ...]
+    expressions: tuple[tuple[Expression, ...], ...]
+
+
+def result_of(
+    make: Expressions,
+    values: Sequence[Value],
+    before: Mapping[int, int],
+    elements: Sequence[Element],
+) -> Result:
+    """What is stored of elements, computed from registers and from tensors made `before`."""
+    readers = [ElementInliner(make, before, element.registers) for element in elements]
+    expressions = tuple(
+        tuple(
+            reader.at(value, unravel(element.position, concrete_shape(value.type.shape)))
+            for reader, element in zip(readers, elements, strict=True)
+        )
+        for value in values
+    )
+    return Result(tuple(values), tuple(elements), expressions)
+
+
+def write_result(writer: WgslEmitter, memory: Memory, result: Result) -> None:
+    """Compute and store; everything is computed before anything is stored."""
+    texts = [[writer.value(one) for one in expressions] for expressions in result.expressions]
+    first = result.elements[0]
+    guards = [writer.guard(guard) for guard in first.guards if not guard.always_holds]
+    if not first.exists and not guards:
+        _store(writer, memory, result, texts)
+        return
+    with writer.condition(" && ".join([*first.exists, *guards])):
+        _store(writer, memory, result, texts)
+
+
+def _store(
+    writer: WgslEmitter, memory: Memory, result: Result, texts: Sequence[Sequence[str]]
+) -> None:
+    positions = [element.position for element in result.elements]
+    for value, each in zip(result.values, texts, strict=True):
+        tensor, dtype = memory.tensors[value.id], value.type.dtype
+        if tensor in writer.quads:
+            writer.store_quad(tensor, dtype, positions[0], each)
+        else:
+            for position, text in zip(positions, each, strict=True):
+                writer.store(tensor, dtype, position, text)
+
+
+def quads_of(
+    reads: Iterable[Expression], memory: Memory, results: Sequence[Result]
+) -> frozenset[int]:
+    """The tensors that a kernel reads and writes four neighbours at a time, or could do so."""
+    used: dict[int, bool] = {}
+    for load in walk([*reads, *(one for r in results for row in r.expressions for one in row)]):
+        if isinstance(load, Load):
+            fits = _holds_quads(memory, load.tensor, load.dtype) and is_aligned(load.index)
+            used[load.tensor] = used.get(load.tensor, True) and fits
+    for result in results:
+        whole = is_quad([element.position for element in result.elements])
+        for value in result.values:
+            tensor = memory.tensors[value.id]
+            fits = whole and _holds_quads(memory, tensor, value.type.dtype)
+            used[tensor] = used.get(tensor, True) and fits
+    return frozenset(tensor for tensor, fits in used.items() if fits)
+
+
+def are_many_quads(count: int, target: Target) -> bool:
+    """Whether a device stays busy with one invocation for every four elements."""
+    return count % 4 == 0 and count >= 4 * FEWEST_QUADS[target.style]
+
+
+def _holds_quads(memory: Memory, tensor: int, dtype: DType) -> bool:
+    return dtype.bytes == 4 and memory.bytes(tensor) % 16 == 0
+
+
+def is_aligned(index: Affine) -> bool:
+    """Whether an element always has the same place among four neighbours."""
+    return all(count % 4 == 0 for _, count in index.terms)
+
+
+def is_quad(positions: Sequence[Affine]) -> bool:
+    """Whether these are four neighbours that can be read or written at once."""
+    first = positions[0]
+    return (
+        len(positions) == 4
+        and first.constant % 4 == 0
+        and is_aligned(first)
+        and all(at == first + place for place, at in enumerate(positions))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """So many invocations, in workgroups of one size.
+
+    Workgroups beyond what one dimension of a dispatch holds are folded into a second one.
+    """
+
+    invocations: int
+    size: int
+    target: Target
+
+    @property
+    def workgroups(self) -> tuple[int, int, int]:
+        """The dispatch: as few rows of workgroups as there can be."""
+        groups = -(-self.invocations // self.size)
+        most = self.target.limits.workgroups
+        rows = -(-groups // most)
+        return -(-groups // rows), rows, 1
+
+    def declare(self, writer: WgslEmitter, name: str) -> tuple[Axis, str | None]:
+        """A variable that numbers the invocations, and the condition that tells off the surplus.
+
+        The surplus ones do the work of the last one, but must not store it.
+        """
+        across, rows, _ = self.workgroups
+        group = f"group.x + group.y * {across}u" if rows > 1 else "group.x"
+        number = (
+            f"({group}) * {self.size}u + lane" if rows > 1 else f"{group} * {self.size}u + lane"
+        )
+        axis = Axis(name, self.invocations)
+        if across * rows * self.size == self.invocations:
+            writer.axis(axis, number)
+            return axis, None
+        writer.line(f"let number = {number};")
+        writer.axis(axis, f"min(number, {self.invocations - 1}u)")
+        return axis, f"number < {self.invocations}u"
+
+    def declare_group(self, writer: WgslEmitter, name: str) -> tuple[Axis, str | None]:
+        """The same for workgroups, each of which works together."""
+        across, rows, _ = self.workgroups
+        number = f"group.x + group.y * {across}u" if rows > 1 else "group.x"
+        axis = Axis(name, self.invocations // self.size)
+        if across * rows == axis.size:
+            writer.axis(axis, number)
+            return axis, None
+        writer.line(f"let number = {number};")
+        writer.axis(axis, f"min(number, {axis.size - 1}u)")
+        return axis, f"number < {axis.size}u"
+
+    def kernel(self, writer: WgslEmitter, memory: Memory, shared: Sequence[str] = ()) -> Kernel:
+        """The finished kernel around a body; `shared` declares memory of a workgroup."""
+        body = "\n".join(f"    {line}" for line in writer.lines)
+        entry = (
+            f"@compute @workgroup_size({self.size})\n"
+            "fn main(@builtin(workgroup_id) group: vec3<u32>, "
+            "@builtin(local_invocation_index) lane: u32) {\n"
+            f"{body}\n}}\n"
+        )
+        enable = ["enable f16;\n"] if DType.F16 in writer.dtypes.values() or "f16(" in body else []
+        bindings = "\n".join([*writer.declarations(memory.access), *shared])
+        text = "\n".join([*enable, f"{bindings}\n", *functions(body), entry])
+        return Kernel(text, tuple(writer.tensors), self.workgroups)
+
+
+def all_of(*conditions: str | None) -> tuple[str, ...]:
+    """The conditions that there are."""
+    return tuple(condition for condition in conditions if condition is not None)

@@ -1,0 +1,292 @@
+"""The kernel of rows on a GPU: a workgroup reduces whole rows, and may go over them again.
+
+A row is what one element of a sum or maximum is taken of. Its lanes reduce it together, then all of
+them know the result, so that a further reduction of the same rows may use it, and so may values of
+every term: a softmax, a normalization and their gradients are each one kernel.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.ops import Sum
+from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Element,
+    Kernel,
+    Launch,
+    Memory,
+    Result,
+    Work,
+    all_of,
+    quads_of,
+    result_of,
+    write_result,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.axis_reduction import merged, reduction
+from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
+from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import Kind, neutral
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Expression,
+    ravel,
+    unravel,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+from meganeura_runtime.backends.webgpu.codegen.wgsl.literal import literal, register_type
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+
+FEWEST_TERMS = 32
+"""Terms for which it is worth to work together."""
+MANY_COLUMNS = 1 << 14
+"""Rows whose terms lie far apart keep a GPU busy by themselves if they are so many."""
+LONG = 256
+"""Terms that one invocation should not sum alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowReduction:
+    """The rows of a sum or maximum: how many, how long, and where they lie in its operand."""
+
+    count: int
+    terms: int
+    contiguous: bool
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    def place(self, row: Affine, term: Affine) -> Affine:
+        """The row-major position of a term."""
+        inside = tuple(self.shape[axis] for axis in self.axes)
+        outside = tuple(size for axis, size in enumerate(self.shape) if axis not in self.axes)
+        index = merged(len(self.shape), self.axes, unravel(row, outside), unravel(term, inside))
+        return ravel(index, self.shape)
+
+
+def row_reduction_of(anchor: Value, target: Target) -> RowReduction | None:
+    """The rows of a value, if it is such that workgroups reduce it together."""
+    match anchor.op:
+        case Sum(axes=axes) | ReduceMax(axes=axes) if target.style is Style.GPU:
+            shape = concrete_shape(anchor.operands[0].type.shape)
+            terms = prod(shape[axis] for axis in axes)
+            rows = RowReduction(prod(shape) // terms, terms, len(shape) - 1 in axes, shape, axes)
+            alone = not rows.contiguous and rows.count > MANY_COLUMNS and terms <= LONG
+            return None if alone or terms < FEWEST_TERMS else rows
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Team:
+    """The lanes of a workgroup: so many rows, so many lanes in each, so many terms at once each."""
+
+    rows: int
+    lanes: int
+    each: int
+    contiguous: bool
+
+    @staticmethod
+    def of(rows: RowReduction, anchors: int, limits: DeviceLimits) -> "_Team":
+        most = min(limits.invocations, limits.workgroup_bytes // (4 * anchors))
+        each = 4 if rows.terms % 4 == 0 else 1
+        if rows.contiguous:
+            busy = 1024 if rows.count < 512 else 256
+            lanes = _power(rows.terms // (4 * each), 8, min(busy, most))
+            together = _power(rows.count, 1, max(1, min(128, most) // lanes))
+            return _Team(together, lanes, each, contiguous=True)
+        together = 8 if rows.count < 2048 else 32
+        lanes = _power(rows.terms // (4 * each), 1, min(1024, most) // together)
+        return _Team(together, lanes, each, contiguous=False)
+
+    @property
+    def size(self) -> int:
+        """Invocations of a workgroup."""
+        return self.rows * self.lanes
+
+    def split(self, lane: Affine) -> tuple[Affine, Affine]:
+        """The row a lane works on, and its number among those that work on it."""
+        if self.contiguous:
+            row, number = unravel(lane, (self.rows, self.lanes))
+            return row, number
+        number, row = unravel(lane, (self.lanes, self.rows))
+        return row, number
+
+    @property
+    def apart(self) -> int:
+        """How far apart lanes of one row are."""
+        return 1 if self.contiguous else self.rows
+
+
+def _elements(value: Value) -> int:
+    return prod(concrete_shape(value.type.shape))
+
+
+def _power(wanted: int, least: int, most: int) -> int:
+    """The largest power of two that is at most `wanted`, within bounds."""
+    power = 1 << max(wanted, 1).bit_length() - 1
+    return max(least, min(power, 1 << most.bit_length() - 1))
+
+
+def row_reduction_kernel(work: Work, memory: Memory, target: Target, rows: RowReduction) -> Kernel:
+    """Reduce stage by stage, then store what has an element for each term, then for each row."""
+    return _Writing(work, memory, target, rows).kernel(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A reduction, and the terms that a lane adds to it in one turn."""
+
+    number: int
+    anchor: Value
+    elements: tuple[Expression, ...]
+
+    def combined(self, a: str, b: str) -> str:
+        """What two terms give together."""
+        if reduction(self.anchor).kind is Kind.SUM:
+            return f"{a} + {b}"
+        return f"larger({a}, {b})" if self.anchor.type.dtype.is_float else f"max({a}, {b})"
+
+    @property
+    def nothing(self) -> float:
+        """What no terms give."""
+        return neutral(reduction(self.anchor).kind, self.anchor.type.dtype)
+
+
+def stages_of(anchors: Sequence[Value]) -> list[list[Value]]:
+    """The reductions, each after those that its terms are computed from."""
+    stages: dict[int, int] = {}
+    for anchor in anchors:
+        stages[anchor.id] = max(
+            (stages[one] + 1 for one in _reached(anchor, stages.keys())), default=0
+        )
+    return [
+        [anchor for anchor in anchors if stages[anchor.id] == stage]
+        for stage in range(max(stages.values()) + 1)
+    ]
+
+
+def _reached(value: Value, wanted: Collection[int]) -> set[int]:
+    """Which of some values a value is computed from."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = list(value.operands)
+    while stack:
+        operand = stack.pop()
+        if operand.id in wanted:
+            found.add(operand.id)
+        elif operand.id not in seen:
+            seen.add(operand.id)
+            stack.extend(operand.operands)
+    return found
+
+
+class _Writing:
+    """One row kernel, while it is being written."""
+
+    def __init__(self, work: Work, memory: Memory, target: Target, rows: RowReduction) -> None:
+        self._memory, self._rows = memory, rows
+        self._before = memory.before(work)
+        self._registers = {anchor.id: f"r{n}" for n, anchor in enumerate(work.anchors)}
+        self._team = team = _Team.of(rows, len(work.anchors), target.limits)
+        self._launch = Launch(-(-rows.count // team.rows) * team.size, team.size, target)
+        self._writer, self._make = WgslEmitter(), Expressions()
+        group, exists = self._launch.declare_group(self._writer, "rows")
+        self._exists = all_of(exists)
+        self._lane = Axis("l", team.size)
+        self._writer.axis(self._lane, "lane")
+        row, self._number = team.split(variable(self._lane))
+        self._row = BoundsCheck(variable(group) * team.rows + row, 1, rows.count)
+        runs = rows.terms // team.each
+        self._turn = Axis("turn", -(-runs // team.lanes))
+        self._run = BoundsCheck(variable(self._turn) * team.lanes + self._number, 1, runs)
+        self._terms = [self._run.index * team.each + place for place in range(team.each)]
+
+    def kernel(self, work: Work) -> Kernel:
+        """Everything is computed as expressions first, so that it is known what is read how."""
+        stages = self._stages(work.anchors)
+        per_row = [value for value in work.stores if _elements(value) == self._rows.count]
+        per_term = [value for value in work.stores if value not in per_row]
+        again = [self._of_terms(per_term)] if per_term else []
+        last = [self._of_row(per_row)] if per_row else []
+        if self._team.contiguous and self._team.each == 4:
+            reads = [one for stage in stages for total in stage for one in total.elements]
+            self._writer.quads = quads_of(reads, self._memory, [*again, *last])
+        for stage in stages:
+            self._reduce(stage)
+        for result in again:
+            with self._writer.loop(self._turn):
+                write_result(self._writer, self._memory, result)
+            self._writer.line("storageBarrier();")
+        for result in last:
+            write_result(self._writer, self._memory, result)
+        shared = [
+            f"var<workgroup> all{n}: array<{register_type(anchor.type.dtype)}, {self._team.size}>;"
+            for n, anchor in enumerate(work.anchors)
+        ]
+        return self._launch.kernel(self._writer, self._memory, shared)
+
+    def _stages(self, anchors: Sequence[Value]) -> list[list[_Sum]]:
+        numbers = {anchor.id: number for number, anchor in enumerate(anchors)}
+        known: dict[int, str] = {}
+        stages: list[list[_Sum]] = []
+        for stage in stages_of(anchors):
+            reader = ElementInliner(self._make, self._before, dict(known))
+            stages.append([self._sum(numbers[anchor.id], anchor, reader) for anchor in stage])
+            known |= {anchor.id: self._registers[anchor.id] for anchor in stage}
+        return stages
+
+    def _sum(self, number: int, anchor: Value, reader: ElementInliner) -> _Sum:
+        found = reduction(anchor)
+        row = unravel(self._row.index, concrete_shape(anchor.type.shape))
+        nothing = self._make.literal(neutral(found.kind, anchor.type.dtype), anchor.type.dtype)
+        terms = (
+            found.term(reader, row, unravel(term, found.shape)).element for term in self._terms
+        )
+        return _Sum(
+            number, anchor, tuple(self._make.choice(self._run, term, nothing) for term in terms)
+        )
+
+    def _of_terms(self, values: Sequence[Value]) -> Result:
+        guards = (self._row, self._run)
+        places = [self._rows.place(self._row.index, term) for term in self._terms]
+        found = [Element(place, self._registers, self._exists, guards) for place in places]
+        return result_of(self._make, values, self._before, found)
+
+    def _of_row(self, values: Sequence[Value]) -> Result:
+        first = BoundsCheck(self._number, 1, 1)
+        element = Element(self._row.index, self._registers, self._exists, (self._row, first))
+        return result_of(self._make, values, self._before, [element])
+
+    def _reduce(self, stage: Sequence[_Sum]) -> None:
+        """Each lane alone, then all lanes of a row together, in halves."""
+        writer, team = self._writer, self._team
+        for total in stage:
+            dtype = total.anchor.type.dtype
+            writer.line(f"var a{total.number} = {literal(total.nothing, dtype)};")
+        with writer.loop(self._turn):
+            for total in stage:
+                name = f"a{total.number}"
+                for one in total.elements:
+                    writer.line(f"{name} = {total.combined(name, writer.value(one))};")
+        number = writer.index(self._number)
+        for total in stage:
+            writer.line(f"all{total.number}[l] = a{total.number};")
+        writer.line("workgroupBarrier();")
+        half = team.lanes // 2
+        while half:
+            with writer.block(f"if ({number} < {half}u)"):
+                for total in stage:
+                    own, other = (
+                        f"all{total.number}[l{at}]" for at in ("", f" + {half * team.apart}u")
+                    )
+                    writer.line(f"{own} = {total.combined(own, other)};")
+            writer.line("workgroupBarrier();")
+            half //= 2
+        first = writer.index(variable(self._lane) - self._number * team.apart)
+        for total in stage:
+            writer.line(f"let r{total.number} = all{total.number}[{first}];")

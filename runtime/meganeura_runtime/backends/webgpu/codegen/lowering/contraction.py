@@ -1,0 +1,47 @@
+"""What a sum of products is to a kernel: four groups of axes, and how to read both factors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import BoundsCheck, Expression, Index
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+
+Factor: TypeAlias = Callable[[Reading, Index, Index, Index], Expression]
+"""A factor, at an index of the batch, of its rows or columns, and of the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCoordinate:
+    """Where an element of the result lies, and the guards of a place that may not exist."""
+
+    index: Index
+    guards: tuple[BoundsCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """result[b, row, column] = sum over terms of left[b, row, term] * right[b, column, term].
+
+    Columns lie next to each other in memory wherever that can be arranged.
+    """
+
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    terms: tuple[int, ...]
+    left: Factor
+    right: Factor
+    place: Callable[[Index, Index, Index], OutputCoordinate]
+    together: tuple[int, ...] | None = None
+    """The axes of the terms that it is cheapest to step along; all, where None."""
+    reached: Callable[[Index, Index], Sequence[BoundsCheck]] | None = None
+    """What an index of the batch guards terms with, by their axes that are not `together`."""
+    name: str = ""
+    """The op and the types of its operands, by which a tuner knows it again."""
+
+    @property
+    def count(self) -> int:
+        """Terms of one element."""
+        return prod(self.terms)

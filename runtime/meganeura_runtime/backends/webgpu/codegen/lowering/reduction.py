@@ -1,0 +1,102 @@
+"""What a reduction is to a kernel: how many terms each element has, and how to read one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import inf, prod
+from typing import TypeAlias
+
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Axis,
+    BoundsCheck,
+    Expression,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
+
+
+class Kind(Enum):
+    """How terms are combined."""
+
+    SUM = "sum"
+    MAX = "max"
+    ARG_MAX = "arg_max"
+
+
+def neutral(kind: Kind, dtype: DType) -> float:
+    """What a combination of no terms gives."""
+    if kind is Kind.SUM:
+        return 0
+    match dtype:
+        case DType.F32 | DType.F16:
+            return -inf
+        case DType.I32:
+            return -(1 << 31)
+        case DType.U32 | DType.BOOL:
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term; where `counts` does not hold, it is left out without being read."""
+
+    element: Expression
+    counts: BoundsCheck | None = None
+
+
+ReadTerm: TypeAlias = Callable[[Reading, Index, Index], Term]
+"""The term at an index of the result and an index among the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where the only loop starts for an element of the result, and where it goes on from a term.
+
+    It ends at the first number that is no term.
+    """
+
+    first: Callable[[Reading, Index], Expression]
+    following: Callable[[Reading, Index], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The terms of an element: axes that are joined run in one loop.
+
+    With `links` the terms of an element are not all there are, but those of a list.
+    """
+
+    kind: Kind
+    loops: tuple[tuple[int, ...], ...]
+    term: ReadTerm
+    links: Links | None = None
+
+    @property
+    def count(self) -> int:
+        """Terms of one element."""
+        return prod(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How often each loop runs."""
+        return tuple(prod(axes) for axes in self.loops)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of the terms."""
+        return tuple(size for axes in self.loops for size in axes)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """A variable for each loop."""
+        return tuple(Axis(f"k{place}", size) for place, size in enumerate(self.sizes))
+
+    def index(self, axes: tuple[Axis, ...]) -> Index:
+        """The term that the loops are at."""
+        return tuple(
+            position
+            for axis, sizes in zip(axes, self.loops, strict=True)
+            for position in unravel(variable(axis), sizes)
+        )

@@ -1,0 +1,1 @@
+"""Contraction kernels: register tiles, shared-memory tiles, subgroup shuffles."""

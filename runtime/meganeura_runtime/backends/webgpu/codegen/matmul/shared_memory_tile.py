@@ -1,0 +1,241 @@
+"""How the lanes of a workgroup bring parts of a factor from memory to where all of them can read.
+
+In each step they fetch a few terms of the tile's rows or columns into registers, which may happen
+long before they put them into the memory of the workgroup.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_quad
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Expression,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import (
+    Expressions,
+    Load,
+    guarded,
+    walk,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.strides import stride_along
+
+GAP = 4
+"""Unused words between the terms of a tile, so that lanes write to different banks."""
+
+Read = Callable[[Index, Index], Expression]
+"""A factor, at an index of its rows or columns and of the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The terms, cut into steps: some of the axes `together` in each, the others one by one."""
+
+    terms: tuple[int, ...]
+    together: tuple[int, ...]
+    at_once: int
+
+    @staticmethod
+    def of(contraction: Contraction, at_once: int) -> "Steps":
+        """The axes that are cheapest to step along, or all where that would waste too much."""
+        every = tuple(range(len(contraction.terms)))
+        together = every if contraction.together is None else contraction.together
+        size = prod(contraction.terms[axis] for axis in together)
+        wasted = -size % at_once
+        return Steps(contraction.terms, every if 4 * wasted > size else together, at_once)
+
+    @property
+    def length(self) -> int:
+        """Terms along the axes that are taken together."""
+        return prod(self._sizes)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(self.terms[axis] for axis in self.together)
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        return tuple(axis for axis in range(len(self.terms)) if axis not in self.together)
+
+    @property
+    def _grid(self) -> tuple[int, ...]:
+        return (-(-self.length // self.at_once), *(self.terms[axis] for axis in self._others))
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return prod(self._grid)
+
+    def at(self, step: Affine) -> Index:
+        """The step's block, and its place along each of the other axes."""
+        return unravel(step, self._grid)
+
+    def term(self, step: Index, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
+        """Neighbouring terms of a step, from the `number`-th `width` of them on."""
+        block, *others = step
+        guard = BoundsCheck(block * (self.at_once // width) + number, 1, self.length // width)
+        places = dict(zip(self._others, others, strict=True))
+        found: list[Index] = []
+        for place in range(width):
+            inside = unravel(guard.index * width + place, self._sizes)
+            both = places | dict(zip(self.together, inside, strict=True))
+            found.append(tuple(both[axis] for axis in range(len(self.terms))))
+        return guard, found
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryBank:
+    """Workgroup memory that holds so many rows or columns, one term after another."""
+
+    name: str
+    size: int
+
+    @property
+    def pitch(self) -> int:
+        """Words from one term to the next."""
+        return self.size + GAP
+
+    def four(self, base: str, start: int) -> str:
+        """Four neighbours from a place on."""
+        words = (f"{self.name}[{base} + {start + v}u]" for v in range(4))
+        return f"vec4<f32>({', '.join(words)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A factor, and the part of it that belongs to a tile."""
+
+    name: str
+    size: int
+    tile: Affine
+    axes: tuple[int, ...]
+    read: Read
+
+    @property
+    def bank(self) -> SharedMemoryBank:
+        """Where its elements are put."""
+        return SharedMemoryBank(self.name, self.size)
+
+    @property
+    def pitch(self) -> int:
+        """Words from one term to the next in the workgroup's memory."""
+        return self.bank.pitch
+
+    def places(self, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
+        """Neighbouring rows or columns of the tile; the first of all where there are no more."""
+        total = prod(self.axes)
+        guard = BoundsCheck(self.tile * (self.size // width) + number, 1, total // width)
+        return guard, [unravel(guard.index * width + v, self.axes) for v in range(width)]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryTile:
+    """What each lane moves of a factor in a step: where to, and a way to read it."""
+
+    side: Operand
+    slots: tuple[Affine, ...]
+    fetch: Callable[[Index], list[Expression]]
+
+
+def staged(side: Operand, steps: Steps, lane: Axis, make: Expressions) -> SharedMemoryTile:
+    """Lanes lie along the axis that is contiguous in memory, and take four elements if they can."""
+    along_terms = _terms_are_closer(side, steps)
+    divisible = (steps.length if along_terms else prod(side.axes)) % 4 == 0
+    if divisible:
+        staged = _spread(side, steps, lane, make, _Run(4, along_terms))
+        if _are_quads(staged.fetch(steps.at(Affine(0)))):
+            return staged
+    return _spread(side, steps, lane, make, _Run(1, along_terms))
+
+
+def _are_quads(elements: Sequence[Expression]) -> bool:
+    """Whether the elements are read four neighbours at a time."""
+    loads = [next((e for e in walk([one]) if isinstance(e, Load)), None) for one in elements]
+    indices = [load.index for load in loads if load is not None]
+    return len(indices) == len(elements) and all(
+        is_quad(indices[first : first + 4]) for first in range(0, len(indices), 4)
+    )
+
+
+def _terms_are_closer(side: Operand, steps: Steps) -> bool:
+    total, length = prod(side.axes), steps.length
+    place, term = Axis("place", total), Axis("term", length)
+    plain = Steps(steps.terms, steps.together, length)
+    _, indices = plain.term(plain.at(Affine(0)), variable(term), 1)
+    element = side.read(unravel(variable(place), side.axes), indices[0])
+    load = next((one for one in walk([element]) if isinstance(one, Load)), None)
+    if load is None:
+        return False
+    down, along = stride_along(load.index, place), stride_along(load.index, term)
+    return along > 0 and (along <= down or down == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbours that one lane fetches: so many, along the terms or along the rows or columns."""
+
+    width: int
+    along_terms: bool
+
+    def shape(self, size: int, terms: int) -> tuple[int, int]:
+        """How many runs there are along both axes, the one they lie along last."""
+        if self.along_terms:
+            return size, terms // self.width
+        return terms, size // self.width
+
+    def slots(self, part: Index, pitch: int) -> list[Affine]:
+        """Where in the workgroup's memory the elements of a run go."""
+        outer, inner = part
+        along = [inner * self.width + v for v in range(self.width)]
+        return [at * pitch + outer if self.along_terms else outer * pitch + at for at in along]
+
+
+def _spread(
+    side: Operand, steps: Steps, lane: Axis, make: Expressions, run: _Run
+) -> SharedMemoryTile:
+    """Runs of neighbours shared out among the lanes, those of neighbouring lanes side by side."""
+    shape = run.shape(side.size, steps.at_once)
+    turns = prod(shape) // lane.size
+    parts = [unravel(variable(lane) + lane.size * turn, shape) for turn in range(turns)]
+
+    def fetch(step: Index) -> list[Expression]:
+        found: list[Expression] = []
+        for outer, inner in parts:
+            place, term = (outer, inner) if run.along_terms else (inner, outer)
+            counts, terms = steps.term(step, term, run.width if run.along_terms else 1)
+            _, places = side.places(place, 1 if run.along_terms else run.width)
+            found.extend(guarded(make, [counts], side.read(p, t)) for p in places for t in terms)
+        return found
+
+    slots = [slot for part in parts for slot in run.slots(part, side.pitch)]
+    return SharedMemoryTile(side, tuple(slots), fetch)
+
+
+def multiply(
+    writer: WgslEmitter,
+    tile: Tile,
+    left: SharedMemoryBank,
+    right: SharedMemoryBank,
+    sums: str = "c",
+    start: str = "down",
+) -> None:
+    """All products of the terms in the workgroup's memory, written out term by term."""
+    down, across = tile.rows // tile.rows_each, tile.columns // tile.columns_each
+    for k in range(tile.terms):
+        for i in range(tile.rows_each // 4):
+            writer.line(f"let x{k}_{i} = {left.four(start, k * left.pitch + 4 * i * down)};")
+        for j in range(tile.columns_each // 4):
+            place = k * right.pitch + 4 * j * across
+            writer.line(f"let y{k}_{j} = {right.four('across', place)};")
+        for i in range(tile.rows_each):
+            for j in range(tile.columns_each // 4):
+                writer.line(f"{sums}{i}_{j} += x{k}_{i // 4}.{'xyzw'[i % 4]} * y{k}_{j};")

@@ -1,0 +1,74 @@
+"""How the workgroups of a GPU share out a contraction: sizes as data, and the choice among them."""
+
+from math import prod
+
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
+from meganeura_runtime.backends.webgpu.config.kernel_config import Tile
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
+
+FEWEST = 16
+"""Rows, columns and terms below which most of a tile would be idle."""
+MANY_TERMS = 1 << 10
+"""Terms that lanes without a common tile would read again for every row and column."""
+ENOUGH_WORKGROUPS = 1024
+"""Workgroups that keep a large GPU busy to the end; half as many do if there are `MANY_TERMS`."""
+SHORT = 256
+"""Terms of a product of matrices that is over before a large tile is worth its registers."""
+
+
+WIDE = Tile(64, 128, 16, 8, 8)
+SQUARE = Tile(64, 64, 16, 8, 4)
+FLAT = Tile(32, 64, 16, 4, 4)
+TALL = Tile(64, 32, 16, 4, 4)
+SMALL = Tile(32, 32, 16, 4, 4)
+SPEEDS = {WIDE: 1.0, SQUARE: 0.95, FLAT: 0.75, TALL: 0.75, SMALL: 0.6}
+"""Every tile, and how fast it is where nothing of it is wasted; measured on an H200."""
+
+
+def tile_of(contraction: Contraction, target: Target) -> Tile | None:
+    """The tile that was found to be fastest, or else the one that is expected to be.
+
+    None where the result or the sums are too small.
+    """
+    way = target.ways.get(contraction.name)
+    if way is not None:
+        return way.tile
+    if target.style is not Style.GPU or not _is_large(contraction):
+        return None
+    limits = target.limits
+    fitting = [
+        tile
+        for tile in SPEEDS
+        if tile.bytes <= limits.workgroup_bytes
+        and tile.lanes <= limits.invocations
+        and (tile is not WIDE or _is_wide(contraction))
+    ]
+    return min(fitting, key=lambda tile: _cost(tile, contraction), default=None)
+
+
+def workgroup_count(tile: Tile, contraction: Contraction) -> int:
+    """Workgroups that a contraction takes in tiles of this size."""
+    rows = -(-prod(contraction.rows) // tile.rows)
+    columns = -(-prod(contraction.columns) // tile.columns)
+    return prod(contraction.batch) * rows * columns
+
+
+def _is_wide(contraction: Contraction) -> bool:
+    """Whether there is work enough for large tiles, in steps enough to get going."""
+    plain = len(contraction.terms) == 1
+    short = plain and contraction.count <= SHORT
+    enough = ENOUGH_WORKGROUPS // 2 if contraction.count >= MANY_TERMS else ENOUGH_WORKGROUPS
+    return not short and workgroup_count(WIDE, contraction) >= enough
+
+
+def _is_large(contraction: Contraction) -> bool:
+    """Whether a tile is mostly used, or the sums are so long that they need many lanes anyway."""
+    short, long = sorted((prod(contraction.rows), prod(contraction.columns)))
+    if short > 1 and contraction.count >= MANY_TERMS:
+        return long >= FEWEST
+    return min(short, contraction.count) >= FEWEST
+
+
+def _cost(tile: Tile, contraction: Contraction) -> float:
+    """What a tile computes, used or not, by its speed."""
+    return workgroup_count(tile, contraction) * tile.rows * tile.columns / SPEEDS[tile]

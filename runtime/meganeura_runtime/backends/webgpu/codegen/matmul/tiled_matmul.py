@@ -1,0 +1,161 @@
+"""The kernel of a large contraction on a GPU: workgroups hold tiles of both factors in memory.
+
+A workgroup computes a tile of the result in steps. In each step its lanes fetch a few terms of the
+tile's rows and columns from memory into registers, put what the step before fetched where all lanes
+can read it, and multiply. Each lane keeps `rows_each` x `columns_each` sums, columns four by four.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
+    Kernel,
+    Launch,
+    Memory,
+    Work,
+    all_of,
+    quads_of,
+    result_of,
+    write_result,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
+    Contraction,
+    OutputCoordinate,
+)
+from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
+from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import Places, shared_out
+from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import (
+    Operand,
+    SharedMemoryTile,
+    Steps,
+    multiply,
+    staged,
+)
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Affine,
+    Axis,
+    BoundsCheck,
+    Expression,
+    Index,
+    unravel,
+    variable,
+)
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+from meganeura_runtime.backends.webgpu.config.limits import Target
+
+
+def tiled_kernel(
+    work: Work, memory: Memory, target: Target, contraction: Contraction, tile: Tile
+) -> Kernel:
+    """Sum the products of a tile together, then compute what is stored of each element."""
+    grid = (
+        prod(contraction.batch),
+        -(-prod(contraction.columns) // tile.columns),
+        -(-prod(contraction.rows) // tile.rows),
+    )
+    launch = Launch(prod(grid) * tile.lanes, tile.lanes, target)
+    writer, make = WgslEmitter(), Expressions()
+    group, exists = launch.declare_group(writer, "tile")
+    lane = Axis("l", tile.lanes)
+    writer.axis(lane, "lane")
+    which, column, row = unravel(variable(group), grid)
+    batch = unravel(which, contraction.batch)
+    down, across = shared_out(tile, variable(lane))
+    before = memory.before(work)
+    reader = ElementInliner(make, before)
+    steps = Steps.of(contraction, tile.terms)
+
+    def left(at: Index, term: Index) -> Expression:
+        return contraction.left(reader, batch, at, term)
+
+    def right(at: Index, term: Index) -> Expression:
+        return contraction.right(reader, batch, at, term)
+
+    sides = [
+        staged(side, steps, lane, make)
+        for side in (
+            Operand("left", tile.rows, row, contraction.rows, left),
+            Operand("right", tile.columns, column, contraction.columns, right),
+        )
+    ]
+
+    def place(at: Index, beside: Index) -> OutputCoordinate:
+        return contraction.place(batch, at, beside)
+
+    places = Places(contraction.rows, contraction.columns, place, tile, row, column, down, across)
+    results = [
+        result_of(make, work.stores, before, elements)
+        for elements in places.elements(work, all_of(exists))
+    ]
+    reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
+    writer.quads = quads_of(reads, memory, results)
+    step = Axis("step", steps.count)
+    reached = _reached(contraction, steps, batch, variable(step))
+    _sum_products(writer, tile, steps, sides, (down, across), reached)
+    for result in results:
+        write_result(writer, memory, result)
+    shared = [
+        f"var<workgroup> {side.side.name}: array<f32, {tile.terms * side.side.pitch}>;"
+        for side in sides
+    ]
+    return launch.kernel(writer, memory, shared)
+
+
+def _reached(
+    contraction: Contraction, steps: Steps, batch: Index, step: Affine
+) -> list[BoundsCheck]:
+    """What has to hold for a step to add anything; it is the same for all lanes of a workgroup."""
+    if contraction.reached is None or steps.together != contraction.together:
+        return []
+    _, (term,) = steps.term(steps.at(step), Affine(0), 1)
+    guards = contraction.reached(batch, term)
+    return [guard for guard in guards if not guard.always_holds]
+
+
+def _sum_products(
+    writer: WgslEmitter,
+    tile: Tile,
+    steps: Steps,
+    sides: Sequence[SharedMemoryTile],
+    lanes: tuple[Affine, Affine],
+    reached: Sequence[BoundsCheck],
+) -> None:
+    slots = [[writer.index(slot) for slot in side.slots] for side in sides]
+    first = [[writer.value(one) for one in side.fetch(steps.at(Affine(0)))] for side in sides]
+    for i in range(tile.rows_each):
+        for j in range(tile.columns_each // 4):
+            writer.line(f"var c{i}_{j} = vec4<f32>();")
+    for side, values in zip(sides, first, strict=True):
+        for number, value in enumerate(values):
+            writer.line(f"var {side.side.name}{number} = {value};")
+    bases = [writer.index(lane * 4) for lane in lanes]
+    writer.line(f"let down = {bases[0]};")
+    writer.line(f"let across = {bases[1]};")
+    axis = Axis("step", steps.count)
+    with writer.loop(axis):
+        for side, places in zip(sides, slots, strict=True):
+            for number, place in enumerate(places):
+                writer.line(f"{side.side.name}[{place}] = {side.side.name}{number};")
+        writer.line("workgroupBarrier();")
+        if steps.count > 1:
+            _fetch_next(writer, steps, sides)
+        banks = sides[0].side.bank, sides[1].side.bank
+        if reached:
+            with writer.condition(" && ".join(writer.guard(guard) for guard in reached)):
+                multiply(writer, tile, *banks)
+        else:
+            multiply(writer, tile, *banks)
+        writer.line("workgroupBarrier();")
+
+
+def _fetch_next(writer: WgslEmitter, steps: Steps, sides: Sequence[SharedMemoryTile]) -> None:
+    """Start to read what the next step needs, so that it is there by then; the last reads again."""
+    following = Axis("following", steps.count)
+    writer.axis(following, f"min(step + 1u, {steps.count - 1}u)")
+    for side in sides:
+        elements = side.fetch(steps.at(variable(following)))
+        values = [writer.value(element) for element in elements]
+        for number, value in enumerate(values):
+            writer.line(f"{side.side.name}{number} = {value};")

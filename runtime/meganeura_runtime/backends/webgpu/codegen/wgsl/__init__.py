@@ -1,0 +1,1 @@
+"""Expressions, index arithmetic and their WGSL text."""

@@ -1,0 +1,84 @@
+"""How one contraction is computed, as data: what a planner chooses, or a tuner found to be best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What one workgroup computes, what it holds of the factors at once, and each lane's part."""
+
+    rows: int
+    columns: int
+    terms: int
+    rows_each: int
+    columns_each: int
+
+    @property
+    def lanes(self) -> int:
+        """Invocations of a workgroup."""
+        return (self.rows // self.rows_each) * (self.columns // self.columns_each)
+
+    @property
+    def bytes(self) -> int:
+        """Workgroup memory, the gaps that keep lanes apart included."""
+        return 4 * self.terms * (self.rows + self.columns + 8)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every lane fetches as many quads of each factor, and computes whole quads."""
+        sides = (self.rows * self.terms, self.columns * self.terms)
+        whole = self.rows_each % 4 == self.columns_each % 4 == 0
+        return whole and self.lanes > 0 and not any(side % (4 * self.lanes) for side in sides)
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.terms} by {self.rows_each}x{self.columns_each}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """In how many parts a contraction is summed, and by what: tiles, shuffled rows, or neither."""
+
+    parts: int = 1
+    tile: Tile | None = None
+    rows: int | None = None
+    """Rows of a workgroup whose lanes tell each other what they fetched."""
+
+    def __str__(self) -> str:
+        by = "single lanes"
+        if self.tile is not None:
+            by = f"tiles of {self.tile}"
+        elif self.rows is not None:
+            by = f"{self.rows} shuffled rows"
+        return by if self.parts == 1 else f"{by}, {self.parts} parts"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionConfig:
+    """How readily the values of a step share kernels, against what the planner finds right."""
+
+    epilogue: int = 60
+    """Operations that may follow a sum of products in its kernel, which repeats them a lot."""
+    launch: float = 1.0
+    """What one more kernel costs, in units of what the planner takes it for."""
+    attends: bool | None = None
+    """Whether attention is one kernel wherever it fits, or never if it need not; or as it pays."""
+
+    @property
+    def is_sensible(self) -> bool:
+        """Whether kernels stay within what compilers cope with."""
+        return 0 <= self.epilogue <= 400 and 0 < self.launch < 1000
+
+    def __str__(self) -> str:
+        attention = {None: "", True: ", attention in one", False: ", attention spelled out"}
+        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{attention[self.attends]}"
+
+
+DEFAULT_FUSION = FusionConfig()
+"""As the planner has it."""
+
+Ways: TypeAlias = Mapping[str, KernelConfig]
+"""The ways that were found for contractions, by their names."""

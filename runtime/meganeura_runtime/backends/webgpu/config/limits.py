@@ -1,0 +1,46 @@
+"""What an adapter allows, as data, so that planning needs no adapter."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from meganeura_runtime.backends.webgpu.config.kernel_config import (
+    DEFAULT_FUSION,
+    FusionConfig,
+    KernelConfig,
+    Ways,
+)
+
+
+class Style(Enum):
+    """How kernels are shaped: for the many cores of a GPU, or for a CPU that poses as one."""
+
+    GPU = "gpu"
+    SOFTWARE_VULKAN = "cpu-adapter"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """The limits of an adapter that a plan must respect; the defaults are those of WebGPU."""
+
+    buffer_bytes: int = 256 << 20
+    binding_bytes: int = 128 << 20
+    storage_buffers: int = 8
+    offset_alignment: int = 256
+    workgroups: int = 65_535
+    invocations: int = 256
+    workgroup_bytes: int = 16 << 10
+    lanes: int = 0
+    """Lanes of a subgroup whose shuffles work; 0 where that is not known."""
+    half_floats: bool = False
+    """Whether the adapter has `shader-f16`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What kernels are written for."""
+
+    limits: DeviceLimits = DeviceLimits()
+    style: Style = Style.GPU
+    ways: Ways = field(default_factory=dict[str, KernelConfig], hash=False)
+    """The contractions that are computed otherwise than the planner would have it."""
+    fusing: FusionConfig = DEFAULT_FUSION

@@ -1,0 +1,160 @@
+"""What was found to be fastest on an adapter: data that a plan is made with, and the file of it.
+
+A file speaks of one adapter with one driver, and of one version of this program; it holds what was
+found for contractions by their names, whatever model they were found in.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl import __version__
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.backends.webgpu.config.kernel_config import (
+    DEFAULT_FUSION,
+    FusionConfig,
+    KernelConfig,
+)
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+
+VERSION = 1
+LONGEST = 16
+"""Mebibytes of a file of choices: of many thousand contractions."""
+
+
+class TunedConfigsError(Exception):
+    """A file that holds no choices for this adapter; says why."""
+
+
+@dataclass(frozen=True)
+class TunedConfigs:
+    """Ways to compute contractions; `name` says where they are from."""
+
+    name: str = ""
+    ways: Mapping[str, KernelConfig] = field(default_factory=dict[str, KernelConfig])
+    fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
+    """By the names of whole steps."""
+
+    def fusing_of(self, graph: Graph) -> FusionConfig:
+        """How the values of a graph share kernels."""
+        return (
+            self.fusings.get(step_name(graph), DEFAULT_FUSION) if self.fusings else DEFAULT_FUSION
+        )
+
+
+UNTUNED = TunedConfigs()
+
+
+def step_name(graph: Graph) -> str:
+    """What a whole graph is known by: its ops, attributes, shapes and names, not its places."""
+    lines = (line.partition("  # ")[0] for line in format_graph(graph).splitlines())
+    return sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class TuningKey:
+    """What choices hold for: an adapter, its driver, and the compiler whose kernels were timed."""
+
+    adapter: str
+    driver: str
+    compiler: str = __version__
+
+    @property
+    def file_name(self) -> str:
+        """A name that no other place has."""
+        digest = sha256(json.dumps([self.adapter, self.driver, self.compiler]).encode())
+        words = "-".join("".join(c if c.isalnum() else " " for c in self.adapter.lower()).split())
+        return f"{words[:40]}-{digest.hexdigest()[:12]}.json"
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    """The best way that was found, and the seconds of one run, with it and before."""
+
+    way: KernelConfig
+    seconds: float
+    before: float
+
+
+@dataclass(frozen=True)
+class TuningDatabase:
+    """All that was found for one place."""
+
+    ways: Mapping[str, TuningRecord] = field(default_factory=dict[str, TuningRecord])
+    fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
+
+
+@dataclass(frozen=True)
+class TunedConfigsFile:
+    """A file, as data."""
+
+    place: TuningKey
+    found: dict[str, TuningRecord]
+    fusings: dict[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
+    version: Literal[1] = VERSION
+
+
+@cache
+def _adapter() -> TypeAdapter[TunedConfigsFile]:
+    return TypeAdapter(TunedConfigsFile)
+
+
+def read_tuning_record(path: Path, place: TuningKey) -> TuningDatabase:
+    """What was found for a place; raises `TunedConfigsError`, and `FileNotFoundError`."""
+    try:
+        written = read_bytes(path, LONGEST)
+        content = _adapter().validate_json(written)
+    except FileNotFoundError:
+        raise
+    except (OSError, TooLongError) as error:
+        raise TunedConfigsError(f"{path} cannot be read: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise TunedConfigsError(f"{path} holds no choices: {first['msg']}") from None
+    if content.place != place:
+        raise TunedConfigsError(f"{path} is of {content.place.adapter}, {content.place.driver}")
+    return TuningDatabase(content.found, content.fusings)
+
+
+def read_tuned_configs(path: Path, place: TuningKey, limits: DeviceLimits) -> TunedConfigs:
+    """The choices for a place, without what its limits forbid."""
+    known = read_tuning_record(path, place)
+    ways = {name: one.way for name, one in known.ways.items() if is_possible(one.way, limits)}
+    fusings = {name: one for name, one in known.fusings.items() if one.is_sensible}
+    shown = {name: str(each) for name, each in sorted({**ways, **fusings}.items())}
+    digest = sha256(json.dumps(shown).encode())
+    return TunedConfigs(f"{path.name} ({digest.hexdigest()[:8]})", ways, fusings)
+
+
+def is_possible(way: KernelConfig, limits: DeviceLimits) -> bool:
+    """Whether kernels can be written in a way, and an adapter can run them."""
+    if way.parts < 1 or (way.rows is not None and not (0 < way.rows <= MOST_ROWS and limits.lanes)):
+        return False
+    tile = way.tile
+    if tile is None:
+        return True
+    sizes = (tile.rows, tile.columns, tile.terms, tile.rows_each, tile.columns_each)
+    return (
+        all(0 < size <= MOST_ROWS and size & (size - 1) == 0 for size in sizes)
+        and tile.is_even
+        and tile.bytes <= limits.workgroup_bytes
+        and tile.lanes <= limits.invocations
+    )
+
+
+MOST_ROWS = 256
+"""Rows or columns of a tile; more would not fit the registers of any adapter."""
+
+
+def content_of(place: TuningKey, known: TuningDatabase) -> str:
+    """The text of a file."""
+    ways, fusings = dict(sorted(known.ways.items())), dict(sorted(known.fusings.items()))
+    return _adapter().dump_json(TunedConfigsFile(place, ways, fusings), indent=1).decode()

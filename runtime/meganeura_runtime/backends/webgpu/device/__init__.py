@@ -1,0 +1,1 @@
+"""Adapters, devices and transfers; the only door to wgpu."""

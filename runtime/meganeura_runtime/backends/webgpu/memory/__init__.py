@@ -1,0 +1,1 @@
+"""Offsets for tensors by their lifetimes, and what a plan takes."""

@@ -1,0 +1,145 @@
+"""A graph in the steps that kernels take: each value is read in place, or made by one kernel.
+
+Ops of two phases become two ops, long sums become sums of sums, and every output and update gets a
+value of its own, so that none shares memory with another. The result is a graph like any other and
+has the same meaning.
+"""
+
+from math import prod
+
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Value, rebuild
+from meganeura_dsl.ir.ops import (
+    Concat,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    ScatterAdd,
+    StopGradient,
+    Sum,
+)
+from meganeura_dsl.ir.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
+    CONTRACTIONS,
+    named_contraction,
+)
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
+from meganeura_runtime.backends.webgpu.ops.lowered import (
+    SplitKPartial,
+    WindowArgMax,
+    WindowPick,
+    WindowSpread,
+)
+from meganeura_runtime.backends.webgpu.passes.lower_scatter import lower_scatter
+from meganeura_runtime.backends.webgpu.passes.split_k import split_k
+from meganeura_runtime.backends.webgpu.passes.split_reduction import (
+    split_arg_max,
+    split_reduction,
+    sum_of_parts,
+)
+
+FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput, FusedWinogradOutputAdd)
+"""Fused ops that there are kernels for; the others are spelled out."""
+LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
+"""Ops that become several others, and so have no kernel of their own."""
+MOST_TERMS = 2048
+"""Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
+FEWEST_TERMS = 512
+"""Terms that a CPU adds up sooner than it starts a kernel."""
+BUSY_INVOCATIONS = 32
+"""Invocations that keep a CPU busy."""
+BUSY_ROWS = 32
+"""Sums that keep a GPU busy enough, each made by a workgroup."""
+BUSY_WORKGROUPS = 256
+"""Workgroups that share out longer sums."""
+MOST_ITERATIONS = 20_000
+"""Terms of a loop that cannot be cut into sums of sums for free."""
+
+
+def legalize(graph: Graph, target: Target) -> Graph:
+    """The same step, in ops that each take at most one kernel."""
+    build = Builder()
+    lowered = rebuild(graph, build, _Lowering(build, target).change)
+    taken: set[int] = set()
+    outputs = {name: _own(build, value, taken) for name, value in lowered.outputs.items()}
+    updates = {name: _own(build, value, taken) for name, value in lowered.updates.items()}
+    return build.graph(outputs, updates)
+
+
+def _own(build: Builder, value: Value, taken: set[int]) -> Value:
+    """A value that is no leaf and that no other name has."""
+    with build.at(value.origin):
+        while isinstance(value.op, Leaf) or value.id in taken:
+            value = build.add(StopGradient(), value)
+    taken.add(value.id)
+    return value
+
+
+class _Lowering:
+    def __init__(self, build: Builder, target: Target) -> None:
+        self._build = build
+        self._target = target
+
+    def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
+        """The lowered value of an op on lowered operands."""
+        add = self._build.add
+        match value.op:
+            case MaxPool() as op:
+                (x,) = operands
+                # A gradient asks for the choice later; the kernel of the maximum makes it too.
+                add(WindowArgMax(op.window, op.stride, op.padding), x)
+                return add(op, x)
+            case MaxPoolGradient() as op:
+                x, dy = operands
+                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
+                spread = WindowSpread(op.window, op.stride, op.padding, x.type.shape[2:])
+                return add(spread, chosen, dy)
+            case MaxPoolSelect() as op:
+                x, g = operands
+                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
+                return add(WindowPick(op.window, op.stride, op.padding), g, chosen)
+            case Concat(axis=axis):
+                return self._concatenated(axis, operands)
+            case Sum() | ReduceMax() as op:
+                (x,) = operands
+                return split_reduction(self._build, op, x, self._most_terms(op, x))
+            case ArgMax(axis=axis):
+                return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
+            case ScatterAdd() as op:
+                ids, updates = operands
+                return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
+            case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
+                products, *rest = operands
+                return op.finished(self._build, add(op.plain, products), rest)
+            case op if type(op) in CONTRACTIONS:
+                return self._contracted(op, *operands)
+            case op:
+                return add(op, *operands)
+
+    def _concatenated(self, axis: int, operands: tuple[Value, ...]) -> Value:
+        """Operands joined so many at once as a kernel can be bound to."""
+        most = max(2, self._target.limits.storage_buffers - 1)
+        while len(operands) > most:
+            groups = [operands[start : start + most] for start in range(0, len(operands), most)]
+            operands = tuple(self._build.add(Concat(axis), *group) for group in groups)
+        return self._build.add(Concat(axis), *operands)
+
+    def _most_terms(self, op: Sum | ReduceMax, x: Value) -> int:
+        """So few terms at once that there are workgroups, or invocations, enough."""
+        shape = concrete_shape(x.type.shape)
+        elements, terms = prod(shape), prod(shape[axis] for axis in op.axes)
+        if self._target.style is Style.SOFTWARE_VULKAN:
+            return min(MOST_TERMS, max(FEWEST_TERMS, -(-elements // BUSY_INVOCATIONS)))
+        rows = elements // terms
+        workgroups = rows if len(shape) - 1 in op.axes else rows // 8
+        return terms if workgroups >= BUSY_ROWS else max(MOST_TERMS, elements // BUSY_WORKGROUPS)
+
+    def _contracted(self, op: Op, a: Value, b: Value) -> Value:
+        """A contraction, in parts where its result is small or its terms are too many."""
+        parts = split_k(named_contraction(op, a, b), self._target)
+        if parts == 1:
+            return self._build.add(op, a, b)
+        partial = self._build.add(SplitKPartial(op, parts), a, b)
+        return sum_of_parts(self._build, partial, MOST_TERMS)

@@ -1,0 +1,85 @@
+"""Adding up rows by number: by looking at all ids for each row, or along lists of equal ids."""
+
+from functools import reduce
+from math import prod
+
+from meganeura_dsl.ir.graph import Builder, Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Cast,
+    Compare,
+    Iota,
+    ReduceMax,
+    Reshape,
+    ScatterAdd,
+    Where,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.ops.lowered import LinkedSum
+from meganeura_runtime.backends.webgpu.passes.split_reduction import (
+    part,
+    split_arg_max,
+    split_reduction,
+)
+
+FEW = 1 << 18
+"""Ids looked at, for all elements together, up to which lists are not worth their three kernels."""
+
+
+def lower_scatter(build: Builder, op: ScatterAdd, ids: Value, updates: Value, most: int) -> Value:
+    """The table of sums, which sees at most `most` ids at once."""
+    count = prod(concrete_shape(ids.type.shape))
+    shape = updates.type.shape
+    flat = (*shape[: op.axis], count, *shape[op.axis + ids.type.rank :])
+    ids = build.add(Reshape((count,)), ids)
+    if ids.type.dtype is not DType.I32:
+        ids = build.add(Cast(DType.I32), ids)
+    updates = build.add(Reshape(flat), updates)
+    sums: list[Value] = []
+    for start in range(0, count, most):
+        ends = start, min(start + most, count)
+        some = part(build, ids, 0, *ends), part(build, updates, op.axis, *ends)
+        sums.append(_added(build, op, *some, most))
+    return reduce(lambda a, b: build.add(Add(), a, b), sums)
+
+
+def _added(build: Builder, op: ScatterAdd, ids: Value, updates: Value, most: int) -> Value:
+    """The sums of some ids."""
+    (count,) = concrete_shape(ids.type.shape)
+    rows = concrete(op.size)
+    elements = prod(concrete_shape(updates.type.shape)) // count * rows
+    if elements * count <= FEW:
+        return build.add(op, ids, updates)
+    names = build.add(Iota(rows))
+    first = _first_equal(build, names, ids, most)
+    places = build.add(Iota(count))
+    later = build.add(
+        Compare("gt"),
+        build.add(Broadcast((count, count), (1,)), places),
+        build.add(Broadcast((count, count), (0,)), places),
+    )
+    following = _first_equal(build, ids, ids, most, later)
+    return build.add(LinkedSum(op.axis), first, following, updates)
+
+
+def _first_equal(
+    build: Builder, wanted: Value, ids: Value, most: int, where: Value | None = None
+) -> Value:
+    """For each number wanted, the first place among `ids` that has it; their count if none has."""
+    shape = (*wanted.type.shape, *ids.type.shape)
+    same = build.add(
+        Compare("eq"),
+        build.add(Broadcast(shape, (0,)), wanted),
+        build.add(Broadcast(shape, (1,)), ids),
+    )
+    found = build.add(Cast(DType.I32), same)
+    if where is not None:
+        found = build.add(Where(), where, found, full(build, found.type, 0))
+    place = split_arg_max(build, 1, found, most)
+    exists = split_reduction(build, ReduceMax((1,)), found, most)
+    none = build.add(Compare("eq"), exists, full(build, exists.type, 0))
+    (count,) = concrete_shape(ids.type.shape)
+    return build.add(Where(), none, full(build, place.type, count), place)

@@ -1,0 +1,191 @@
+"""A plan: everything a device needs to run a step again and again, as data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+from zlib import crc32
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.backends.webgpu.config.limits import Style
+
+VERSION = 2
+CHECKSUM = b"crc32 %08x\n"
+"""The last line of a file of a plan."""
+LONGEST = 64
+"""Mebibytes of a plan: of many thousand dispatches."""
+
+
+class PlanError(Exception):
+    """A file that holds no plan this version can run."""
+
+
+class Role(Enum):
+    """What a buffer is for, and so how long its contents last."""
+
+    PARAMETERS = "parameters"
+    """Kept between steps."""
+    INPUTS = "inputs"
+    """Written before a step."""
+    OUTPUTS = "outputs"
+    """Kept until the next step."""
+    TEMPORARIES = "temporaries"
+    """Of no value after a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of the device."""
+
+    role: Role
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A range of a buffer."""
+
+    buffer: int
+    offset: int
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        """The first byte after it."""
+        return self.offset + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named tensor that the host writes or reads."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    slot: Slot
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.value}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One run of a kernel; binding i is `slots[i]`."""
+
+    name: str
+    """What it does, in a few words."""
+    kind: str
+    """The first of them: which sum of products, reduction or map it is."""
+    origin: str
+    kernel: int
+    slots: tuple[Slot, ...]
+    workgroups: tuple[int, int, int]
+    flops: int
+    """Additions and multiplications; convolutions count as direct ones."""
+    bytes: int
+    """What it reads and writes at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes moved after all dispatches."""
+
+    source: Slot
+    target: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step: `dispatches` in order, then `copies`. `kernels` are WGSL texts."""
+
+    style: Style
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[str, ...]
+    dispatches: tuple[Dispatch, ...]
+    copies: tuple[Copy, ...]
+    inputs: tuple[Tensor, ...]
+    parameters: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    least_bytes: int
+    """What the temporaries need at least, however they are placed."""
+    choices: str = ""
+    """Where choices are from that were made otherwise than the planner would; empty if none."""
+    version: Literal[2] = VERSION
+
+    def bytes_for(self, role: Role) -> int:
+        """Memory taken for a purpose."""
+        return sum(buffer.bytes for buffer in self.buffers if buffer.role is role)
+
+    def __str__(self) -> str:
+        return "\n".join([*_summary(self), *_steps(self)])
+
+    def as_json(self) -> bytes:
+        """The plan as a text that `from_json` reads."""
+        return _ADAPTER.dump_json(self)
+
+    @staticmethod
+    def from_json(content: bytes) -> "Plan":
+        """Read a plan; `PlanError` where the content is none, or one of another version."""
+        try:
+            return _ADAPTER.validate_json(content)
+        except ValidationError as error:
+            raise PlanError(f"this is no plan of version {VERSION}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write the plan as JSON, and a line with its checksum."""
+        text = _ADAPTER.dump_json(self, indent=1) + b"\n"
+        path.write_bytes(text + CHECKSUM % crc32(text))
+
+    @staticmethod
+    def load(path: Path) -> "Plan":
+        """Read a plan; `PlanError` where the file is none, damaged, or one of another version.
+
+        It is as trusted as the program: what it holds is run unchecked.
+        """
+        try:
+            content = read_bytes(path, LONGEST)
+            text, mark, _ = content.rpartition(CHECKSUM[:6])
+            plan = Plan.from_json(text or content)
+        except (PlanError, TooLongError) as error:
+            raise PlanError(f"{path}: {error}") from error
+        if mark and content != text + CHECKSUM % crc32(text):
+            raise PlanError(f"{path}: it is damaged: its checksum is that of another plan")
+        return plan
+
+
+_ADAPTER: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def _summary(plan: Plan) -> Sequence[str]:
+    memory = ", ".join(f"{role.value} {megabytes(plan.bytes_for(role))}" for role in Role)
+    tuned = [f"kernels as in {plan.choices}"] if plan.choices else []
+    return [
+        (
+            f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels, "
+            f"{len(plan.copies)} copies, style {plan.style.value}"
+        ),
+        f"memory: {memory} (temporaries at least {megabytes(plan.least_bytes)})",
+        *tuned,
+    ]
+
+
+def _steps(plan: Plan) -> Sequence[str]:
+    width = max((len(dispatch.name) for dispatch in plan.dispatches), default=0)
+    return [
+        f"{number:4} {dispatch.name:{width}} kernel {dispatch.kernel}"
+        f" x {' x '.join(map(str, dispatch.workgroups))}  {_places(dispatch)}  {dispatch.origin}"
+        for number, dispatch in enumerate(plan.dispatches)
+    ]
+
+
+def _places(dispatch: Dispatch) -> str:
+    return " ".join(f"{slot.buffer}:{slot.offset}+{slot.bytes}" for slot in dispatch.slots)
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes for people."""
+    return f"{count / (1 << 20):.2f} MiB"

@@ -1,0 +1,68 @@
+"""Plans taken from the disk cache where they were made before."""
+
+from dataclasses import asdict, dataclass
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.support.disk_cache import user_cache
+from meganeura_dsl.support.phases import phase
+from meganeura_runtime.backends.cache_keys import compiler, key_of
+from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+
+
+def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> Plan:
+    """The plan of a graph on a device; raises `LimitError` as `plan_graph` does."""
+    kept = user_cache()
+    key = "" if kept is None else plan_of(graph, device, choices).key
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else _plan(content)
+    if found is not None:
+        return found
+
+    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+
+    with phase("plan"):
+        plan = plan_graph(graph, device.limits, device.style, choices)
+    if kept is not None:
+        kept.keep(key, plan.as_json())
+    return plan
+
+
+def _plan(content: bytes) -> Plan | None:
+    try:
+        return Plan.from_json(content)
+    except PlanError:
+        return None
+
+
+@dataclass(frozen=True)
+class PlanOf:
+    """What a plan depends on."""
+
+    graph: str
+    adapter: str
+    driver: str
+    limits: str
+    style: str
+    choices: str
+    compiler: str
+
+    @property
+    def key(self) -> str:
+        """The name of the entry."""
+        return key_of("plan", asdict(self))
+
+
+def plan_of(graph: Graph, device: Device, choices: TunedConfigs) -> PlanOf:
+    """What the plan of a graph depends on."""
+    return PlanOf(
+        format_graph(graph),
+        device.info.name,
+        f"{device.info.backend}, {device.info.driver}",
+        repr(device.limits),
+        device.style.value,
+        repr((choices.name, sorted(choices.ways.items()), choices.fusing_of(graph))),
+        compiler(),
+    )

@@ -1,0 +1,1 @@
+"""Lowered graph to plan: fusion, order, kernel text."""

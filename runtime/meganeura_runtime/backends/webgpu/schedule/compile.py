@@ -1,0 +1,260 @@
+"""From a graph to a plan: expand, lower, store, fuse, order, place in memory, write the kernels."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from meganeura_dsl.ir.graph import Graph, Leaf, Value
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.expand_fused import expand_fused
+from meganeura_runtime.backends.errors import LimitError, describe
+from meganeura_runtime.backends.webgpu.analysis.materialize import (
+    elements,
+    is_attention,
+    is_contraction,
+    is_transform,
+    materialized_values,
+)
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import attention_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
+from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import (
+    row_reduction_kernel,
+    row_reduction_of,
+)
+from meganeura_runtime.backends.webgpu.codegen.kernels.winograd_kernel import winograd_kernel
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
+    contraction_kernel,
+    contraction_of,
+)
+from meganeura_runtime.backends.webgpu.config.kernel_config import DEFAULT_FUSION
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
+from meganeura_runtime.backends.webgpu.memory.memory_planner import (
+    Lifetime,
+    least_bytes,
+    place,
+    rounded,
+)
+from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
+from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
+from meganeura_runtime.backends.webgpu.passes.legalize import FUSED, legalize
+from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
+    relu_backward_from_output,
+)
+from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
+from meganeura_runtime.backends.webgpu.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
+from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache
+from meganeura_runtime.backends.webgpu.schedule.kernel_names import kernel_name
+from meganeura_runtime.backends.webgpu.schedule.list_scheduler import Schedule, list_schedule
+from meganeura_runtime.backends.webgpu.schedule.roofline import (
+    bytes_accessed,
+    computed_values,
+    kernel_flops,
+)
+
+
+def plan_graph(
+    graph: Graph,
+    limits: DeviceLimits,
+    style: Style = Style.GPU,
+    choices: TunedConfigs = UNTUNED,
+) -> Plan:
+    """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
+    target = Target(limits, style, choices.ways, choices.fusing_of(graph))
+    lowered = lowered_graph(graph, target)
+    stored = materialized_values(lowered, target)
+    for excess in _excesses(lowered, stored, limits):
+        raise excess
+    plan = _Assembly(lowered, list_schedule(lowered, fuse(lowered, stored, target)), target).plan()
+    return replace(plan, choices=choices.name if _concern(choices, graph, lowered) else "")
+
+
+def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
+    """Whether choices speak of a graph, or of a contraction that it has once it is lowered."""
+    if choices.fusing_of(graph) != DEFAULT_FUSION:
+        return True
+    return bool(choices.ways) and any(
+        contraction_of(value).name in choices.ways
+        for value in lowered.values
+        if is_contraction(value)
+    )
+
+
+def lowered_graph(graph: Graph, target: Target) -> Graph:
+    """A graph in the steps that kernels take."""
+    spelled_out = relu_backward_from_output(expand_fused(fuse_attention(graph, target), FUSED))
+    return rematerialize(legalize(channels_last_layout(spelled_out, target), target), target)
+
+
+def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
+    """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
+    target = Target(limits, style)
+    lowered = lowered_graph(graph, target)
+    return list(_excesses(lowered, materialized_values(lowered, target), limits))
+
+
+def _excesses(graph: Graph, stored: Container[int], limits: DeviceLimits) -> Iterator[LimitError]:
+    for value in graph.values:
+        if value.type.dtype is DType.F16 and not limits.half_floats:
+            yield LimitError(value, "shader-f16", "half floats", "absent")
+    for value in graph.values:
+        if value.id in stored:
+            yield from _too_large(value, limits)
+
+
+def _too_large(value: Value, limits: DeviceLimits) -> Iterator[LimitError]:
+    """The limit a value exceeds, of those two the one that is easier to exceed."""
+    needed = byte_size(value)
+    for name, allowed in (
+        ("max-storage-buffer-binding-size", limits.binding_bytes),
+        ("max-buffer-size", limits.buffer_bytes),
+    ):
+        if needed > allowed:
+            yield LimitError(value, name, f"{needed} bytes", f"{allowed} bytes")
+            return
+
+
+def byte_size(value: Value) -> int:
+    """The bytes a value takes in a buffer; bindings are multiples of four."""
+    return rounded(elements(value) * value.type.dtype.bytes, 4)
+
+
+class _Assembly:
+    """Puts a plan together, once it is known which kernels run in what order."""
+
+    def __init__(self, graph: Graph, ordered: Schedule, target: Target) -> None:
+        self._graph = graph
+        self._order = ordered
+        self._target = target
+        self._buffers: list[Buffer] = []
+        self._slots: dict[int, Slot] = {}
+        self._leaves = {
+            value.op.name: value for value in graph.values if isinstance(value.op, Leaf)
+        }
+        self._texts: dict[str, int] = {}
+        self._kernels = KernelCache(self._written)
+
+    def plan(self) -> Plan:
+        """Everything placed, every kernel written."""
+        inputs, parameters = self._sorted_leaves()
+        self._place_forever(Role.PARAMETERS, parameters.values())
+        self._place_forever(Role.INPUTS, inputs.values())
+        self._place_forever(Role.OUTPUTS, self._graph.outputs.values())
+        temporaries = self._lifetimes()
+        self._place(Role.TEMPORARIES, temporaries)
+        tensors = {value: self._tensor(value) for value in self._stored()}
+        dispatches = tuple(self._dispatch(one, tensors) for one in self._order.kernels)
+        return Plan(
+            style=self._target.style,
+            buffers=tuple(self._buffers),
+            kernels=tuple(self._texts),
+            dispatches=dispatches,
+            copies=tuple(self._copies()),
+            inputs=self._named(inputs),
+            parameters=self._named(parameters),
+            outputs=self._named(self._graph.outputs),
+            least_bytes=least_bytes(temporaries),
+        )
+
+    def _sorted_leaves(self) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The inputs, and the parameters and states."""
+        undeclared = [name for name in self._graph.updates if name not in self._leaves]
+        if undeclared:
+            raise ValueError(f"the graph updates `{undeclared[0]}`, which it does not declare")
+        inputs = {n: v for n, v in self._leaves.items() if isinstance(v.op, Input)}
+        return inputs, {n: v for n, v in self._leaves.items() if n not in inputs}
+
+    def _tensor(self, value: int) -> int:
+        """The tensor a value lies in: its own, or that of the parameter it overwrites."""
+        return self._order.in_place.get(value, value)
+
+    def _stored(self) -> list[int]:
+        made = [value.id for one in self._order.kernels for value in one.work.stores]
+        return [value.id for value in self._leaves.values()] + made
+
+    def _place_forever(self, role: Role, values: Iterable[Value]) -> None:
+        self._place(role, [Lifetime(value.id, byte_size(value), 0, 0) for value in values])
+
+    def _place(self, role: Role, lifetimes: Sequence[Lifetime]) -> None:
+        limits = self._target.limits
+        placement = place(lifetimes, limits.offset_alignment, limits.buffer_bytes)
+        first = len(self._buffers)
+        self._buffers.extend(Buffer(role, size) for size in placement.buffers)
+        for tensor, slot in placement.slots.items():
+            self._slots[tensor] = Slot(first + slot.buffer, slot.offset, slot.bytes)
+
+    def _lifetimes(self) -> list[Lifetime]:
+        """From the kernel that makes a temporary to the last that reads it, or to the copies."""
+        kernels = self._order.kernels
+        last = {read: step for step, one in enumerate(kernels) for read in one.reads}
+        last |= {
+            value.id: len(kernels)
+            for value in self._graph.updates.values()
+            if value.id not in self._order.in_place
+        }
+        return [
+            Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
+            for step, one in enumerate(kernels)
+            for value in one.work.stores
+            if value.id not in self._slots and value.id not in self._order.in_place
+        ]
+
+    def _dispatch(self, one: FusedKernel, tensors: Mapping[int, int]) -> Dispatch:
+        work, computed = one.work, computed_values(one)
+        kernel = self._kernels.kernel(work, computed, self._memory(work, tensors))
+        made = (*work.anchors, *work.stores)
+        if len(kernel.tensors) > self._target.limits.storage_buffers:
+            limit = str(self._target.limits.storage_buffers)
+            needed = f"{len(kernel.tensors)} tensors in one kernel"
+            raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
+        title = kernel_name(work, computed, {value.id for value in self._graph.updates.values()})
+        return Dispatch(
+            name=str(title),
+            kind=title.kind,
+            origin=describe(made[0].origin),
+            kernel=self._texts.setdefault(kernel.text, len(self._texts)),
+            slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
+            workgroups=kernel.workgroups,
+            flops=kernel_flops(computed),
+            bytes=bytes_accessed(one, computed),
+        )
+
+    def _memory(self, work: Work, tensors: Mapping[int, int]) -> Memory:
+        """Where values lie for a kernel, which may write only to what it binds so."""
+        written = {self._slots[tensors[value.id]].buffer for value in work.stores}
+
+        def access(tensor: int) -> str:
+            return "read_write" if self._slots[tensor].buffer in written else "read"
+
+        return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
+
+    def _written(self, work: Work, memory: Memory) -> Kernel:
+        if not work.anchors:
+            return elementwise_kernel(work, memory, self._target)
+        if is_contraction(work.anchors[0]):
+            return contraction_kernel(work, memory, self._target)
+        if is_attention(work.anchors[0]):
+            return attention_kernel(work, memory, self._target)
+        if is_transform(work.anchors[0]):
+            return winograd_kernel(work, memory, self._target)
+        rows = row_reduction_of(work.anchors[0], self._target)
+        if rows is not None:
+            return row_reduction_kernel(work, memory, self._target, rows)
+        return reduction_kernel(work, memory, self._target)
+
+    def _copies(self) -> Iterable[Copy]:
+        for name, value in self._graph.updates.items():
+            if value.id not in self._order.in_place:
+                yield Copy(self._slots[value.id], self._slots[self._leaves[name].id])
+
+    def _named(self, values: Mapping[str, Value]) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(
+                name, v.type.dtype, concrete_shape(v.type.shape), self._slots[self._tensor(v.id)]
+            )
+            for name, v in values.items()
+        )

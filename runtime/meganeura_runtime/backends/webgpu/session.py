@@ -1,0 +1,349 @@
+"""The session on an adapter: everything is prepared once, and a step is one submission."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.base import Outputs, Session, SessionError, Uploaded, foreign, known
+from meganeura_runtime.backends.errors import OutOfMemoryError
+from meganeura_runtime.backends.memory_estimate import MemoryExceededError
+from meganeura_runtime.backends.webgpu.device.device import Buffer, Device, Launch, Range
+from meganeura_runtime.backends.webgpu.device.transfers import (
+    Copies,
+    Landings,
+    Readback,
+    StagingBuffer,
+    StagingBuffers,
+    from_bytes,
+    to_bytes,
+)
+from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
+from meganeura_runtime.backends.webgpu.plan import Plan, Role, Slot, Tensor
+
+AHEAD = 3
+"""Steps that may be handed to a device before the first of them is done.
+
+So many keep it busy, and no more inputs and commands than theirs have to be held.
+"""
+MOST_KEPT = 1 << 20
+"""Bytes of outputs that are kept for whoever still holds them when the next step begins."""
+MOST_READ = 1 << 28
+"""Bytes that are read at once, unless a single tensor has more."""
+
+
+class WebGpuSession(Session):
+    """A plan on a device.
+
+    `step(feeds)` copies its inputs to the device each time. `upload(feeds)` does so once, and
+    `step(uploaded)` may follow any number of times, with other steps between:
+
+        with session.upload({"image": images}) as batch:
+            outputs = session.step(batch)
+
+    Outputs can be read after later steps too. Where they are larger than a megabyte, that is so
+    only if their `request()` was called before the next step.
+    """
+
+    def __init__(self, plan: Plan, device: Device, *, checked: bool = False) -> None:
+        """`checked` has every index of the kernels checked, whatever the device does otherwise."""
+        super().__init__(_types(plan.parameters), _types(plan.inputs))
+        self._checked = checked
+        self.plan = plan
+        self.device = device
+        self.steps = 0
+        self._new_kernels = device.compile(plan.kernels, checked=checked)
+        self._tensors = {tensor.name: tensor for tensor in plan.parameters}
+        self._buffers = _allocated(plan, device)
+        self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
+        self._launches: list[Launch] | None = None
+        self._stages = StagingBuffers(plan, device)
+        self._landings = Landings(
+            device, {number: at.size for number, at in self.whole(Role.OUTPUTS).items()}
+        )
+        self._running: deque[int] = deque()
+        self._held: ReferenceType[_Fetched] | None = None
+
+    @property
+    def ahead(self) -> int:
+        """So many that the device is never without one."""
+        return AHEAD
+
+    @property
+    def kernels(self) -> int:
+        """Those no other session of the device has."""
+        return self._new_kernels
+
+    def ready(self) -> None:
+        """Wait until all kernels are compiled, and bind them to memory."""
+        self.launches()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for buffer in self._buffers:
+            self.device.free(buffer)
+        self._buffers.clear()
+        self._stages.free()
+        self._landings.free()
+
+    def launches(self) -> list[Launch]:
+        """The kernels of a step, in order, once they are compiled."""
+        if self._launches is None:
+            self._launches = [
+                self.device.launch(
+                    self.plan.kernels[dispatch.kernel],
+                    [self._range(slot) for slot in dispatch.slots],
+                    dispatch.workgroups,
+                    checked=self._checked,
+                )
+                for dispatch in self.plan.dispatches
+            ]
+        return self._launches
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states, many at once."""
+        if self._missing:
+            return super().kept()
+        found = {
+            tensor.name: array
+            for group in _groups(self.plan.parameters)
+            for tensor, array in self._read_group(group)
+        }
+        return {name: found[name] for name in self.names}
+
+    def adopt(self, other: Session) -> None:
+        """Take the values of another session; on one device they are copied there."""
+        if not isinstance(other, WebGpuSession) or other.device is not self.device:
+            super().adopt(other)
+            return
+        other.require_values()
+        sources, targets = other.places(), self.places()
+        self.device.submit([], [(sources[name], targets[name]) for name in targets])
+        self._missing.clear()
+
+    def places(self) -> dict[str, Range]:
+        """Where each parameter and state lies."""
+        return {name: self._range(tensor.slot) for name, tensor in self._tensors.items()}
+
+    def fetch(self, tensor: Tensor) -> Array:
+        """A tensor's value once all steps submitted so far are done."""
+        return from_bytes(self.device.read(self._range(tensor.slot)), tensor)
+
+    def profile(self, before: int = 0) -> list[float]:
+        """Run the kernels of a step on the inputs of the last one; the seconds each took.
+
+        Parameters are updated as in a step, and as in the steps that run `before`.
+        """
+        return self.device.timed(self.launches(), before)
+
+    def whole(self, role: Role) -> dict[int, Range]:
+        """All of the buffers that are for a purpose, by their numbers."""
+        return {
+            number: Range(self._buffers[number], 0, buffer.bytes)
+            for number, buffer in enumerate(self.plan.buffers)
+            if buffer.role is role
+        }
+
+    def reuse(self, stage: StagingBuffer) -> None:
+        """Take back inputs that were staged for no step."""
+        self._stages.unused(stage)
+
+    def _read_group(self, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Array]]:
+        first, last = tensors[0].slot, tensors[-1].slot
+        together = Range(self._buffers[first.buffer], first.offset, last.end - first.offset)
+        content = self.device.read(together)
+        for tensor in tensors:
+            start = tensor.slot.offset - first.offset
+            yield tensor, from_bytes(content[start : start + tensor.slot.bytes], tensor)
+
+    def _range(self, slot: Slot) -> Range:
+        return Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
+
+    def _put(self, name: str, array: Array) -> None:
+        slot = self._tensors[name].slot
+        content = to_bytes(array, slot.bytes)
+        if name in self._missing and not content.view(np.uint32).any():
+            return  # memory begins as zeros
+        self.device.write(self._range(slot), content)
+
+    def _get(self, name: str) -> Array:
+        return self.fetch(self._tensors[name])
+
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Resident(self, feeds)
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Staged(self, self._stages.filled(feeds))
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        launches = self.launches()
+        self._make_room()
+        inputs, stage = self._copied(feeds)
+        kept = self._kept_outputs()
+        before = inputs if kept is None else [*kept.copies, *inputs]
+        number = self.device.submit(launches, self._copies, before)
+        self._running.append(number)
+        if stage is not None:
+            self._stages.submitted(stage)
+        if kept is not None:
+            kept.submitted(number)
+        self.steps += 1
+        outputs = _Fetched(self)
+        self._held = ref(outputs)
+        return outputs
+
+    def arriving(self) -> Readback:
+        """Memory of the host for the outputs of the last step, and the copies to it."""
+        return Readback(self._landings, self.whole(Role.OUTPUTS))
+
+    def _make_room(self) -> None:
+        """Wait for the step before the last few, and take back what it no longer needs."""
+        if len(self._running) >= AHEAD:
+            self.device.wait(self._running.popleft())
+        self._stages.collect()
+
+    def _copied(self, feeds: Mapping[str, Array] | Uploaded) -> tuple[Copies, StagingBuffer | None]:
+        """The copies a step begins with, and the stage they are from, if they are from one."""
+        match feeds:
+            case _Resident() if feeds.session is self:
+                return feeds.copies, None
+            case _Staged() if feeds.session is self:
+                stage = feeds.taken()
+            case Uploaded():
+                raise foreign()
+            case _:
+                stage = self._stages.filled(feeds)
+        targets, sources = self.whole(Role.INPUTS), stage.give()
+        return [(sources[number], targets[number]) for number in sources], stage
+
+    def _kept_outputs(self) -> Readback | None:
+        """The outputs of the last step on their way to the host, if they may still be read."""
+        outputs = None if self._held is None else self._held()
+        if outputs is None or not outputs.is_at_risk:
+            return None
+        if self.plan.bytes_for(Role.OUTPUTS) > MOST_KEPT:
+            return None
+        outputs.arriving = self.arriving()
+        return outputs.arriving
+
+
+class _Resident(Uploaded):
+    """Inputs in buffers of their own; a step begins by copying them to where its kernels read."""
+
+    def __init__(self, session: WebGpuSession, feeds: Mapping[str, Array]) -> None:
+        self.session: WebGpuSession | None = session
+        targets = session.whole(Role.INPUTS)
+        self._buffers = {number: session.device.allocate(at.size) for number, at in targets.items()}
+        for tensor in session.plan.inputs:
+            slot = tensor.slot
+            at = Range(self._buffers[slot.buffer], slot.offset, slot.bytes)
+            session.device.write(at, to_bytes(feeds[tensor.name], slot.bytes))
+        self.copies: Copies = [
+            (Range(self._buffers[number], 0, at.size), at) for number, at in targets.items()
+        ]
+
+    def close(self) -> None:
+        """Give the memory back, once the steps that were handed to the device are done."""
+        if self.session is not None:
+            for buffer in self._buffers.values():
+                self.session.device.free(buffer)
+        self.session, self.copies = None, []
+
+
+class _Staged(Uploaded):
+    """Inputs for one step, where the device will copy them from."""
+
+    def __init__(self, session: WebGpuSession, stage: StagingBuffer) -> None:
+        self.session: WebGpuSession | None = session
+        self._stage = stage
+
+    def taken(self) -> StagingBuffer:
+        """The memory, which a step takes."""
+        self.session = None
+        return self._stage
+
+    def close(self) -> None:
+        """Let other inputs have the memory, unless a step took it."""
+        if self.session is not None:
+            self.session.reuse(self.taken())
+
+
+class _Fetched(Outputs):
+    """The outputs of one step, each read from the device when it is first asked for."""
+
+    def __init__(self, session: WebGpuSession) -> None:
+        self._session = session
+        self._step = session.steps
+        self._tensors = {tensor.name: tensor for tensor in session.plan.outputs}
+        self._known: dict[str, Array] = {}
+        self.arriving: Readback | None = None
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether the next step overwrites something that was not read."""
+        return self.arriving is None and len(self._known) < len(self._tensors)
+
+    def request(self) -> None:
+        """Have them copied to the host right after their step."""
+        if self.is_at_risk:
+            self._check_is_last(next(iter(self._tensors)))
+            self.arriving = self._session.arriving()
+            self.arriving.submitted(self._session.device.submit([], self.arriving.copies))
+
+    def __getitem__(self, name: str) -> Array:
+        known(name, _types(tuple(self._tensors.values())))
+        if name not in self._known and self.arriving is not None:
+            arrived = self.arriving.arrays(tuple(self._tensors.values()))
+            self._known = {**arrived, **self._known}
+        elif name not in self._known:
+            self._check_is_last(name)
+            self._known[name] = self._session.fetch(self._tensors[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def _check_is_last(self, name: str) -> None:
+        if self._session.steps != self._step:
+            raise SessionError(
+                f"output `{name}` of step {self._step} was overwritten by a later step, before "
+                f"which it was neither read nor brought to the host by `request()`"
+            )
+
+
+def _allocated(plan: Plan, device: Device) -> list[Buffer]:
+    """The buffers of a plan, or none of them."""
+    made: list[Buffer] = []
+    try:
+        for buffer in plan.buffers:
+            made.append(device.allocate(buffer.bytes))  # noqa: PERF401 - those before one that fails
+    except OutOfMemoryError as error:
+        for buffer in made:
+            device.free(buffer)
+        raise MemoryExceededError(memory_of_plan(plan), None) from error
+    return made
+
+
+def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:
+    return {tensor.name: TensorType(tensor.dtype, tensor.shape) for tensor in tensors}
+
+
+def _groups(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Tensors that lie in one buffer, and together in no more than is read at once."""
+    group: list[Tensor] = []
+    for tensor in sorted(tensors, key=lambda one: (one.slot.buffer, one.slot.offset)):
+        if group and (
+            tensor.slot.buffer != group[0].slot.buffer
+            or tensor.slot.end - group[0].slot.offset > MOST_READ
+        ):
+            yield group
+            group = []
+        group.append(tensor)
+    if group:
+        yield group

@@ -1,0 +1,1 @@
+"""A step on example inputs, timed on a warm device."""

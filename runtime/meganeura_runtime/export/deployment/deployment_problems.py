@@ -1,0 +1,39 @@
+"""What can keep a model from being deployed, and the words for it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+
+
+@dataclass(frozen=True)
+class DeployedDiffers(Problem):
+    """The inference form of a model does not give what the model gives.
+
+    Both are run on random inputs before anything is written. A difference beyond rounding means
+    that the weights cannot be folded as they are: running variances near zero, weights that are
+    huge, or a mistake of the optimizer. `--disable-rule` finds out which rule is to blame.
+    """
+
+    code = "E0580"
+    topic: ClassVar[str] = "deploy"
+
+    output: str
+    difference: float
+    allowed: float
+
+    def report(self) -> Report:
+        found = f"{self.difference:.3g}, and {self.allowed:g} is allowed"
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.output}` of the inference form differs from that of the model",
+            self.topic,
+            None,
+            (Remark("largest difference", found),),
+            Help("nothing was written"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (DeployedDiffers,)
+"""Every kind of problem of a model that is deployed."""

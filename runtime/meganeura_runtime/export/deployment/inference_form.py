@@ -1,0 +1,123 @@
+"""The inference form of a trained model, held against the model before anything is made of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.transforms.egraph.optimize import Optimized
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.inference_session import Derivation
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
+from meganeura_runtime.export.deployment.parameter_names import deployed_names
+from meganeura_runtime.io.tensors.safetensors_file import write_tensors
+from meganeura_runtime.io.tensors.stored_tensor import BITS, NUMPY
+from meganeura_runtime.io.weights import initial_values
+
+ALLOWED = 1e-4
+"""The largest difference of an output, in units of its largest element or of 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """A graph for inference, its parameters, and how far it is from the model it was made of."""
+
+    graph: Graph
+    values: Mapping[str, Array]
+    names: Mapping[str, str]
+    """What the parameters of `graph` are called in a file."""
+    difference: float
+
+    def write(self, path: Path, parameters: Iterable[ParameterInfo]) -> None:
+        """Save the parameters at once; those of the program in the types they are declared in."""
+        stored = {each.name: BITS[each.stored] for each in parameters}
+        tensors = {
+            name: self.values[key].astype(stored.get(key, self.values[key].dtype))
+            for key, name in self.names.items()
+        }
+        write_tensors(path, tensors, {"format": "pt"})
+
+
+def deploy(
+    graph: Graph, values: Mapping[str, Array], rewriting: RewriteOptions, seed: int = 0
+) -> Deployment:
+    """The inference form of a model with these parameters and states.
+
+    Raises `ProblemError` if it does not give what the model gives on random inputs.
+    """
+    graph = with_checks(graph)
+    if not rewriting.enabled:
+        return Deployment(graph, values, {name: name for name in values}, 0.0)
+    optimized = rewriting.optimize(graph, "infer")
+    derived = Derivation(optimized.load)(values)
+    everything = {**values, **derived}
+    kept = {
+        value.op.name: everything[value.op.name]
+        for value in optimized.graph.values
+        if isinstance(value.op, Parameter)
+    }
+    difference = _difference(graph, values, optimized, kept, _inputs(graph, seed))
+    names = deployed_names(optimized.graph, optimized.load)
+    return Deployment(optimized.graph, kept, names, difference)
+
+
+def looks_untrained(parameters: Iterable[ParameterInfo], values: Mapping[str, Array]) -> bool:
+    """Whether there are running statistics, and all are what they start as."""
+    states = [each for each in parameters if each.kind == "state"]
+    first = initial_values(states, seed=0)
+    return bool(states) and all(
+        np.array_equal(values[name], array) for name, array in first.items()
+    )
+
+
+def _difference(
+    graph: Graph,
+    values: Mapping[str, Array],
+    optimized: Optimized,
+    kept: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+) -> float:
+    """The largest difference of any output; raises `ProblemError` beyond what is allowed."""
+    expected = _run(graph, values, inputs)
+    found = _run(optimized.graph, kept, inputs)
+    largest = 0.0
+    for name, array in expected.items():
+        wanted, given = array.astype(np.float64), found[name].astype(np.float64)
+        scale = max(1.0, float(np.abs(wanted).max()))
+        difference = float(np.abs(given - wanted).max()) / scale
+        if not difference <= ALLOWED:
+            raise ProblemError(DeployedDiffers(name, difference, ALLOWED))
+        largest = max(largest, difference)
+    return largest
+
+
+def _run(
+    graph: Graph, values: Mapping[str, Array], inputs: Mapping[str, Array]
+) -> Mapping[str, Array]:
+    with with_indices_checked(graph, ReferenceSession(graph), leaf_bounds(graph)) as session:
+        session.load({name: values[name] for name in session.names})
+        return session.step(inputs)
+
+
+def _inputs(graph: Graph, seed: int) -> dict[str, Array]:
+    """Normal numbers, and indices that exist in any table of two."""
+    generator = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for name, wanted in leaf_types(graph)[1].items():
+        shape = tuple(size for size in wanted.shape if isinstance(size, int))
+        drawn = (
+            generator.normal(size=shape)
+            if wanted.dtype.is_float
+            else generator.integers(0, 2, size=shape)
+        )
+        inputs[name] = drawn.astype(NUMPY[wanted.dtype])
+    return inputs

@@ -1,0 +1,49 @@
+"""Whether a graph, a plan and tensors are those of one model."""
+
+from collections.abc import Mapping, Sequence
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.webgpu.plan import Plan, Tensor
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+class MismatchError(Exception):
+    """What is not alike, in words."""
+
+
+def require_one_model(graph: Graph, plan: Plan, tensors: Mapping[str, StoredTensor]) -> None:
+    """Raise `MismatchError` unless all have the same names, types and shapes."""
+    kept, inputs = leaf_types(graph)
+    names = {each.name for each in plan.parameters}
+    if kept.keys() != tensors.keys() or kept.keys() != names:
+        raise MismatchError("its tensors are not the parameters of its graph and of its plan")
+    if graph.updates or plan.copies:
+        raise MismatchError("it changes its parameters, which a compiled model does not")
+    outputs = {name: value.type for name, value in graph.outputs.items()}
+    for what, wanted, planned in (
+        ("parameters", kept, plan.parameters),
+        ("inputs", inputs, plan.inputs),
+        ("outputs", outputs, plan.outputs),
+    ):
+        if wanted != _types(planned):
+            raise MismatchError(f"the {what} of its graph and of its plan are not the same")
+    for name, wanted in kept.items():
+        found = tensors[name]
+        if (found.stored, found.shape) != (wanted.dtype.value, wanted.shape):
+            raise MismatchError(f"its tensor `{name}` is {found}, and its graph wants {wanted}")
+    _require_slots(graph, plan)
+
+
+def _require_slots(graph: Graph, plan: Plan) -> None:
+    """Parameters and inputs lie apart, and outputs too unless they are the same value."""
+    outputs = {graph.outputs[each.name].id: each for each in plan.outputs}
+    for tensors in (plan.parameters, plan.inputs, tuple(outputs.values())):
+        places = [tensor.slot for tensor in tensors if tensor.slot.bytes]
+        if len(set(places)) < len(places):
+            raise MismatchError("two of its tensors lie in the same place")
+
+
+def _types(tensors: Sequence[Tensor]) -> dict[str, TensorType]:
+    return {each.name: TensorType(each.dtype, each.shape) for each in tensors}

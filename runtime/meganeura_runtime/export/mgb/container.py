@@ -1,0 +1,158 @@
+"""The file of a compiled model: safetensors, with what is no tensor as JSON in its metadata.
+
+The tensors are the parameters of the inference form, under the names its graph has for them. The
+metadata holds the plan with its kernels, for any adapter, and the graph, for a machine without one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import Bound, checks_of, leaf_bounds
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.fused import FUSED_OPS
+from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_dsl.transforms.expand_fused import expand_fused
+from meganeura_runtime.backends.base import Session, leaf_types
+from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+from meganeura_runtime.export.mgb.consistency import MismatchError, require_one_model
+from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.mgb.seal import is_sealed, seal
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.io.tensors.stored_tensor import read
+
+KEY = "meganeura.artefact"
+"""The entry of the metadata that makes a safetensors file a compiled model."""
+
+SEAL = "meganeura.seal"
+"""The entry that says which installation compiled it."""
+
+VERSION = 1
+
+PORTABLE = DeviceLimits(half_floats=True)
+"""What a plan may need, so that every adapter has it."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is no tensor."""
+
+    model: str
+    graph: str
+    plan: Plan
+    version: Literal[1] = VERSION
+
+
+_ADAPTER: TypeAdapter[Header] = TypeAdapter(Header)
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """A compiled model: its name, its graph, the plan of that graph, and its parameters."""
+
+    model: str
+    graph: Graph
+    plan: Plan
+    values: Mapping[str, Array]
+    trusted: bool = True
+    """Whether this installation made the plan: kernels of others run with checked bounds."""
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """What it is fed, all sizes known."""
+        return leaf_types(self.graph)[1]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what it gives."""
+        checks = checks_of(self.graph)
+        return tuple(name for name in self.graph.outputs if name not in checks)
+
+    @cached_property
+    def bounds(self) -> Mapping[str, Bound]:
+        """The inputs and parameters that are indices."""
+        return leaf_bounds(expand_fused(self.graph))
+
+    def open(self, device: str = "auto") -> Session:
+        """The model on a device, ready to run."""
+        chosen = choose_device(device).device
+        inner = ReferenceSession(self.graph) if chosen is None else self._on(chosen)
+        session = with_indices_checked(self.graph, inner, self.bounds)
+        session.load(self.values)
+        return session
+
+    def _on(self, device: Device) -> Session:
+        session = WebGpuSession(self.plan, device, checked=not self.trusted)
+        if self.trusted:
+            return session
+        try:
+            session.ready()
+        except OutOfMemoryError:
+            session.close()
+            raise
+        except DeviceError as error:
+            session.close()
+            reason = f"its kernels cannot be compiled or bound: {error}"
+            raise ProblemError(NotAnArtefact(self.model, reason)) from error
+        return session
+
+    def write(self, path: Path) -> None:
+        """Write the file at once or not at all; raises `ProblemError`."""
+        header = _ADAPTER.dump_json(Header(self.model, format_graph(self.graph), self.plan))
+        sealed = seal(header) if self.trusted else None
+        origin = {} if sealed is None else {SEAL: sealed}
+        write_tensors(path, self.values, {KEY: header.decode(), **origin})
+
+    @staticmethod
+    def read(path: Path) -> "Artefact":
+        """Read a file; raises `ProblemError` where it is none, or one of another version.
+
+        Whatever it holds, its graph and its plan are checked, also against each other, so that it
+        runs within its own memory; see `docs/security.md`.
+        """
+        tensors, metadata = open_tensors(path)
+        if KEY not in metadata:
+            raise ProblemError(NotAnArtefact(str(path), "it holds tensors, but no plan"))
+        try:
+            header = _ADAPTER.validate_json(metadata[KEY])
+            graph = parse_graph(header.graph, [*OPS, *FUSED_OPS])
+            verify(graph)
+            verify_plan(header.plan, PORTABLE)
+            require_one_model(graph, header.plan, tensors)
+        except (MismatchError, PlanError) as error:
+            raise ProblemError(NotAnArtefact(str(path), str(error))) from None
+        except ValidationError as error:
+            raise ProblemError(NotAnArtefact(str(path), _first_error(error))) from None
+        except (GraphTextError, GraphError) as error:
+            reason = f"its graph cannot be read: {error}"
+            raise ProblemError(NotAnArtefact(str(path), reason)) from None
+        kept = leaf_types(graph)[0]
+        values = {name: read(tensors[name], wanted.dtype) for name, wanted in kept.items()}
+        trusted = is_sealed(metadata[KEY].encode("utf-8", "replace"), metadata.get(SEAL, ""))
+        return Artefact(header.model, graph, header.plan, values, trusted)
+
+
+def open(path: Path | str, device: str = "auto") -> Session:  # noqa: A001 - called `artefact.open`
+    """A compiled model on a device, ready to run; raises `ProblemError`."""
+    return Artefact.read(Path(path)).open(device)
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"its header cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,133 @@
+"""What can be wrong with the inputs of a model that is run, and the words for it."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+
+
+@dataclass(frozen=True)
+class WrongInputs(Problem):
+    """The inputs given are not those the model takes.
+
+    Each input of a model is given once, by its name. Where there is only one, its name may be left
+    out: `--input cat.png`.
+    """
+
+    code = "E0560"
+    topic: ClassVar[str] = "inputs"
+
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
+    declared: tuple[tuple[str, str], ...]
+    """The inputs the model takes, each with its type."""
+
+    def report(self) -> Report:
+        parts = [f"there is no input `{name}`" for name in self.unknown]
+        parts += [f"`{name}` is not given" for name in self.missing]
+        takes = "\n".join(f"{name}: {type_}" for name, type_ in self.declared)
+        return Report(
+            self.code,
+            self.severity,
+            ", ".join(parts),
+            self.topic,
+            None,
+            (Remark("the model takes", takes),),
+            self._cure(),
+        )
+
+    def _cure(self) -> Help | None:
+        near = get_close_matches(self.unknown[0], self.missing, n=1) if self.unknown else []
+        if near:
+            return Help(f"did you mean `{near[0]}`?")
+        return Help("give it with", f"--input {self.missing[0]}=FILE") if self.missing else None
+
+
+@dataclass(frozen=True)
+class InputShape(Problem):
+    """An input has another shape than the model takes.
+
+    Sizes that the model leaves open are those of the inputs, so the same name has the same size
+    everywhere. Nothing is stretched, squeezed or transposed to fit.
+    """
+
+    code = "E0561"
+    topic: ClassVar[str] = "inputs"
+
+    name: str
+    given: str
+    wanted: str
+    sizes: tuple[tuple[str, int, str], ...]
+    """What is known of the sizes: a name, a number, and where it is from."""
+    hint: str = ""
+
+    def report(self) -> Report:
+        known = tuple(
+            Remark(f"{name} = {size}", f"from {origin}") for name, size, origin in self.sizes
+        )
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.name}` has another shape than the model takes",
+            self.topic,
+            None,
+            (Remark("given", self.given), Remark("the input is", self.wanted), *known),
+            Help(self.hint) if self.hint else None,
+        )
+
+
+@dataclass(frozen=True)
+class OpenSize(Problem):
+    """A size of the model does not follow from its inputs.
+
+    `[n, 3]` tells `n`, and `[2 * n, 3]` does too. `[ceil(n / 2)]` fits two numbers, so one of them
+    has to be chosen.
+    """
+
+    code = "E0562"
+    topic: ClassVar[str] = "inputs"
+
+    size: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"the size `{self.size}` does not follow from the inputs",
+            self.topic,
+            None,
+            (),
+            Help("choose it with", f"--set {self.size}=NUMBER"),
+        )
+
+
+@dataclass(frozen=True)
+class UnusedChoice(Problem):
+    """An option says how pictures or sounds are read, and none is read.
+
+    Tensors are fed as they are: nothing is resized, cropped or normalised. An option that changed
+    nothing would leave the impression that it had.
+    """
+
+    code = "E0565"
+    topic: ClassVar[str] = "inputs"
+
+    option: str
+    kind: str
+    """`picture` or `sound`."""
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.option}` is for {self.kind}s, and no input is a {self.kind}",
+            self.topic,
+            None,
+            (),
+            Help(f"leave it out, or feed a {self.kind}; tensors are taken as they are"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (WrongInputs, InputShape, OpenSize, UnusedChoice)
+"""Every kind of problem of inputs."""

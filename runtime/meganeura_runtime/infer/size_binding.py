@@ -1,0 +1,94 @@
+"""The sizes a model leaves open, read off the inputs it is given."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.symbolic.size import Dim, Size, evaluate
+from meganeura_runtime.infer.inference_problems import InputShape, OpenSize, WrongInputs
+from meganeura_runtime.io.tensors.shape_mismatch import transposed
+
+CHOSEN = "the command line"
+
+
+def check_names(given: Iterable[str], declared: Mapping[str, TensorType]) -> None:
+    """Raise `ProblemError` unless exactly the declared inputs are given."""
+    names = set(given)
+    missing = tuple(name for name in declared if name not in names)
+    unknown = tuple(sorted(names - declared.keys()))
+    if missing or unknown:
+        types = tuple((name, str(type_)) for name, type_ in declared.items())
+        raise ProblemError(WrongInputs(missing, unknown, types))
+
+
+def bind_sizes(
+    declared: Mapping[str, TensorType],
+    given: Mapping[str, Sequence[int]],
+    chosen: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """The numbers of all open sizes, for inputs of these shapes; raises `ProblemError`."""
+    check_names(given, declared)
+    sizes = Sizes(chosen or {})
+    pending = [(name, axis) for name, type_ in declared.items() for axis in range(len(type_.shape))]
+    for name, type_ in declared.items():
+        if len(given[name]) != len(type_.shape):
+            raise ProblemError(_mismatch(name, given[name], type_, sizes))
+    # A size such as `2 * n` may become known only after one further to the right.
+    for _ in range(len(pending) + 1):
+        for name, axis in pending:
+            sizes.learn(declared[name].shape[axis], given[name][axis], f"`{name}`")
+    for name, type_ in declared.items():
+        for size, number in zip(type_.shape, given[name], strict=True):
+            open_ = sizes.open_names(size)
+            if open_ and sizes.slope(size, open_) is None:
+                raise ProblemError(OpenSize(open_[0]))
+            if open_ or evaluate(size, sizes.known) != number:
+                raise ProblemError(_mismatch(name, given[name], type_, sizes))
+    return sizes.known
+
+
+class Sizes:
+    """The numbers found so far, and where each is from."""
+
+    def __init__(self, chosen: Mapping[str, int]) -> None:
+        self.known = dict(chosen)
+        self.origins = dict.fromkeys(chosen, CHOSEN)
+
+    def open_names(self, size: Size) -> list[str]:
+        """The names in a size that have no number yet."""
+        return sorted(size.variables() - self.known.keys()) if isinstance(size, Dim) else []
+
+    def learn(self, size: Size, number: int, origin: str) -> None:
+        """Take the one number of the one open name that makes a size what it is, if there is."""
+        names = self.open_names(size)
+        slope = self.slope(size, names)
+        if slope is None:
+            return
+        one = evaluate(size, {**self.known, names[0]: 1})
+        found = (number - one) // slope + 1
+        if found >= 1 and evaluate(size, {**self.known, names[0]: found}) == number:
+            self.known[names[0]] = found
+            self.origins[names[0]] = origin
+
+    def slope(self, size: Size, names: Sequence[str]) -> int | None:
+        """By how much a size grows with the one name that is open, if that is the same always."""
+        if len(names) != 1:
+            return None
+        one, two, three = (evaluate(size, {**self.known, names[0]: at}) for at in (1, 2, 3))
+        return two - one if two != one and three - two == two - one else None
+
+
+def _mismatch(name: str, given: Sequence[int], wanted: TensorType, sizes: Sizes) -> InputShape:
+    used = {each for size in wanted.shape if isinstance(size, Dim) for each in size.variables()}
+    known = tuple(
+        (each, sizes.known[each], sizes.origins[each]) for each in sorted(used & sizes.known.keys())
+    )
+    return InputShape(name, str(list(given)), str(wanted), known, _hint(given, wanted, sizes))
+
+
+def _hint(given: Sequence[int], wanted: TensorType, sizes: Sizes) -> str:
+    if len(given) == len(wanted.shape) - 1:
+        return "an axis is missing: a single example is still a batch, of size 1"
+    if any(sizes.open_names(size) for size in wanted.shape) or len(given) != len(wanted.shape):
+        return ""
+    return transposed(given, [evaluate(size, sizes.known) for size in wanted.shape])

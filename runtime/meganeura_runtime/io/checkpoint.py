@@ -1,0 +1,106 @@
+"""Checkpoints: everything that an interrupted run needs to go on as if it had not been.
+
+A checkpoint is one safetensors file. Its tensors are all that a session keeps between steps:
+parameters, states and the moments of the optimizer. Its metadata is a `Progress`.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import file_digest
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
+from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
+
+KEY = "meganeura"
+"""The entry of the metadata that holds a `Progress`."""
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+"""How many of something there were, which is a number that every program can hold."""
+
+
+class Origin(BaseModel):
+    """A file of weights that a run started from, and what it held then."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str
+    sha256: str
+
+
+class Fingerprint(BaseModel):
+    """One tensor that feeds a run: where it is does not matter, only what it holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tensor: str
+    """The split and the input: `train.image`."""
+    type: str
+    """Element type and shape, as the file has them: `u8[60000, 28, 28]`."""
+    examples: Count
+    digest: str
+    """BLAKE2b of the elements in C order, little-endian, as hexadecimal digits."""
+
+    def __str__(self) -> str:
+        return f"{self.type}, {self.examples:,} examples, {self.digest[:12]}"
+
+
+class Progress(BaseModel):
+    """How far a run has come. Together with the tensors it decides every later step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    program: str
+    """Hash of the training step's graph."""
+    step: Count
+    """Steps made since the start; the counter of everything random in the graph."""
+    epoch: Count
+    """The epoch of the next step, from 0; with the seed it decides the order of examples."""
+    position: Count
+    """Batches of that epoch already used."""
+    lowest_loss: float | None = None
+    """The lowest held-out loss so far, if there was an evaluation."""
+    settings: RunSettings
+    weights: tuple[Origin, ...] = ()
+    """What the run started from instead of its initial values."""
+    data: tuple[Fingerprint, ...] = ()
+    """What the run is fed."""
+    loss_sum: float = 0.0
+    """The losses of that epoch so far, each counted as often as its batch had examples."""
+    loss_examples: Count = 0
+    """How many examples these were."""
+
+
+def origins(files: Iterable[Path]) -> tuple[Origin, ...]:
+    """Files of weights with the hashes of what they hold."""
+    found: list[Origin] = []
+    for file in sorted(set(files)):
+        with file.open("rb") as opened:
+            digest = file_digest(opened, "sha256").hexdigest()
+        found.append(Origin(file=str(file.resolve()), sha256=digest))
+    return tuple(found)
+
+
+def write_checkpoint(path: Path, kept: Mapping[str, Array], progress: Progress) -> None:
+    """Save what the session keeps, at once; raises `ProblemError` where it cannot be."""
+    write_tensors(path, kept, {KEY: progress.model_dump_json()})
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, StoredTensor], Progress]:
+    """The tensors and the progress of a checkpoint; raises `ProblemError`."""
+    tensors, metadata = open_tensors(path)
+    if KEY not in metadata:
+        raise ProblemError(UnreadableFile(path, "it holds tensors, but is no checkpoint of a run"))
+    try:
+        return tensors, Progress.model_validate_json(metadata[KEY])
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = f"its progress cannot be read: {place}: {first['msg']}"
+        raise ProblemError(UnreadableFile(path, reason)) from None

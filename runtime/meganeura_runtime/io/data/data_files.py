@@ -1,0 +1,82 @@
+"""Where data is and how its files are opened, by their suffix."""
+
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.resources import standard_models
+from meganeura_runtime.io.data.data_problems import NoData, OutsideFolder, UnknownFormat
+from meganeura_runtime.io.data.idx_files import is_idx, read_idx
+from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+def embedded_data() -> dict[str, Path]:
+    """The data sets that ship with the standard models, by name."""
+    folder = Path(str(standard_models())) / "data"
+    return {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+
+
+def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
+    """The file or folder a `data` setting means; a relative path starts at `folder`."""
+    embedded = embedded_data()
+    if written in embedded:
+        return embedded[written]
+    path = folder / written
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # such as a name too long for any file
+        exists = False
+    if not exists:
+        raise ProblemError(NoData(place, path, tuple(embedded)))
+    return path
+
+
+def find_data_below(written: str, folder: Path, place: Span | None = None) -> Path:
+    """As `find_data`, for a program's own words: nothing above its folder. Raises `ProblemError`.
+
+    A link that lies in the folder is followed, since whoever owns the folder has put it there.
+    """
+    path = Path(written)
+    if path.is_absolute() or ".." in path.parts:
+        raise ProblemError(OutsideFolder(place, path))
+    return find_data(written, folder, place)
+
+
+def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
+    """All tensors of a data file, by name; raises `ProblemError` where it cannot be read."""
+    if not path.exists():
+        raise ProblemError(NoSuchFile(path))
+    if path.is_dir():
+        return _folder(path)
+    if is_idx(path):
+        return _by_name([read_idx(path)])
+    match path.suffix:
+        case ".safetensors":
+            return read_tensors(path)
+        case ".npz":
+            return _by_name(read_npz(path))
+        case ".npy":
+            return _by_name([read_npy(path)])
+        case _:
+            raise ProblemError(UnknownFormat(place, path))
+
+
+def _folder(path: Path) -> dict[str, StoredTensor]:
+    """All .npy and IDX files of a folder; raises `ProblemError` where two hold the same name."""
+    tensors: dict[str, StoredTensor] = {}
+    for each in sorted(path.iterdir()):
+        if each.suffix != ".npy" and not is_idx(each):
+            continue
+        tensor = read_npy(each) if each.suffix == ".npy" else read_idx(each)
+        if tensor.name in tensors:
+            reason = f"`{tensors[tensor.name].file.name}` holds `{tensor.name}` too"
+            raise ProblemError(UnreadableFile(each, reason))
+        tensors[tensor.name] = tensor
+    return tensors
+
+
+def _by_name(tensors: list[StoredTensor]) -> dict[str, StoredTensor]:
+    return {tensor.name: tensor for tensor in tensors}

@@ -1,0 +1,268 @@
+"""What can be wrong between a program and its data, and the words for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+
+
+@dataclass(frozen=True)
+class DataProblem(Problem):
+    """A problem of the data, at the place of the setting that names it."""
+
+    topic: ClassVar[str] = "data"
+
+    place: Span | None
+    file: Path
+
+    def words(
+        self, headline: str, remarks: Sequence[Remark] = (), advice: Help | None = None
+    ) -> Report:
+        """The report with this problem's code and place."""
+        label = None if self.place is None else Label(self.place, "")
+        return Report(self.code, self.severity, headline, self.topic, label, tuple(remarks), advice)
+
+
+@dataclass(frozen=True)
+class NoData(DataProblem):
+    """The setting `data` names neither a file nor an embedded data set.
+
+    A name without a suffix, such as `digits`, is an embedded data set. Anything else is a path: in
+    a .mgn file it starts from the folder of that file, in `--set data=...` from where you are.
+    """
+
+    code = "E0520"
+
+    embedded: tuple[str, ...]
+
+    def report(self) -> Report:
+        near = get_close_matches(self.file.name, self.embedded, n=1)
+        advice = Help(f"did you mean the embedded data set `{near[0]}`?") if near else None
+        known = Remark("embedded", ", ".join(self.embedded))
+        return self.words(f"there is no data `{self.file}`", (known,), advice)
+
+
+@dataclass(frozen=True)
+class OutsideFolder(DataProblem):
+    """A program names data that is not below its own folder.
+
+    A program from elsewhere could otherwise read any file there is. Whoever starts the run decides:
+    a path on the command line may be any.
+    """
+
+    code = "E0529"
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.file}` is not below the program's folder",
+            advice=Help("name it on the command line", f"--set data={self.file}"),
+        )
+
+
+@dataclass(frozen=True)
+class ForeignData(DataProblem):
+    """A run that goes on names data outside of its own folder and of the program's.
+
+    What a run began with stands in its checkpoint, and a run folder from elsewhere could name any
+    file there is. Whoever goes on with the run decides: a path on the command line may be any, as
+    long as it holds as many examples. One that was given when the run began is given again.
+    """
+
+    code = "E0538"
+
+    def report(self) -> Report:
+        return self.words(
+            "the run names data that is neither in its folder nor in the program's",
+            (Remark("its data", str(self.file)),),
+            Help("if that is to be read, name it", f"--set data={self.file}"),
+        )
+
+
+@dataclass(frozen=True)
+class UnknownFormat(DataProblem):
+    """The file has a suffix that no reader here knows.
+
+    Data is read from .safetensors (in place, whatever its size), .npz, .npy, IDX such as
+    `train-images-idx3-ubyte.gz`, and a folder of .npy or IDX files. A .npy file is named like the
+    input it feeds; the four files of MNIST hold `train.image`, `train.label`, `test.image` and
+    `test.label`.
+    """
+
+    code = "E0521"
+
+    def report(self) -> Report:
+        return self.words(
+            f"cannot tell the format of `{self.file}`",
+            advice=Help("use .safetensors, .npz, .npy, IDX or a folder of .npy or IDX files"),
+        )
+
+
+@dataclass(frozen=True)
+class MissingTensor(DataProblem):
+    """An input of the `train` block has no tensor of its name in the data.
+
+    Inputs and tensors are matched by name. A file may hold two splits, `train.image` and
+    `test.image`; then the first is trained on and the second is held out. A file without splits
+    holds just `image`, and nothing is held out.
+
+    Where the data has another name for it, the setting says so: with
+    `data = file("x.npz", image="images")` the input `image` is fed from the tensor `images`, or
+    from `train.images` and `test.images`.
+    """
+
+    code = "E0522"
+
+    name: str
+    present: tuple[str, ...]
+    input: str = ""
+    """The input of a `train` block that it would feed, which a setting may name."""
+
+    def report(self) -> Report:
+        near = get_close_matches(self.name, self.present, n=1)
+        advice = self._named(near) if self.input and self.present else None
+        if near and advice is None:
+            advice = Help(f"did you mean `{near[0]}`?")
+        there = Remark("it holds", ", ".join(self.present) if self.present else "no tensor")
+        return self.words(f"`{self.file}` has no tensor `{self.name}`", (there,), advice)
+
+    def _named(self, near: Sequence[str]) -> Help:
+        """How to say which tensor is meant."""
+        meant = f"did you mean `{near[0]}`? " if near else ""
+        split = next((each for each in ("train.", "test.") if self.name.startswith(each)), "")
+        tensor = near[0].removeprefix(split) if near else "..."
+        call = f'data = file("{self.file.name}", {self.input}="{tensor}")'
+        return Help(f"{meant}name the tensor", call)
+
+
+@dataclass(frozen=True)
+class DataShape(DataProblem):
+    """A tensor of the data does not have the shape of the input it feeds.
+
+    The first axis counts examples and may have any length; all others must be equal. Nothing is
+    stretched, squeezed or transposed to fit.
+    """
+
+    code = "E0523"
+
+    name: str
+    given: str
+    wanted: str
+    hint: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` has another shape than the input it feeds",
+            (Remark("the file has", self.given), Remark("the input is", self.wanted)),
+            Help(self.hint) if self.hint else None,
+        )
+
+
+@dataclass(frozen=True)
+class DataType(DataProblem):
+    """A tensor of the data holds another kind of numbers than the input it feeds.
+
+    Integers of any width feed integers and floats, as long as every value fits. Floats never feed
+    integers: 0.5 is no class.
+    """
+
+    code = "E0524"
+
+    name: str
+    given: str
+    wanted: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` holds {self.given}, and the input it feeds is {self.wanted}"
+        )
+
+
+@dataclass(frozen=True)
+class UnequalExamples(DataProblem):
+    """The tensors of one split do not hold the same number of examples."""
+
+    code = "E0525"
+
+    counts: tuple[tuple[str, int], ...]
+
+    def report(self) -> Report:
+        remarks = [Remark(name, f"{count:,} examples") for name, count in self.counts]
+        return self.words("the tensors hold different numbers of examples", remarks)
+
+
+@dataclass(frozen=True)
+class TooFewExamples(DataProblem):
+    """The data has fewer examples than one batch takes, so not one step could be made.
+
+    Training drops the last, incomplete batch of an epoch, unless `drop_last = false` trains on it;
+    here that would be all of it.
+    """
+
+    code = "E0526"
+
+    examples: int
+    batch: int
+
+    def report(self) -> Report:
+        return self.words(
+            f"{self.examples:,} examples do not fill one batch of {self.batch:,}",
+            advice=Help("ask for a smaller batch, for example", f"batch = {max(1, self.examples)}"),
+        )
+
+
+@dataclass(frozen=True)
+class NothingHeldOut(DataProblem):
+    """The data has a held-out split, and not one example is in it.
+
+    Nothing could be measured on it, and there would be no best weights. Data without tensors named
+    `test.NAME` holds nothing out, and is trained on as it is.
+    """
+
+    code = "E0556"
+
+    def report(self) -> Report:
+        return self.words(
+            f"the held-out split of `{self.file}` has no examples",
+            advice=Help("put examples into its `test.` tensors, or leave these tensors out"),
+        )
+
+
+@dataclass(frozen=True)
+class ExamplesNotFirst(DataProblem):
+    """The size that counts examples stands somewhere else than alone on the first axis.
+
+    Batches are runs of whole rows. In `x: [batch, d]` a row is an example, in `x: [4 * batch, d]`
+    an example has four rows; `x: [d, batch]` and `x: [batch + 1, d]` cannot be cut into examples.
+    """
+
+    code = "E0527"
+
+    name: str
+    wanted: str
+    size: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}: {self.wanted}` cannot be cut into examples",
+            (Remark("because", f"`{self.size}` counts them, and is not its first axis"),),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    NoData,
+    OutsideFolder,
+    ForeignData,
+    UnknownFormat,
+    MissingTensor,
+    DataShape,
+    DataType,
+    UnequalExamples,
+    TooFewExamples,
+    NothingHeldOut,
+    ExamplesNotFirst,
+)
+"""Every kind of problem data can have."""

@@ -1,0 +1,188 @@
+"""Matches the tensors of a file with the inputs of a program, before anything runs.
+
+The first axis of an input counts examples: `[batch, d]` takes one row of its tensor for each, and
+`[4 * batch, d]` four. An input marked `whole` is fed as it is at every step. Where no size is free,
+one example is whatever the first axis of each input takes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.example_axis import counting_size
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Dim, evaluate
+from meganeura_runtime.io.data.data_problems import (
+    DataShape,
+    DataType,
+    ExamplesNotFirst,
+    MissingTensor,
+    NothingHeldOut,
+    UnequalExamples,
+)
+from meganeura_runtime.io.tensors.shape_mismatch import transposed
+from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, read, verify
+
+Examples = slice | NDArray[np.int64]
+"""Which examples: a run of them, or their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """One input and the tensor that feeds it."""
+
+    tensor: StoredTensor
+    dtype: DType
+    rows: int
+    """Rows of the tensor that make one example; 0 where the tensor is fed whole."""
+
+    @property
+    def examples(self) -> int:
+        """How many examples the tensor holds."""
+        return self.tensor.shape[0] // self.rows
+
+    def take(self, examples: Examples) -> Array:
+        """The rows of some examples."""
+        if self.rows == 0:
+            return read(self.tensor, self.dtype)
+        if self.rows == 1:
+            return read(self.tensor, self.dtype, examples)
+        if isinstance(examples, slice):
+            run = slice(examples.start * self.rows, examples.stop * self.rows)
+            return read(self.tensor, self.dtype, run)
+        rows = (examples[:, None] * self.rows + np.arange(self.rows)).reshape(-1)
+        return read(self.tensor, self.dtype, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Examples for all inputs of a program, all checked: those to train on, or those held out."""
+
+    feeds: Mapping[str, Feed]
+    examples: int
+
+    def take(self, examples: Examples) -> dict[str, Array]:
+        """What to feed for some examples."""
+        return {name: feed.take(examples) for name, feed in self.feeds.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The examples to train on and, if the data has any, those held out."""
+
+    path: Path
+    train: Split
+    test: Split | None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a program wants of its data."""
+
+    inputs: Mapping[str, TensorType]
+    """Types with the free sizes still free."""
+    sizes: Mapping[str, int]
+    """The free sizes and their values."""
+    whole: frozenset[str] = frozenset()
+    """The inputs that are the same at every step."""
+    tensors: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For inputs whose tensors have other names, these names."""
+
+    @property
+    def counter(self) -> str | None:
+        """The free size that counts examples: the one the first axes are made of."""
+        return counting_size(self.inputs, self.whole)
+
+    @property
+    def batch(self) -> int:
+        """Examples a step takes."""
+        return 1 if self.counter is None else self.sizes[self.counter]
+
+
+def match_data(
+    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None
+) -> Dataset:
+    """The data as the program's inputs want it; raises `ProblemError` at the first mismatch."""
+    match = _Matcher(tensors, demand, path, place)
+    names = [demand.tensors.get(name, name) for name in demand.inputs]
+    if not any(f"train.{name}" in tensors for name in names):
+        return Dataset(path, match.split(""), None)
+    held_out = any(f"test.{name}" in tensors for name in names)
+    train, test = match.split("train."), match.split("test.") if held_out else None
+    if test is not None and test.examples == 0:
+        raise ProblemError(NothingHeldOut(place, path))
+    return Dataset(path, train, test)
+
+
+@dataclass(frozen=True)
+class _Matcher:
+    tensors: Mapping[str, StoredTensor]
+    demand: Demand
+    path: Path
+    place: Span | None
+
+    def split(self, prefix: str) -> Split:
+        """One split: shapes and types of all inputs first, then every value."""
+        feeds = {
+            name: self.feed(self.stored(prefix, name), name, wanted)
+            for name, wanted in self.demand.inputs.items()
+        }
+        examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
+        for feed in feeds.values():
+            verify(feed.tensor, feed.dtype)
+        return Split(feeds, examples)
+
+    def stored(self, prefix: str, name: str) -> str:
+        """The tensor of an input; a whole one serves both splits, unless each has its own."""
+        tensor = self.demand.tensors.get(name, name)
+        splits = (f"train.{tensor}", f"test.{tensor}")
+        shared = name in self.demand.whole and not all(each in self.tensors for each in splits)
+        return tensor if shared else prefix + tensor
+
+    def feed(self, name: str, shown: str, wanted: TensorType) -> Feed:
+        """The tensor of a name, whose type and shape feed an input."""
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            present = tuple(self.tensors)
+            raise ProblemError(MissingTensor(self.place, self.path, name, present, shown))
+        if tensor.is_float and not wanted.dtype.is_float:
+            problem = DataType(self.place, self.path, name, tensor.stored, wanted.dtype.value)
+            raise ProblemError(problem)
+        rows = self.rows_of_an_example(shown, wanted)
+        shape = tuple(evaluate(size, self.demand.sizes) for size in wanted.shape)
+        fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
+        if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
+            raise ProblemError(self.mismatch(tensor, wanted, shape))
+        return Feed(tensor, wanted.dtype, rows)
+
+    def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
+        """How many rows of an input make one example, 0 if it is fed whole."""
+        if name in self.demand.whole:
+            return 0
+        counter = self.demand.counter
+        if counter is None:
+            return evaluate(wanted.shape[0], self.demand.sizes) if wanted.shape else 0
+        mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
+        one, two, three = (
+            evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)
+        )
+        if any(mentions[1:]) or (two, three) != (2 * one, 3 * one):
+            raise ProblemError(ExamplesNotFirst(self.place, self.path, name, str(wanted), counter))
+        return one
+
+    def count(self, feeds: Mapping[str, Feed]) -> int:
+        """The number of examples, on which all tensors must agree."""
+        counts = tuple((name, feed.examples) for name, feed in feeds.items())
+        if len({count for _, count in counts}) > 1:
+            raise ProblemError(UnequalExamples(self.place, self.path, counts))
+        return counts[0][1] if counts else 1
+
+    def mismatch(self, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]) -> DataShape:
+        """The problem of a tensor that does not have the shape of its input."""
+        hint = transposed(tensor.shape[1:], shape[1:], offset=1)
+        return DataShape(self.place, self.path, tensor.name, str(tensor), str(wanted), hint)

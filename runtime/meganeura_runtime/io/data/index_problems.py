@@ -1,0 +1,122 @@
+"""Indices that pick nothing, found in data or while a step runs, and the words for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Problem, ProblemError, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.index_checks import Bound, Check
+from meganeura_runtime.io.files.file_problems import show_index
+
+
+@dataclass(frozen=True)
+class IndexOutside(Problem):
+    """A class, a word, a node or a position that is given is none of those there are.
+
+    Where a program looks an integer up in a table, adds to the row it names, or compares it with
+    the numbers of its classes, it must be one of 0 ... count - 1. Any other would pick nothing, and
+    would be counted as if it were right. Classes are counted from 0: those of a file that counts
+    from 1 need one less. A number that stands for none, such as -100, is no mistake where the
+    program compares with it, as `masked_cross_entropy` does.
+
+    All values are looked at where they are read or fed, before a step runs.
+    """
+
+    code = "E0535"
+    topic: ClassVar[str] = "data"
+
+    span: Span | None
+    """The setting that names the data."""
+    file: str
+    """Where the tensor is from; empty if it was fed by a program."""
+    name: str
+    index: tuple[int, ...]
+    value: int
+    bound: Bound
+
+    def report(self) -> Report:
+        wanted = f"below {self.bound.shown}" if self.value >= 0 else "at least 0"
+        at = f"{self.name}{show_index(self.index)}"
+        found = Remark("found at" if not self.file else self.file, at)
+        needed = (Remark("needed here", self.bound.place),) if self.bound.place else ()
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.name}` holds {self.value}, and must be {wanted}",
+            self.topic,
+            None if self.span is None else Label(self.span, ""),
+            (found, *needed),
+            None,
+        )
+
+
+@dataclass(frozen=True)
+class ComputedIndexOutside(Problem):
+    """An index that a program computes is none of those there are.
+
+    Most computed indices are proved to be in range: those made of positions, of `argmax`, of
+    indices that are known to be in range, within `minimum` and `maximum`. Any other is looked at
+    in each step, on every device, so that no step that was computed from it counts: its loss is not
+    told, and no weights or checkpoint that depend on it are written.
+    """
+
+    code = "E0537"
+    topic: ClassVar[str] = "index range"
+
+    value: int
+    count: int
+    place: str
+
+    def report(self) -> Report:
+        wanted = f"below {self.count}" if self.value >= 0 else "at least 0"
+        needed = (Remark("needed here", self.place),) if self.place else ()
+        cure = f"minimum(..., {self.count - 1})" if self.value >= 0 else "maximum(..., 0)"
+        return Report(
+            self.code,
+            self.severity,
+            f"a computed index is {self.value}, and must be {wanted}",
+            self.topic,
+            None,
+            needed,
+            Help("keep it in range, if that is what is meant", cure),
+        )
+
+
+def check_values(
+    values: Array,
+    bound: Bound,
+    name: str,
+    file: str = "",
+    span: Span | None = None,
+    first: int = 0,
+) -> None:
+    """Raise `ProblemError` at the first value that is out of range and not exempt.
+
+    `first` is the number of the first row, where the values are some of the rows of a tensor.
+    """
+    wrong = np.less(values, 0) | np.greater_equal(values, bound.count)
+    if bound.exempt and wrong.any():
+        wrong &= ~np.isin(values, list(bound.exempt))
+    if not wrong.any():
+        return
+    at = np.unravel_index(int(wrong.argmax()), values.shape)
+    index = tuple(map(int, at))
+    if index:
+        index = (index[0] + first, *index[1:])
+    raise ProblemError(IndexOutside(span, file, name, index, int(values[at]), bound))
+
+
+def require_inside(checks: Mapping[str, Check], outputs: Mapping[str, Array]) -> None:
+    """Raise `ProblemError` unless all checks among the outputs of a step hold."""
+    for name, check in checks.items():
+        value = check.outside(int(outputs[name]))
+        if value is not None:
+            raise ProblemError(ComputedIndexOutside(value, check.count, check.place))
+
+
+PROBLEMS: tuple[type[Problem], ...] = (IndexOutside, ComputedIndexOutside)
+"""Every kind of problem of indices."""

@@ -1,0 +1,1 @@
+"""Files that are whole or not there, bounded, and never believed unseen."""

@@ -1,0 +1,186 @@
+"""What can be wrong with a file of tensors, and the words for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+
+
+@dataclass(frozen=True)
+class UnreadableFile(Problem):
+    """A file of tensors is not what its name or its own header says.
+
+    Nothing in a file is trusted: lengths, offsets, shapes and types are compared with the size of
+    the file and with each other before a single value is read. A file that was cut short by a full
+    disk or a broken download is found here, and nothing of it is used.
+    """
+
+    code = "E0530"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    reason: str
+    instead: Help | None = None
+    """What may be used instead."""
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"cannot read `{self.file}`",
+            self.topic,
+            None,
+            (Remark("because", self.reason),),
+            self.instead,
+        )
+
+
+@dataclass(frozen=True)
+class NotFinite(Problem):
+    """A tensor of a file holds an infinity or a NaN.
+
+    One such value spreads through every sum it meets and ruins a whole run, mostly long after it
+    was read. The message has its index, so that it can be looked up.
+    """
+
+    code = "E0531"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    name: str
+    index: tuple[int, ...]
+    value: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.name}` holds {self.value}",
+            self.topic,
+            None,
+            (Remark("at index", show_index(self.index)), Remark("in", str(self.file))),
+        )
+
+
+@dataclass(frozen=True)
+class OutOfRange(Problem):
+    """A value in a file does not fit the type the program computes with.
+
+    Files may store wider types than a graph has, such as i64 labels. They are read value by value,
+    and a value that the narrower type cannot hold exactly (integers) or finitely (floats) is
+    refused rather than wrapped around.
+    """
+
+    code = "E0532"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    name: str
+    index: tuple[int, ...]
+    value: str
+    stored: str
+    wanted: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.name}` holds {self.value}, which {self.wanted} cannot",
+            self.topic,
+            None,
+            (
+                Remark("at index", show_index(self.index)),
+                Remark("in", f"{self.file}, stored as {self.stored}"),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class NoSuchFile(Problem):
+    """A file or a folder that is to be read does not exist."""
+
+    code = "E0533"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+
+    def report(self) -> Report:
+        return Report(self.code, self.severity, f"there is no `{self.file}`", self.topic, None)
+
+
+@dataclass(frozen=True)
+class CannotWrite(Problem):
+    """A file could not be written: the disk is full, or the folder may not be written to.
+
+    Files are written beside their final name and renamed when they are whole, so the version that
+    was there before is still there, unharmed.
+    """
+
+    code = "E0534"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    reason: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"cannot write `{self.file}`",
+            self.topic,
+            None,
+            (Remark("because", self.reason),),
+            Help("an earlier version of the file, if there was one, is unharmed"),
+        )
+
+
+@dataclass(frozen=True)
+class DamagedFile(Problem):
+    """A file is not as it was written: some of its bits have changed.
+
+    Checkpoints, weights and compiled models hold a checksum of each tensor and one of the header:
+    their names, types and shapes, and whatever else the file says of itself. A disk, a cable or a
+    copy that was not finished can change a file without anybody noticing. Nothing of such a file is
+    used. The message names the tensor that has changed, or the header.
+
+    Another program that reads such a file and writes other tensors with the same metadata makes
+    one whose checksums are wrong. Leave `meganeura.checksums` out of its metadata: a file without
+    checksums is read as it is.
+    """
+
+    code = "E0542"
+    topic: ClassVar[str] = "files"
+
+    file: Path
+    damaged: str
+    """The tensor, in backticks, or `its header`."""
+    instead: Help | None = None
+    """What may be used instead."""
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.file}` is damaged",
+            self.topic,
+            None,
+            (Remark("because", f"{self.damaged} is not as it was written"),),
+            self.instead,
+        )
+
+
+def show_index(index: tuple[int, ...]) -> str:
+    """`[3, 0, 7]`, as one would write it in Python."""
+    return f"[{', '.join(map(str, index))}]"
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    UnreadableFile,
+    NotFinite,
+    OutOfRange,
+    NoSuchFile,
+    CannotWrite,
+    DamagedFile,
+)
+"""Every kind of problem a file of tensors can have."""

@@ -1,0 +1,288 @@
+"""Pictures as networks are fed them: resized, cropped to the middle, scaled and normalised.
+
+The order and the roundings are those of torchvision's presets, which Pillow carries out. No picture
+takes more memory than its own pixels and `MOST_RESIZED` of a resized one.
+"""
+
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil, floor
+from pathlib import Path
+from typing import BinaryIO, Protocol, assert_never, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.regular_files import opened
+from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.preprocess.optional_imports import load
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+"""Pillow's kinds of pictures whose colours are bytes; the others would be cut off at 255."""
+
+LONGEST_SIDE = 65_535
+"""Pixels of the longest side a picture may have, which is the longest of a JPEG."""
+MOST_RESIZED = 1 << 24
+"""Pixels of the largest resized picture that is made whole when only its middle is kept."""
+MOST_FED = 1 << 26
+"""Pixels of the largest resized picture that is kept whole."""
+WIDEST_FILTER = 3
+"""Pixels that a filter reads to each side of a point, at most: those of Lanczos."""
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class Filter(Enum):
+    """How a picture is resampled, with the number Pillow gives it."""
+
+    NEAREST = 0
+    LANCZOS = 1
+    BILINEAR = 2
+    BICUBIC = 3
+    BOX = 4
+    HAMMING = 5
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Keep the proportions, and be as small as covers a rectangle."""
+
+    height: int
+    width: int
+
+    def size(self, height: int, width: int) -> tuple[int, int]:
+        """The new size; the longer side is rounded down."""
+        if self.height * width >= self.width * height:  # the height decides
+            return self.height, max(self.width, self.height * width // height)
+        return max(self.height, self.width * height // width), self.width
+
+    def __str__(self) -> str:
+        return f"resized to cover {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Fill a rectangle, whatever that does to the proportions."""
+
+    height: int
+    width: int
+
+    def size(self, _height: int, _width: int) -> tuple[int, int]:
+        """The new size."""
+        return self.height, self.width
+
+    def __str__(self) -> str:
+        return f"stretched to {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class Middle:
+    """Keep a rectangle in the middle; what lies outside of the picture is black."""
+
+    height: int
+    width: int
+    rounds_down: bool = False
+    """Where half a pixel goes: down, as in transformers, or to the even side as in torchvision."""
+
+    def corner(self, height: int, width: int) -> tuple[int, int]:
+        """Its top and left."""
+        spare = (height - self.height, width - self.width)
+        if self.rounds_down:
+            return spare[0] // 2, spare[1] // 2
+        return round(spare[0] / 2), round(spare[1] / 2)
+
+    def __str__(self) -> str:
+        return f"cropped to {self.height} x {self.width}"
+
+
+@dataclass(frozen=True)
+class ImageSteps:
+    """What is done with a picture, in this order."""
+
+    resize: Cover | Stretch | None
+    crop: Middle | None
+    filter: Filter
+    scale: float
+    """What the bytes 0 to 255 are multiplied by."""
+    mean: tuple[float, ...]
+    """Taken away from each colour after that, or from all of them if it is one number."""
+    std: tuple[float, ...]
+    """What each colour is divided by at last."""
+
+    def __str__(self) -> str:
+        parts = [] if self.resize is None else [f"{self.resize} ({self.filter.name.lower()})"]
+        parts += [] if self.crop is None else [str(self.crop)]
+        parts += ["/ 255" if self.scale == 1 / 255 else f"* {self.scale:g}"]
+        if any(self.mean) or any(each != 1 for each in self.std):
+            parts.append(f"mean {_listed(self.mean)}, std {_listed(self.std)}")
+        return ", ".join(parts)
+
+
+def _listed(numbers: tuple[float, ...]) -> str:
+    return " ".join(f"{each:g}" for each in numbers)
+
+
+class Picture(Protocol):
+    """The part of `PIL.Image.Image` that is used here."""
+
+    mode: str
+    size: tuple[int, int]
+
+    def convert(self, mode: str) -> "Picture":
+        """In other colours."""
+        ...
+
+    def resize(
+        self,
+        size: tuple[int, int],
+        resample: int,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> "Picture":
+        """The part between left, top, right and bottom, or all, at another width and height."""
+        ...
+
+    def crop(self, box: tuple[int, int, int, int]) -> "Picture":
+        """The part between left, top, right and bottom; black outside of the picture."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ReadImage:
+    """A picture as floats [colors, height, width], and the size it had."""
+
+    values: NDArray[np.float32]
+    height: int
+    width: int
+
+
+def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
+    """Read a picture and prepare it; raises `ProblemError`."""
+    picture = _open(path, "L" if colors == 1 else "RGB")
+    width, height = picture.size
+    with _explained(path):
+        pixels = np.asarray(_fitted(picture, steps), np.float32)
+    planes = pixels.reshape(*pixels.shape[:2], colors).transpose(2, 0, 1)
+    scaled = planes * np.float32(steps.scale)
+    mean = np.array(steps.mean, np.float32)[:, None, None]
+    std = np.array(steps.std, np.float32)[:, None, None]
+    return ReadImage(np.ascontiguousarray((scaled - mean) / std), height, width)
+
+
+def _open(path: Path, mode: str) -> Picture:
+    """The picture, decoded, upright as its camera says, and in the colours asked for."""
+    image = load("PIL.Image", "images", "read pictures")
+    turned = load("PIL.ImageOps", "images", "read pictures").exif_transpose
+    decode = cast("Callable[[BinaryIO], Picture]", image.open)
+    upright = cast("Callable[[Picture], Picture]", turned)
+    if not path.exists():
+        raise ProblemError(NoSuchFile(path))
+    with _explained(path), opened(path) as file, _refusing_bombs():
+        picture = decode(file)
+        if picture.mode not in MODES:
+            reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"
+            raise ProblemError(UnreadableFile(path, reason))
+        if max(picture.size) > LONGEST_SIDE:
+            width, height = picture.size
+            reason = f"it is {height} pixels high and {width} wide, more than {LONGEST_SIDE}"
+            raise ProblemError(UnreadableFile(path, reason))
+        return upright(picture).convert(mode)
+
+
+@contextmanager
+def _refusing_bombs() -> Generator[None]:
+    """Pillow's warning that a picture unpacks to far too much counts as an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Image size")
+        yield
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    """Whatever a decoder says of a damaged file becomes `ProblemError`."""
+    try:
+        yield
+    except (OSError, ValueError, SyntaxError, EOFError, Warning) as error:
+        reason = "Pillow knows no such format" if "cannot identify" in str(error) else str(error)
+        raise ProblemError(UnreadableFile(path, reason)) from None
+    except Exception as error:
+        if type(error).__name__ != "DecompressionBombError":
+            raise
+        raise ProblemError(UnreadableFile(path, str(error))) from None
+
+
+def _fitted(picture: Picture, steps: ImageSteps) -> Picture:
+    """The picture resized and cropped. Raises `ValueError` if it would be too large."""
+    width, height = picture.size
+    match steps.resize:
+        case None:
+            return _cut(picture, steps.crop)
+        case Cover() | Stretch() as resize:
+            new_height, new_width = resize.size(height, width)
+        case _:
+            assert_never(steps.resize)
+    if steps.crop is not None and new_height * new_width > MOST_RESIZED:
+        return _resized_middle(picture, (new_height, new_width), steps.crop, steps.filter)
+    if new_height * new_width > MOST_FED:
+        raise ValueError(
+            f"{height} x {width} pixels would become {new_height} x {new_width}, which is too many"
+        )
+    return _cut(picture.resize((new_width, new_height), steps.filter.value), steps.crop)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one side of a resized picture's crop shows, and the pixels it is made of.
+
+    Of the old side, `first` to `last` are read, and `start` to `stop` within those become `pixels`
+    new ones. They begin at `offset` of the crop, which is negative where the crop begins later.
+    """
+
+    first: int
+    last: int
+    start: float
+    stop: float
+    pixels: int
+    offset: int
+
+
+def part_of_side(old: int, new: int, corner: int, length: int) -> Part:
+    """What a crop of `length` pixels from `corner` on shows of a side of `old` made `new` long."""
+    low, high = max(corner, 0), min(corner + length, new)
+    scale = old / new
+    reach = ceil(WIDEST_FILTER * max(scale, 1)) + 1
+    start, stop = low * scale, min(high * scale, old)
+    first, last = max(floor(start) - reach, 0), min(ceil(stop) + reach, old)
+    return Part(first, last, start - first, stop - first, high - low, corner - low)
+
+
+def _resized_middle(
+    picture: Picture, new: tuple[int, int], crop: Middle, resample: Filter
+) -> Picture:
+    """What is cropped from the whole picture resized, without the rest of that being made.
+
+    The pixels are those of `_cut` after `resize`, but for roundings of where a pixel lies.
+    """
+    width, height = picture.size
+    top, left = crop.corner(*new)
+    down = part_of_side(height, new[0], top, crop.height)
+    across = part_of_side(width, new[1], left, crop.width)
+    part = picture.crop((across.first, down.first, across.last, down.last))
+    box = (across.start, down.start, across.stop, down.stop)
+    resized = part.resize((across.pixels, down.pixels), resample.value, box)
+    top, left = down.offset, across.offset
+    return resized.crop((left, top, left + crop.width, top + crop.height))
+
+
+def _cut(picture: Picture, crop: Middle | None) -> Picture:
+    if crop is None:
+        return picture
+    width, height = picture.size
+    top, left = crop.corner(height, width)
+    return picture.crop((left, top, left + crop.width, top + crop.height))

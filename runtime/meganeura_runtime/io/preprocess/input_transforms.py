@@ -1,0 +1,132 @@
+"""What is done with pictures and sounds, put together from all who have a say.
+
+The command line comes first, then `preprocessor_config.json` beside the weights, then the sizes the
+model itself demands, then the habits of ImageNet and of Whisper.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.symbolic.size import Size
+from meganeura_runtime.io.preprocess import preprocessor_config as sidecar
+from meganeura_runtime.io.preprocess.images import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Cover,
+    Filter,
+    ImageSteps,
+    Middle,
+)
+from meganeura_runtime.io.preprocess.mel import HOP, RATE
+
+IMAGE_SIZE = 224
+CROP = 0.875
+"""The share of a resized picture's edge that ImageNet's networks are shown."""
+
+MELS = 80
+CHUNK_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """How pictures for one input are read."""
+
+    colors: int
+    steps: ImageSteps
+
+
+@dataclass(frozen=True)
+class Sounds:
+    """The size of the spectrograms for one input."""
+
+    mels: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says, `None` where it says nothing, and the file beside the weights."""
+
+    size: int | None = None
+    crop: float | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    filter: Filter | None = None
+    seconds: float | None = None
+    config: Path | None = None
+
+    @property
+    def for_pictures(self) -> tuple[str, ...]:
+        """The options given that say how pictures are read."""
+        said = {
+            "--image-size": self.size,
+            "--crop": self.crop,
+            "--mean": self.mean,
+            "--std": self.std,
+            "--resample": self.filter,
+        }
+        return tuple(option for option, value in said.items() if value is not None)
+
+    @property
+    def for_sounds(self) -> tuple[str, ...]:
+        """The options given that say how sounds are read."""
+        return () if self.seconds is None else ("--seconds",)
+
+    def image_steps(self, wanted: TensorType) -> Pictures | None:
+        """How a picture is made into what an input wants; `None` if it cannot be."""
+        if not wanted.dtype.is_float or len(wanted.shape) != 4:
+            return None
+        _, first, height, width = wanted.shape
+        colors = first if isinstance(first, int) else 3
+        if colors not in (1, 3):
+            return None
+        steps = usual_steps(height, width, colors)
+        if self.config is not None:
+            steps = sidecar.image_steps(self.config)
+        if self.size is not None:
+            steps = resized(steps, self.size, self.size, self.crop or CROP)
+        elif self.crop is not None:
+            steps = resized(steps, *shown_size(steps), self.crop)
+        chosen = replace(
+            steps,
+            mean=self.mean or steps.mean,
+            std=self.std or steps.std,
+            filter=self.filter or steps.filter,
+        )
+        return Pictures(colors, chosen)
+
+    def sound_form(self, wanted: TensorType) -> Sounds | None:
+        """The spectrogram an input wants; `None` if it wants none."""
+        if not wanted.dtype.is_float or len(wanted.shape) != 3:
+            return None
+        config = None if self.config is None else sidecar.sound_config(self.config)
+        _, mels, frames = wanted.shape
+        if not isinstance(mels, int):
+            mels = MELS if config is None else config.feature_size
+        if isinstance(frames, int):
+            return Sounds(mels, frames)
+        usual = CHUNK_SECONDS if config is None else config.chunk_length
+        seconds = usual if self.seconds is None else self.seconds
+        return Sounds(mels, max(1, round(seconds * RATE) // HOP))
+
+
+def usual_steps(height: Size, width: Size, colors: int) -> ImageSteps:
+    """What torchvision does for ImageNet; or the whole picture, in the size a model demands."""
+    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if colors == 3 else ((0.0,), (1.0,))
+    steps = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, mean, std)
+    if isinstance(height, int) and isinstance(width, int):
+        return resized(steps, height, width, 1.0)
+    return resized(steps, IMAGE_SIZE, IMAGE_SIZE, CROP)
+
+
+def resized(steps: ImageSteps, height: int, width: int, crop: float) -> ImageSteps:
+    """The same steps, showing so many pixels, which are a share of the resized picture."""
+    cover = Cover(int(height / crop), int(width / crop))
+    return replace(steps, resize=cover, crop=Middle(height, width))
+
+
+def shown_size(steps: ImageSteps) -> tuple[int, int]:
+    """How many pixels the network is shown."""
+    shown = steps.crop or steps.resize
+    return (IMAGE_SIZE, IMAGE_SIZE) if shown is None else (shown.height, shown.width)

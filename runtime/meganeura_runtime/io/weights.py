@@ -1,0 +1,346 @@
+"""Weights in safetensors files: loaded strictly, saved so that PyTorch loads them strictly.
+
+Every declared parameter must be in the files and every tensor of the files must be declared, in its
+shape. What is wrong is told all at once, and nothing is half loaded. Globs may excuse names.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.io.tensors.safetensors_file import write_tensors
+from meganeura_runtime.io.tensors.shape_mismatch import transposed
+from meganeura_runtime.io.tensors.sharded_weights import open_all
+from meganeura_runtime.io.tensors.stored_tensor import (
+    BITS,
+    NUMPY,
+    Array,
+    StoredTensor,
+    read_verified,
+    verify,
+)
+
+LISTED = 12
+"""How many names of one kind a message shows, where not all of them were asked for."""
+
+
+class Declared(Protocol):
+    """A parameter as the program declares it."""
+
+    @property
+    def name(self) -> str:
+        """Its key in checkpoint files."""
+        ...
+
+    @property
+    def type(self) -> TensorType:
+        """What graphs compute with; all sizes are numbers."""
+        ...
+
+    @property
+    def stored(self) -> str:
+        """Its type in checkpoint files."""
+        ...
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Globs of names that may differ, each of which must excuse something.
+
+    A name that may be both missing and unexpected may also have another shape: the tensor of the
+    file is left unused, and the parameter of the model starts anew.
+    """
+
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+
+
+STRICT = Allowed()
+"""Nothing may differ."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A tensor that is in the file and declared, but not alike."""
+
+    name: str
+    given: str
+    wanted: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class WeightsMismatch(Problem):
+    """A weights file and the parameters of a model are not the same set of tensors.
+
+    Loading is strict: a name on one side only, another shape or another kind of number each mean
+    that the file belongs to another model, or to another version of this one. Everything that
+    differs is listed, and nothing is loaded. `meganeura abi MODEL` lists what the model declares,
+    and `meganeura weights check MODEL FILE` everything that differs.
+
+    Where a difference is meant, globs excuse it: `--allow-missing 'fc.*'` leaves parameters that
+    are not in the file at their initial values, `--allow-unexpected 'head.*'` leaves tensors of the
+    file unused. A tensor of another shape is unused and its parameter starts anew if both globs
+    cover it, as for the last layer of a network that is trained on other classes.
+    """
+
+    code = "E0540"
+    topic: ClassVar[str] = "weights"
+
+    file: Path
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    shapes: tuple[Difference, ...]
+    types: tuple[Difference, ...]
+    listed: int | None = LISTED
+    """How many names of each kind to show, all of them for `None`."""
+
+    def report(self) -> Report:
+        """List what differs, the first few of each kind."""
+        counts = (
+            (len(self.missing), "missing"),
+            (len(self.unexpected), "unexpected"),
+            (len(self.shapes), "of another shape"),
+            (len(self.types), "of another type"),
+        )
+        summary = ", ".join(f"{count} {what}" for count, what in counts if count)
+        remarks = (
+            *self._listed("missing", [self._with_nearest(name) for name in self.missing]),
+            *self._listed("unexpected", self.unexpected),
+            *self._listed("shape", [_in_words(each) for each in self.shapes]),
+            *self._listed("type", [_in_words(each) for each in self.types]),
+        )
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.file}` is not of this model: {summary}",
+            self.topic,
+            None,
+            remarks,
+            Help("see what the model declares with", "meganeura abi MODEL"),
+        )
+
+    def nearest(self, name: str) -> str | None:
+        """The unexpected name most like a missing one, if one is like it at all."""
+        near = get_close_matches(name, self.unexpected, n=1, cutoff=0.7)
+        return near[0] if near else None
+
+    def _with_nearest(self, name: str) -> str:
+        near = self.nearest(name)
+        return f"{name}   (the file has {near})" if near else name
+
+    def _listed(self, title: str, lines: Sequence[str]) -> Iterator[Remark]:
+        """One remark with a line for each, the first few of many."""
+        shown = lines[: self.listed]
+        more = [f"and {len(lines) - len(shown)} more"] if len(shown) < len(lines) else []
+        if lines:
+            yield Remark(title, "\n".join([*shown, *more]))
+
+
+@dataclass(frozen=True)
+class NothingToAllow(Problem):
+    """A glob that should excuse missing or unexpected tensors matches none of them.
+
+    It has a typing error, or it was written for another file. If it were passed over, the next
+    difference it happens to match would be excused without anybody having looked at it.
+    """
+
+    code = "E0541"
+    topic: ClassVar[str] = "weights"
+
+    glob: str
+    kind: str
+    """`missing` or `unexpected`."""
+    names: tuple[str, ...]
+    """Those that are."""
+    unlike: tuple[str, ...] = ()
+    """Tensors the glob matches that are there, of another shape or type."""
+
+    def report(self) -> Report:
+        """Name the glob, and what it could have matched."""
+        listed = ", ".join(self.names[:LISTED])
+        more = f" and {len(self.names) - LISTED} more" if len(self.names) > LISTED else ""
+        return Report(
+            self.code,
+            self.severity,
+            f"no tensor that is {self.kind} matches `{self.glob}`",
+            self.topic,
+            None,
+            (Remark(self.kind, f"{listed}{more}" if listed else "none"),),
+            self._cure(),
+        )
+
+    def _cure(self) -> Help | None:
+        if self.unlike:
+            both = f"--allow-missing '{self.glob}' --allow-unexpected '{self.glob}'"
+            return Help(f"`{self.unlike[0]}` is not alike; to start it anew, allow both", both)
+        if not self.names:
+            return Help(f"leave out --allow-{self.kind} '{self.glob}'")
+        return None
+
+
+# --- what a file and a model have in common ------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The tensors of a set of files beside those a model declares."""
+
+    file: Path
+    """The file, or the first of several."""
+    matched: tuple[tuple[Declared, StoredTensor], ...]
+    """Those alike in name, shape and kind, in the order of the model."""
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    shapes: tuple[Difference, ...]
+    types: tuple[Difference, ...]
+    anew: tuple[str, ...]
+    """Parameters that were allowed to have no value in the files."""
+    unused: tuple[str, ...]
+    """Tensors of the files that were allowed to be there."""
+
+    def mismatch(self, listed: int | None = LISTED) -> WeightsMismatch | None:
+        """What nobody excused, if there is anything."""
+        if not (self.missing or self.unexpected or self.shapes or self.types):
+            return None
+        return WeightsMismatch(
+            self.file, self.missing, self.unexpected, self.shapes, self.types, listed
+        )
+
+    def faults(self) -> Iterator[Problem]:
+        """For each tensor that holds a value its parameter cannot have, the first such value."""
+        for each, tensor in self.matched:
+            try:
+                verify(tensor, each.type.dtype)
+            except ProblemError as error:
+                yield error.problem
+
+    def read(self) -> dict[str, Array]:
+        """The values of all parameters but those in `anew`, or none of them.
+
+        Raises `ProblemError` with everything that does not match, or with the first value that the
+        declared type cannot hold.
+        """
+        mismatch = self.mismatch()
+        if mismatch is not None:
+            raise ProblemError(mismatch)
+        return {each.name: read_verified(tensor, each.type.dtype) for each, tensor in self.matched}
+
+
+def compare(
+    paths: Sequence[Path], parameters: Sequence[Declared], allowed: Allowed = STRICT
+) -> Comparison:
+    """Put the tensors of files beside the parameters of a model; no value is read yet.
+
+    Raises `ProblemError` if a file cannot be read, or if a glob of `allowed` excuses nothing.
+    """
+    tensors = open_all(paths)
+    declared = {each.name: each for each in parameters}
+    both = [(each, tensors[name]) for name, each in declared.items() if name in tensors]
+    unlike = [*_shape_differences(both), *_type_differences(both)]
+    replaced = {each.name for each in unlike if _is_replaced(each.name, allowed)}
+    missing = [name for name in declared if name not in tensors or name in replaced]
+    unexpected = [name for name in tensors if name not in declared or name in replaced]
+    differing = {each.name: None for each in unlike}
+    _require_use("missing", allowed.missing, missing, differing)
+    _require_use("unexpected", allowed.unexpected, unexpected, differing)
+    return Comparison(
+        file=paths[0],
+        matched=tuple(pair for pair in both if pair[0].name not in differing),
+        missing=tuple(name for name in missing if not _matches(name, allowed.missing)),
+        unexpected=tuple(name for name in unexpected if not _matches(name, allowed.unexpected)),
+        shapes=tuple(each for each in _shape_differences(both) if each.name not in replaced),
+        types=tuple(each for each in _type_differences(both) if each.name not in replaced),
+        anew=tuple(name for name in missing if _matches(name, allowed.missing)),
+        unused=tuple(name for name in unexpected if _matches(name, allowed.unexpected)),
+    )
+
+
+def _is_replaced(name: str, allowed: Allowed) -> bool:
+    return _matches(name, allowed.missing) and _matches(name, allowed.unexpected)
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _require_use(
+    kind: str, globs: Iterable[str], names: Sequence[str], differing: Iterable[str]
+) -> None:
+    for glob in globs:
+        if not any(fnmatchcase(name, glob) for name in names):
+            unlike = tuple(name for name in differing if fnmatchcase(name, glob))
+            raise ProblemError(NothingToAllow(glob, kind, tuple(names), unlike))
+
+
+Both = Iterable[tuple[Declared, StoredTensor]]
+
+
+def _shape_differences(both: Both) -> Iterator[Difference]:
+    for each, tensor in both:
+        wanted = _sizes(each)
+        if tensor.shape != wanted:
+            hint = transposed(tensor.shape, wanted)
+            yield Difference(each.name, str(list(tensor.shape)), str(list(wanted)), hint)
+
+
+def _type_differences(both: Both) -> Iterator[Difference]:
+    for each, tensor in both:
+        if tensor.is_float != each.type.dtype.is_float:
+            yield Difference(each.name, tensor.stored, each.type.dtype.value)
+
+
+def _in_words(difference: Difference) -> str:
+    hint = f"   ({difference.hint})" if difference.hint else ""
+    return (
+        f"{difference.name}   the file has {difference.given}, the model {difference.wanted}{hint}"
+    )
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def read_weights(
+    path: Path, parameters: Sequence[Declared], allowed: Allowed = STRICT
+) -> dict[str, Array]:
+    """The values of all parameters from a file, an index of files or a folder of either.
+
+    Raises `ProblemError` as `Comparison.read` does.
+    """
+    return compare([path], parameters, allowed).read()
+
+
+def initial_values(parameters: Iterable[ParameterInfo], seed: int) -> dict[str, Array]:
+    """What the parameters start as before any training."""
+    return {
+        each.name: sample(each.initializer, seed, each.name, _sizes(each)).astype(
+            NUMPY[each.type.dtype]
+        )
+        for each in parameters
+    }
+
+
+def write_weights(
+    path: Path,
+    parameters: Sequence[Declared],
+    values: Mapping[str, Array],
+    metadata: Mapping[str, str],
+) -> None:
+    """Save all parameters under their own names and in their stored types, at once."""
+    stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
+    write_tensors(path, stored, metadata)
+
+
+def _sizes(declared: Declared) -> tuple[int, ...]:
+    return tuple(size for size in declared.type.shape if isinstance(size, int))
+
+
+PROBLEMS: tuple[type[Problem], ...] = (WeightsMismatch, NothingToAllow)
+"""Every kind of problem that only weights have."""

@@ -1,0 +1,1 @@
+"""A thread of its own, and trace hooks."""

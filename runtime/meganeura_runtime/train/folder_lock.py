@@ -1,0 +1,91 @@
+"""A folder in the hands of one process: a lock that the system gives back when the process dies."""
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.files.file_problems import CannotWrite
+from meganeura_runtime.train.training_problems import FolderInUse
+
+LOCK = ".lock"
+"""The file that is locked; it holds the number of the process that has the lock."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    BEYOND = 1 << 30
+    """The byte that is locked: past the end, as one that is locked cannot be read."""
+
+    def _locked(descriptor: int) -> bool:
+        """Lock a file, unless it is locked."""
+        os.lseek(descriptor, BEYOND, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def _locked(descriptor: int) -> bool:
+        """Lock a file, unless it is locked."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Hold a folder against other processes, and other runs of this one.
+
+    Raises `ProblemError`: `FolderInUse` where another has it, `CannotWrite` where none can.
+    """
+    path = folder / LOCK
+    try:
+        descriptor = _acquired(path)
+    except OSError as error:
+        raise ProblemError(CannotWrite(path, error.strerror or str(error))) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no file that is open; one that is left is no lock
+            path.unlink()
+        os.close(descriptor)
+
+
+def _acquired(path: Path) -> int:
+    """The locked file, which is the one of that name: its last holder may just have removed it."""
+    with ExitStack() as opened:
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            opened.callback(os.close, descriptor)
+            if not _locked(descriptor):
+                raise ProblemError(FolderInUse(path.parent, _holder(descriptor)))
+            if _is_at(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, str(os.getpid()).encode())
+                opened.pop_all()
+                return descriptor
+            opened.close()
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(descriptor: int) -> int | None:
+    """The process that has the lock, if it has already said so."""
+    written = os.read(descriptor, 32)
+    return int(written) if written.isdigit() else None

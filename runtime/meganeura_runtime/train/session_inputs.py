@@ -1,0 +1,32 @@
+"""What the loop feeds a session in one run."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.transforms.training_step import LEARNING_RATE
+from meganeura_runtime.io.tensors.stored_tensor import Array
+
+COUNTER = "counter"
+"""The input of a graph that draws random bits: u32[2], the seed and the step."""
+
+NOT_DATA = (COUNTER, LEARNING_RATE)
+"""Inputs that the loop itself feeds."""
+
+
+def leaves(graph: Graph) -> tuple[Leaf, ...]:
+    """What a graph is given from outside, in order."""
+    return tuple(value.op for value in graph.values if isinstance(value.op, Leaf))
+
+
+def feeds(
+    graph: Graph, data: Mapping[str, Array], seed: int, step: int, rate: float
+) -> dict[str, Array]:
+    """The inputs of one run: the data, and what else the graph asks for."""
+    wanted = {leaf.name for leaf in leaves(graph) if not leaf.is_kept}
+    clock = {
+        COUNTER: np.array([seed, step], np.uint32),
+        LEARNING_RATE: np.array(rate, np.float32),
+    }
+    return {**data, **{name: each for name, each in clock.items() if name in wanted}}

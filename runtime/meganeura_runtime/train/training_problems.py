@@ -1,0 +1,142 @@
+"""What can go wrong during a run, on any device, and the words for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_runtime.backends.device_problems import BeyondLimits, DeviceFailure, TooLittleMemory
+
+
+@dataclass(frozen=True)
+class LossNotFinite(Problem):
+    """The loss became infinite or NaN, and every parameter with it or soon after.
+
+    The run is stopped, and its last checkpoint, from before, is kept. The steps since then are made
+    again to find the first value that is not finite; `--detect-anomaly` looks at each step as it is
+    made, which is slower. Common causes: a learning rate that is too large, data that is not
+    scaled, a division or a logarithm that reached 0.
+    """
+
+    code = "E0550"
+    topic: ClassVar[str] = "training"
+
+    step: int
+    loss: str
+    """What the loss is; empty if it is finite and what the step left behind is not."""
+    first: str = ""
+    """What the first value that is not finite is, and of which step; empty if it was not found."""
+    span: Span | None = None
+    path: str = ""
+
+    def report(self) -> Report:
+        found = (Remark("first", self.first),) if self.first else ()
+        what = f"the loss is {self.loss}" if self.loss else "a parameter is no longer finite"
+        return Report(
+            self.code,
+            self.severity,
+            f"{what} at step {self.step:,}",
+            self.topic,
+            None if self.span is None else Label(self.span, "this is no longer finite"),
+            (*found, Remark("", "the last checkpoint, from before, is kept")),
+            Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
+            self.path,
+        )
+
+
+@dataclass(frozen=True)
+class CannotResume(Problem):
+    """A run cannot go on as if it had not been interrupted.
+
+    `meganeura train PROGRAM --resume RUN` needs the program as it was when the run began, and the
+    run's last checkpoint. Everything a step depends on is as it was then; only what it does not
+    depend on may be given anew, such as `--set epochs=40`.
+    """
+
+    code = "E0553"
+    topic: ClassVar[str] = "training"
+
+    reason: str
+    changeable: tuple[str, ...] = ()
+
+    def report(self) -> Report:
+        names = ", ".join(self.changeable)
+        cure = Help(f"only these may be given anew: {names}") if names else None
+        headline = f"the run cannot be resumed: {self.reason}"
+        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
+
+
+@dataclass(frozen=True)
+class FolderInUse(Problem):
+    """Another process is writing to the folder of a run.
+
+    Two runs in one folder would mix their metrics, and each replace the other's weights. The
+    process that has the folder holds a lock on its file `.lock`, which the system takes back when
+    that process ends, however it ends: a lock never has to be removed by hand.
+    """
+
+    code = "E0555"
+    topic: ClassVar[str] = "training"
+
+    folder: Path
+    process: int | None
+    """Who has it; `None` if it has not said so yet."""
+
+    def report(self) -> Report:
+        who = "another process" if self.process is None else f"process {self.process}"
+        return Report(
+            self.code,
+            self.severity,
+            f"the run folder `{self.folder}` is in use by {who}",
+            self.topic,
+            None,
+            (),
+            Help("wait until it is done, or give another folder", "--out FOLDER"),
+        )
+
+
+@dataclass(frozen=True)
+class DataChanged(Problem):
+    """A run cannot go on with other data than it was begun with.
+
+    A checkpoint has a fingerprint of every tensor that the run is fed: its type, its shape, how
+    many examples there are and a hash of all elements. With other examples the order of an epoch,
+    the number of its steps and every loss would be those of another run. Where the data is does not
+    matter: `--set data=FILE` names a file that was moved.
+    """
+
+    code = "E0557"
+    topic: ClassVar[str] = "training"
+
+    file: Path
+    changed: tuple[tuple[str, str, str], ...]
+    """Names of tensors, what they were and what they are; empty where there was or is none."""
+
+    def report(self) -> Report:
+        remarks = [
+            Remark(label, what or "not there")
+            for name, then, now in self.changed
+            for label, what in ((f"{name} was", then), ("is now", now))
+        ]
+        return Report(
+            self.code,
+            self.severity,
+            f"the run cannot be resumed: `{self.file}` is not the data it was begun with",
+            self.topic,
+            None,
+            tuple(remarks),
+            Help("name the data it was begun with, if it was moved", "--set data=FILE"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    LossNotFinite,
+    FolderInUse,
+    DataChanged,
+    DeviceFailure,
+    BeyondLimits,
+    CannotResume,
+    TooLittleMemory,
+)
+"""Every kind of problem that only a run can have."""

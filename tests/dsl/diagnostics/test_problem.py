@@ -1,0 +1,70 @@
+"""Problems are collected once each, in order, and only errors count as errors."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import Label, Problem, ProblemError, Report, Severity, Sink
+from meganeura_dsl.diagnostics.source import Source, Span
+
+
+@dataclass(frozen=True)
+class Wrong(Problem):
+    """An error, at a place or at none."""
+
+    code: ClassVar[str] = "E0999"
+    topic: ClassVar[str] = "test"
+    headline: str
+    span: Span | None = None
+
+    def report(self) -> Report:
+        label = None if self.span is None else Label(self.span)
+        return Report(self.code, self.severity, self.headline, self.topic, label)
+
+
+@dataclass(frozen=True)
+class Remarkable(Wrong):
+    """A note of the same words."""
+
+    severity: ClassVar[Severity] = Severity.NOTE
+
+
+def test_sink_keeps_each_report_once_in_order() -> None:
+    sink = Sink()
+    for headline in ("b", "a", "b"):
+        sink.add(Wrong(headline))
+    assert [report.headline for report in sink.reports] == ["b", "a"]
+    assert [problem.report() for problem in sink] == list(sink.reports)
+    assert len(sink) == 2
+
+
+def test_same_words_at_another_place_are_another_report() -> None:
+    source = Source("net.mgn", "x\nx\n")
+    sink = Sink()
+    sink.add(Wrong("unknown", Span(source, 0, 1)))
+    sink.add(Wrong("unknown", Span(source, 2, 3)))
+    sink.add(Wrong("unknown", Span(source, 0, 1)))
+    assert len(sink) == 2
+
+
+@pytest.mark.parametrize(
+    ("problems", "expected"),
+    [
+        ((), False),
+        ((Remarkable("a"),), False),
+        ((Remarkable("a"), Wrong("b")), True),
+        ((Wrong("b"), Remarkable("a")), True),
+    ],
+)
+def test_only_errors_fail(problems: tuple[Problem, ...], *, expected: bool) -> None:
+    sink = Sink()
+    for problem in problems:
+        sink.add(problem)
+    assert sink.has_errors is expected
+
+
+def test_an_uncaught_problem_still_tells_its_place() -> None:
+    source = Source("net.mgn", "a\nb\n")
+    assert str(ProblemError(Wrong("bad", Span(source, 2, 3)))) == "net.mgn:2: error[E0999]: bad"
+    assert str(ProblemError(Wrong("bad"))) == "error[E0999]: bad"

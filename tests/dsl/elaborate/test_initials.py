@@ -1,0 +1,190 @@
+"""Initial values given where a layer is applied."""
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.builtins.initial_values import initial_setting
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.ir.initializers import (
+    Full,
+    Initializer,
+    KaimingUniform,
+    Normal,
+    Ones,
+    Sinusoids,
+    Uniform,
+    Zeros,
+)
+from meganeura_dsl.pipeline import Program, elaborate_model
+
+NET = """
+block Net(init=zeros, bias=false)(x: [n, 8]) -> [n, 8]:
+  return x |> fc: LAYER
+
+model net = Net()
+"""
+
+
+def infos(text: str, **config: Static) -> list[ParameterInfo]:
+    """What the model `net` of a program holds."""
+    sink = Sink()
+    module = Linker(lambda _: None, sink).link(Source("net.mgn", text))
+    assert not sink.has_errors
+    return list(elaborate_model(Program(module), "net", config=config).parameters)
+
+
+def begins(layer: str, **config: Static) -> dict[str, Initializer]:
+    """How the parameters of a layer begin that is given 8 channels."""
+    found = infos(NET.replace("LAYER", layer), **config)
+    return {info.name.removeprefix("fc."): info.initializer for info in found}
+
+
+def reports(text: str) -> list[str]:
+    """What is said about a program."""
+    return [
+        render(each) for each in pipeline.check(Source("net.mgn", text), lambda _: None).reports
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        ("linear(8, weight=zeros, bias=ones)", {"weight": Zeros(), "bias": Ones()}),
+        ("linear(8, bias=uniform(0.5))", {"weight": KaimingUniform(), "bias": Uniform(0.5)}),
+        ("linear(8, zeros)", {"weight": KaimingUniform(), "bias": Zeros()}),
+        ("linear(8, bias=false, weight=normal(std=0.02))", {"weight": Normal(0.02)}),
+        ("linear(8, bias=false, weight=0.5)", {"weight": Full(0.5)}),
+        ("linear(8, bias=false, weight=1 / 8)", {"weight": Full(0.125)}),
+        ("linear(8, bias=false, weight=sinusoids())", {"weight": Sinusoids()}),
+        ("linear(8, bias=false, weight=kaiming_uniform())", {"weight": KaimingUniform()}),
+        ("linear(8, weight=init, bias=bias)", {"weight": Zeros()}),
+        ("linear(8, weight=ones if bias else zeros, bias=bias)", {"weight": Zeros()}),
+        ("layer_norm(weight=zeros)", {"weight": Zeros(), "bias": Zeros()}),
+        ("rms_norm(weight=0)", {"weight": Full(0.0)}),
+    ],
+)
+def test_arguments_say_how_parameters_begin(layer: str, expected: dict[str, Initializer]) -> None:
+    assert begins(layer) == expected
+    problems = [each for each in reports(NET.replace("LAYER", layer)) if "E0207" not in each]
+    assert problems == []
+
+
+def test_configuration_hands_them_on() -> None:
+    layer = "linear(8, weight=init, bias=bias)"
+    assert begins(layer, init=Normal(0.1)) == {"weight": Normal(0.1)}
+    assert begins(layer, init=0.5, bias=Ones()) == {"weight": Full(0.5), "bias": Ones()}
+    assert begins(layer, bias=True) == {"weight": Zeros(), "bias": Uniform(8**-0.5)}
+    chosen = "linear(8, bias=(zeros if bias else false))"
+    assert begins(chosen, bias=True) == {"weight": KaimingUniform(), "bias": Zeros()}
+    assert begins(chosen, bias=Ones()) == {"weight": KaimingUniform(), "bias": Zeros()}
+    assert begins(chosen) == {"weight": KaimingUniform()}
+    assert begins("linear(8, bias=not bias)", bias=Ones()) == {"weight": KaimingUniform()}
+
+
+def test_layers_alike_but_for_their_initial_values_are_not_mixed_up() -> None:
+    found = infos("""
+block Net()(x: [n, 8]) -> [n, 8]:
+  x = x |> [0]: linear(8) |> [1]: linear(8, weight=zeros) |> [2]: linear(8, bias=zeros)
+  return x |> [3]: linear(8) |> [4]: linear(8, weight=zeros)
+
+model net = Net()
+""")
+    assert [info.initializer for info in found if info.name.endswith("weight")] == [
+        KaimingUniform(), Zeros(), KaimingUniform(), KaimingUniform(), Zeros(),
+    ]  # fmt: skip
+    assert [info.initializer for info in found if info.name.endswith("2.bias")] == [Zeros()]
+
+
+def test_a_wrapper_hands_them_to_the_layer_labelled_with_a_dot() -> None:
+    found = infos("""
+block Dense(d)(x: [n, c]) -> [n, d]:
+  return x |> .: linear(d, weight=ones)
+
+model dense = Dense(8)
+
+block Net()(x: [n, 8]) -> [n, 8]:
+  return x |> a: Dense(8, bias=zeros) |> b: dense(weight=normal(1.0)) |> c: Dense(8)
+
+model net = Net()
+""")
+    assert {info.name: info.initializer for info in found} == {
+        "a.weight": Ones(), "a.bias": Zeros(),
+        "b.weight": Normal(1.0), "b.bias": Uniform(8**-0.5),
+        "c.weight": Ones(), "c.bias": Uniform(8**-0.5),
+    }  # fmt: skip
+
+
+def test_a_model_may_be_told_and_a_layer_applied_again_keeps_what_it_was_told() -> None:
+    text = """
+block Scale(d)(x: [n, d]) -> [n, d]:
+  param weight: [d] = ones
+  return x * weight
+
+model scale = Scale(8, weight=zeros)
+
+block Net()(x: [n, 8]) -> [n, 8]:
+  y = x |> a: scale |> b: scale(weight=normal(1.0))
+  return y |> a
+
+model net = Net()
+"""
+    assert reports(text) == []
+    assert {info.name: info.initializer for info in infos(text)} == {
+        "a.weight": Zeros(),
+        "b.weight": Normal(1.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("layer", "headline"),
+    [
+        ("linear(8, wieght=zeros)", "error[E0230]: `linear` has no parameter `wieght`"),
+        ("batch_norm(running_mean=ones)", "error[E0230]: `batch_norm` has no parameter"),
+        ("linear(8, wieght=3)", "error[E0202]: `linear` has no argument `wieght`"),
+        ("linear(8, weight=true)", "error[E0203]: this needs an initial value for `weight`"),
+        ("linear(8, weight=x)", "error[E0203]: this needs an initial value for `weight`"),
+        ("linear(8, true, bias=zeros)", "error[E0202]: `linear` got `bias` twice"),
+        ("linear(8, bias=3)", "error[E0203]: this needs a condition"),
+        ("linear(zeros)", "error[E0203]: this needs a size"),
+        ("linear(8, weight=uniform())", "error[E0202]: `uniform` needs `bound`"),
+        ("linear(8, weight=uniform(true))", "error[E0203]: this needs a number that is known"),
+        ("linear(8, weight=uniform(n ** 0.5))", "error[E0203]: this needs a number that is known"),
+        ("linear(8, weight=normal(1, 2))", "error[E0202]: `normal` takes one number"),
+        ("linear(8, weight=sinusoids(3))", "error[E0202]: `sinusoids` takes no arguments"),
+        ("linear(8, bias=sinusoids())", "error[E0231]: `bias` cannot begin as `sinusoids()`"),
+        ("linear(8, weight=zeros + 1)", "error[E0203]: this needs a number"),
+    ],
+)
+def test_what_cannot_be_is_refused(layer: str, headline: str) -> None:
+    messages = [each for each in reports(NET.replace("LAYER", layer)) if "E0207" not in each]
+    assert messages[0].startswith(headline), messages[0]
+
+
+def test_a_parameter_that_this_configuration_does_not_have() -> None:
+    (message,) = reports("""
+block Scale(shifted=false)(x: [n, d]) -> [n, d]:
+  if shifted:
+    param shift: [d] = zeros
+    x = x + shift
+  return x
+
+block Net()(x: [n, 8]) -> [n, 8]:
+  return x |> scale: Scale(shift=ones)
+
+model net = Net()
+""")
+    assert "`Scale` has no parameter `shift` in this configuration" in message
+
+
+def test_initial_values_after_set() -> None:
+    assert initial_setting(Invocation("zeros", {})) == Zeros()
+    assert initial_setting(Invocation("sinusoids", {})) == Sinusoids()
+    assert initial_setting(Invocation("normal", {"std": 0.5})) == Normal(0.5)
+    assert initial_setting(Invocation("normal", {"bound": 0.5})) is None
+    assert initial_setting(Invocation("zeros", {"std": 0.5})) is None
+    assert initial_setting(Invocation("adam", {})) is None

@@ -1,0 +1,258 @@
+"""What an expression needs, and what it is given instead, in words."""
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+
+UNUSED = "E0207"
+"""Of the sizes and values that an expression does not read."""
+
+REFUSED = {
+    "2 + (n == 1)": ("E0203", "this needs a number", "this is a condition"),
+    '2 + "a"': ("E0203", "this needs a number", 'this is the text "a"'),
+    "2 + [1]": ("E0203", "this needs a number", "this is a list of 1"),
+    '-"a"': ("E0203", "this needs a number", 'this is the text "a"'),
+    "-(n == 1)": ("E0203", "this needs a number", "this is a condition"),
+    "-[1, 2]": ("E0203", "this needs a number", "this is a list of 2"),
+    'x + "text"': ("E0307", 'a tensor of f32 cannot meet the text "text"', "f32[n, d]"),
+    "[1] + 2": ("E0203", "this needs a number", "this is a list of 1"),
+    "[1, 2] * n": ("E0203", "this needs a number", "this is a list of 2"),
+    "[1] * 100000": ("E0203", "this needs a tensor to return", "this is a list of 100000"),
+    "2 ** n": ("E0203", "this needs a tensor to return", "this is a number"),
+    "2 ** -1": ("E0203", "this needs a tensor to return", "this is the number 0.5"),
+    "0 ** -1": ("E0203", "this needs numbers whose result is finite", "this is the size -1"),
+    "7 // 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
+    "n // 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
+    "n % 0": ("E0203", "this needs a divisor other than zero", "this is the size 0"),
+    "2.5 // 2": ("E0203", "this needs a tensor to return", "this is the number 1.0"),
+    "2.5 % 2": ("E0203", "this needs a tensor to return", "this is the number 0.5"),
+    "1.5 ** 2": ("E0203", "this needs a tensor to return", "this is the number 2.25"),
+    "x % 2": ("E0307", "`%` works on sizes, not on tensors", "the tensor f32[n, d] and the size 2"),
+    "x // 2": (
+        "E0307",
+        "`//` works on sizes, not on tensors",
+        "the tensor f32[n, d] and the size 2",
+    ),
+    'x == "a"': ("E0307", 'a tensor of f32 cannot meet the text "a"', "f32[n, d]"),
+    '"a" == "b"': ("E0203", "this needs a tensor to return", "this is a condition"),
+    '"a" < "b"': (
+        "E0203",
+        'this needs something to compare with the text "a"',
+        'this is the text "b"',
+    ),
+    "[1] == [2]": ("E0203", "this needs a tensor to return", "this is a condition"),
+    "1.5 < 2": ("E0203", "this needs a tensor to return", "this is a condition"),
+    "not n": ("E0203", "this needs a condition", "this is the size n"),
+    "x or true": ("E0307", "a tensor of f32 cannot meet a condition", "f32[n, d]"),
+    "true and n": ("E0203", "this needs a condition", "this is the size n"),
+    "x if x else x": ("E0203", "this needs a condition", "this is the tensor f32[n, d]"),
+    "x[n == 1]": ("E0203", "this needs a size", "this is a condition"),
+    "x[0.5]": ("E0203", "this needs a size", "this is the number 0.5"),
+    'x["a"]': ("E0203", "this needs a size", 'this is the text "a"'),
+    "[1, 2][5]": ("E0203", "this needs an index of a list of 2", "this is 5"),
+    "[1, 2][-1]": ("E0203", "this needs a tensor to return", "this is the size 2"),
+    '[1, 2]["a"]': ("E0203", "this needs an index", 'this is the text "a"'),
+    "x[0, 0, 0]": ("E0302", "f32[n, d] needs at most 2 subscripts", "this is 3 subscripts"),
+    "x[2:1]": (
+        "E0305",
+        "cannot show for every size that `Slice` keeps at least one element",
+        "needs 2 < 1",
+    ),
+    "len(x)": ("E0203", "this needs a list", "this is the tensor f32[n, d]"),
+    "len([1, 2])": ("E0203", "this needs a tensor to return", "this is the size 2"),
+    "max(1, 2)": ("E0203", "this needs a tensor to return", "this is the size 2"),
+    "max([1])": ("E0203", "this needs a tensor to return", "this is the size 1"),
+    'max("a", 1)': (
+        "E0203",
+        "this needs a tensor, numbers or a list of numbers",
+        'this is the text "a"',
+    ),
+    "min(1.5, 2)": ("E0203", "this needs a tensor to return", "this is the number 1.5"),
+    "sum(x, 5)": ("E0302", "axis 5 needs an axis that exists", "this is of 2 axes"),
+    'sum(x, "a")': ("E0203", "this needs the number of an axis", 'this is the text "a"'),
+    "sum(x, n)": ("E0203", "this needs the number of an axis", "this is the size n"),
+    "concat(x, 1)": ("E0203", "this needs a tensor", "this is the size 1"),
+    "concat(x)": ("E0202", "`concat` needs `axis`", ""),
+    "concat(x, x, axis=7)": ("E0302", "axis 7 needs an axis that exists", "this is of 2 axes"),
+    "concat(x, x, axis=x)": (
+        "E0203",
+        "this needs the number of an axis",
+        "this is the tensor f32[n, d]",
+    ),
+    "expand(x, 3)": ("E0202", "`expand` needs a pattern", ""),
+    "rearrange(x, 3)": ("E0202", "`rearrange` needs a pattern", ""),
+    "relu(n)": ("E0202", "`relu` needs a tensor `x`", ""),
+    'relu("a")': ("E0202", "`relu` needs a tensor `x`", ""),
+    'exp("a")': ("E0203", "this needs a tensor or a number", 'this is the text "a"'),
+    "exp(2)": ("E0203", "this needs a tensor to return", "this is the number 7.38905609893065"),
+    "exp(n)": ("E0203", "this needs a tensor to return", "this is a number"),
+    "log(0)": ("E0203", "this needs a number the function is defined for", "this is the size 0"),
+    "log(-1)": ("E0203", "this needs a number the function is defined for", "this is the size -1"),
+    "sqrt(2.0)": (
+        "E0203",
+        "this needs a tensor to return",
+        "this is the number 1.4142135623730951",
+    ),
+    "sqrt(-1.0)": (
+        "E0203",
+        "this needs a number the function is defined for",
+        "this is the number -1.0",
+    ),
+    "f32(n)": ("E0203", "this needs a tensor", "this is the size n"),
+    "i32(2.5)": ("E0203", "this needs a tensor", "this is the number 2.5"),
+    "i32(1e30)": ("E0203", "this needs a tensor", "this is the number 1e+30"),
+    'iota("a")': ("E0203", "this needs a size as `size`", 'this is the text "a"'),
+    "iota(x)": ("E0203", "this needs a size as `size`", "this is the tensor f32[n, d]"),
+    "argmax(x, 9)": ("E0302", "axis 9 needs an axis that exists", "this is of 2 axes"),
+    "argmax(n, 0)": ("E0203", "this needs a tensor", "this is the size n"),
+    "stop_gradient(n)": ("E0203", "this needs a tensor", "this is the size n"),
+    "where(x, x, x)": (
+        "E0203",
+        "this needs a bool tensor as condition",
+        "this is the tensor f32[n, d]",
+    ),
+    'where(x > 0, x, "a")': ("E0307", 'a tensor of f32 cannot meet the text "a"', "f32[n, d]"),
+    "where(1, x, x)": ("E0203", "this needs a tensor", "this is the size 1"),
+    "abs(-3)": ("E0203", "this needs a tensor to return", "this is the size 3"),
+    'abs("a")': ("E0203", "this needs a tensor or a number", 'this is the text "a"'),
+    "(0 - 2.5) ** 0.5": (
+        "E0203",
+        "this needs a whole exponent of a negative number",
+        "this is the number 0.5",
+    ),
+    "0.0 ** -1": ("E0203", "this needs numbers whose result is finite", "this is the size -1"),
+    "(1 - 1) ** (0 - 2)": (
+        "E0203",
+        "this needs numbers whose result is finite",
+        "this is the size -2",
+    ),
+    "(0-8)**0.5": (
+        "E0203",
+        "this needs a whole exponent of a negative number",
+        "this is the number 0.5",
+    ),
+    "stop_gradient()": ("E0202", "`stop_gradient` needs another tensor", ""),
+    "zeros()": ("E0202", "`zeros` needs `shape`", ""),
+    "x @ 2": ("E0302", "`@` needs two tensors with axes", "this is the size 2"),
+    "2 @ 3": ("E0203", "this needs tensors around `@`", "this is the size 2"),
+    "2.5 @ 2": ("E0203", "this needs tensors around `@`", "this is the number 2.5"),
+    "x ** 7.5": (
+        "E0302",
+        "an exponent needs a whole number from -64 to 64, 0.5 or -0.5",
+        "this is the number 7.5",
+    ),
+    "x ** n": (
+        "E0302",
+        "an exponent needs a whole number from -64 to 64, 0.5 or -0.5",
+        "this is the size n",
+    ),
+    "(x > 0) ** 2": (
+        "E0302",
+        "`**` needs a float tensor on its left",
+        "this is the tensor bool[n, d]",
+    ),
+    "[x]": ("E0203", "this needs a number or a size in a list", "this is the tensor f32[n, d]"),
+    "(x + 1).weight": ("E0203", "this needs a parameter's path", "this is (x + 1).weight"),
+    "x[n].weight": ("E0203", "this needs a parameter's path", "this is x[n].weight"),
+    "x[1].weight": ("E0201", "nothing here is called `x.1.weight`", "no parameter of this name"),
+    "[1, 2][0, 1]": ("E0203", "this needs one index", "this is 2 of them"),
+    "[1, 2][n]": (
+        "E0404",
+        "nothing checks `f`",
+        "`n` is an index the configuration gives, and no model uses it",
+    ),
+    'where(x > 0, 1, "a")': ("E0203", "this needs tensors or numbers", "this is the size 1"),
+    "sum(x, 0, 0)": ("E0202", "`sum` names an axis twice", ""),
+    "sum(n)": (
+        "E0404",
+        "nothing checks `f`",
+        "`sum` needs the list the configuration gives, and no model uses it",
+    ),
+    "sum(x, [n, d] -> [d, n])": (
+        "E0304",
+        "a reduction keeps some axes of the source, in order",
+        "f32[n, d]",
+    ),
+    "product(n)": (
+        "E0404",
+        "nothing checks `f`",
+        "`product` needs the list the configuration gives, and no model uses it",
+    ),
+    "product([n, d])": ("E0203", "this needs a tensor to return", "this is the size d*n"),
+    "maximum(1, 2)": ("E0203", "this needs a tensor", "this is the size 1"),
+    "max(n, 2)": (
+        "E0404",
+        "nothing checks `f`",
+        "`max` of sizes the configuration gives, and no model uses it",
+    ),
+    "n ** 99": ("E0203", "this needs an exponent up to 32", "this is the size 99"),
+    "expand(x, [n, d] -> [d, n])": (
+        "E0304",
+        "expand keeps every axis of the source, in order",
+        "f32[n, d]",
+    ),
+    "rearrange(x, [n, d] -> [n, d, ...r])": (
+        "E0304",
+        "`...r` is not on the left side",
+        "[n, d] -> [n, d, ...r]",
+    ),
+    "rearrange(x, [n, d] -> [d, n, n])": (
+        "E0304",
+        "the two sides of the rearrangement hold different axes",
+        "f32[n, d]",
+    ),
+    "zeros(3)": ("E0203", "this needs a list of sizes", "this is the size 3"),
+    'zeros(["a"])': ("E0203", "this needs a list of sizes", 'this is the text "a"'),
+    "zeros(-shape(x))": (
+        "E0305",
+        "cannot show for every size that `shape` of `Broadcast` is at least 1",
+        "needs -n >= 1",
+    ),
+    'full([n], "a")': ("E0203", "this needs a number", 'this is the text "a"'),
+    "conv(rearrange(x, [n, d] -> [n, 1, d]), zeros([1, 1, 1]), stride=[1, 2])": (
+        "E0203",
+        "this needs a size, or a list of 1 sizes, as `stride`",
+        "this is a list of 2",
+    ),
+    'conv(rearrange(x, [n, d] -> [n, 1, d]), zeros([1, 1, 1]), stride=["a"])': (
+        "E0203",
+        "this needs a size, or a list of 1 sizes, as `stride`",
+        "this is a list of 1",
+    ),
+    "concat(axis=0)": ("E0202", "`concat` needs at least one tensor", ""),
+    "relu(x, x)": ("E0202", "`relu` takes 1 tensor, and got 1 more", ""),
+    'relu(x="a")': ("E0202", "`relu` needs a tensor as `x`", ""),
+    "exp(x, y=2)": ("E0202", "`exp` has no argument `y`", ""),
+    "exp([n, d] -> [d, n])": (
+        "E0203",
+        "this needs a tensor or a number",
+        "this is a rearrangement",
+    ),
+    "shape(x)": ("E0203", "this needs a tensor to return", "this is the axes [n, d]"),
+    "shape(x) * 0.5": ("E0203", "this needs sizes", "this is the axes [n, d]"),
+    "x if n < 0.5 else x": (
+        "E0404",
+        "nothing checks `f`",
+        "a choice compares a size with a number that is not whole, and no model uses it",
+    ),
+    'int("a")': ("E0203", "this needs a number", 'this is the text "a"'),
+    "shape(x) + shape(sum(x, 0))": (
+        "E0203",
+        "this needs as many axes as 2",
+        "this is the axes [d]",
+    ),
+    "- -n": ("E0203", "this needs a tensor to return", "this is the size n"),
+}
+"""Expressions of a block of x: f32[n, d]; the code, the headline and the label of the refusal."""
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_an_expression_of_another_kind_is_refused(expression: str) -> None:
+    code, headline, label = REFUSED[expression]
+    source = Source("kinds.mgn", f"block f()(x: [n, d]):\n  return {expression}\n")
+    reports = pipeline.check(source, lambda _: None).reports
+    (report,) = (each for each in reports if each.code != UNUSED)
+    assert (report.code, report.headline) == (code, headline)
+    assert report.label is not None
+    assert report.label.text.split("\n")[0] == label

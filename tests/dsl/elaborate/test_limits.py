@@ -1,0 +1,141 @@
+"""Limits: what doubles at every level ends soon and is told; honest programs stay far off."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.limits import language_limits as limits
+from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, spend, within
+from meganeura_dsl.pipeline import CheckResult, check, check_file
+from meganeura_dsl.resources import standard_models
+from meganeura_dsl.symbolic.size import dim
+
+
+def checked(text: str) -> CheckResult:
+    return check(Source("x.mgn", text), lambda _: None)
+
+
+def steps(text: str) -> int:
+    budget = Budget(10**9)
+    with within(budget):
+        checked(text)
+    return budget.spent
+
+
+def codes(text: str) -> list[str]:
+    return [report.code for report in checked(text).reports]
+
+
+def chain(first: str, each: str, count: int) -> str:
+    """Declarations of which each speaks of the one before it."""
+    levels = (each.format(this=level, last=level - 1) for level in range(1, count + 1))
+    return "\n".join([first, *levels, ""])
+
+
+SUMS = chain("def f0(n) = n + n", "def f{this}(n) = f{last}(n) + f{last}(n)", 60)
+SQUARES = chain("def f0(n) = n * n", "def f{this}(n) = f{last}(f{last}(n))", 30)
+FLOORS = chain("def f0(n) = n * n // 3", "def f{this}(n) = f{last}(n) * f{last}(n) // 3", 30)
+BOTH = chain("def f0(n) = n > 1", "def f{this}(n) = f{last}(n) == f{last}(n)", 30)
+WHERE = "block A()(x: [{}])\n    where {}:\n  return x\n"
+LOOP = "block A()(x: [n, d]):\n  a = [1, 2]\n  for i in 0..100:\n    {}\n  return x\n"
+NAMES = [f"d{index}" for index in range(20)]
+CLAUSES = [
+    f"({a}*{b} - {i}) // ({c}+1) >= {b} % ({a}+2)"
+    for i, (a, b, c) in enumerate(zip(NAMES, NAMES[7:] + NAMES, NAMES[3:] + NAMES, strict=False))
+]
+
+TOLD = {
+    "a square of squares": (SQUARES + WHERE.format("n, d", "f30(d) > 5"), "E0203"),
+    "a number of 10**9 digits": (SQUARES + WHERE.format("n, d", "f30(2) > d"), "E0203"),
+    "floors in floors": (FLOORS + WHERE.format("n, d", "f30(d) > 5"), "E0203"),
+    "conditions of conditions": (BOTH + WHERE.format("n, d", "f30(d)"), "E0203"),
+    "a list that doubles": (LOOP.format("a = a + a"), "E0203"),
+    "lists in lists": (LOOP.format("a = [a, a]"), "E0203"),
+    "a tensor of many axes": (LOOP.format("x = insert_axis(x, 0, 2)"), "E0331"),
+    "an input of many axes": (f"block A()(x: [{', '.join(['n'] * 33)}]) = x\n", "E0331"),
+    "a tensor of many elements": (LOOP.format("x = repeat(x, 0, 1000)"), "E0332"),
+    "a weight of many elements": (
+        "block A()(x: [n, 4]):\n  param w: [4, 10 ** 19] = zeros\n  return x @ w\nmodel m = A()\n",
+        "E0332",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), TOLD.values(), ids=TOLD)
+def test_what_gets_too_large_is_told(text: str, code: str) -> None:
+    assert code in codes(text)
+
+
+def test_a_def_is_worked_out_once_for_equal_arguments() -> None:
+    assert steps(SUMS + WHERE.format("n, d", "f60(d) > 5")) < 20_000
+    assert codes(SUMS + WHERE.format("n, d", "f60(d) > 5") + "model m = A()\n") == []
+
+
+def test_an_argument_of_another_kind_is_another_argument() -> None:
+    text = "def half(n) = n / 2\nblock A()(x: [n, d]) = x * half(1){}\nmodel m = A()\n"
+    assert codes(text.format("")) == []
+    assert codes(text.format(" * half(true)")) == ["E0203"]
+
+
+def test_a_question_that_is_too_hard_leaves_the_rest_to_be_checked() -> None:
+    text = WHERE.format(", ".join(NAMES), ", ".join(CLAUSES[:6])) + "block B()(x: [n]) = x @ x\n"
+    assert steps(text) < limits.CHECK
+    assert codes(text) == ["E0320"]
+
+
+def test_the_same_text_takes_the_same_steps() -> None:
+    text = WHERE.format("d0, d1, d2, d3, d7", ", ".join(CLAUSES[:1]))
+    program = f"from tests.dsl.elaborate.test_limits import steps; print(steps({text!r}))"
+    counts = {steps(text), steps(text)}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[3], env={"PYTHONHASHSEED": "1"},
+    )  # fmt: skip
+    counts.add(int(run.stdout))
+    assert len(counts) == 1
+
+
+def test_the_largest_standard_models_are_far_from_the_limit() -> None:
+    budget = Budget(10**9)
+    with within(budget):
+        assert check_file(str(standard_models() / "repvgg.mgn")).fine
+    assert budget.spent < limits.CHECK / 2
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+def test_a_budget_counts_what_a_budget_inside_it_does() -> None:
+    outer, inner = Budget(100), Budget(70)
+    with within(outer):
+        with within(inner):
+            spend(60)
+        with pytest.raises(OutOfWorkError), within(inner):
+            spend(11)
+        assert (outer.spent, inner.spent) == (0, 71)  # the outer one is settled when it is left
+    assert outer.spent == 71
+
+
+def test_a_budget_inside_is_no_larger_than_what_is_left() -> None:
+    outer = Budget(100)
+    with pytest.raises(OutOfWorkError), within(outer), within(Budget(1000)):
+        spend(101)
+    assert outer.is_spent
+
+
+def test_without_a_budget_nothing_is_counted() -> None:
+    spend(10**12)
+    assert dim("h") ** 3 == dim("h") * dim("h") * dim("h")
+
+
+def test_a_floor_takes_its_steps_each_time() -> None:
+    counts: list[int] = []
+    for _ in range(2):
+        budget = Budget(10**6)
+        with within(budget):
+            assert (dim("h") * 3 + 17) // (dim("w") + 2) != 0
+        counts.append(budget.spent)
+    assert counts[0] == counts[1] > 0

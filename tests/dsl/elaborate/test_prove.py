@@ -1,0 +1,299 @@
+"""Blocks proved for all sizes and configurations, refuted, or left to each model."""
+
+from textwrap import dedent, indent
+
+import pytest
+
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
+from meganeura_dsl.elaborate.scope.linker import library
+from meganeura_dsl.pipeline import CheckResult, check
+from meganeura_dsl.syntax import ast
+
+
+def checked(text: str) -> CheckResult:
+    return check(Source("net.mgn", dedent(text)), lambda _: None)
+
+
+def codes(text: str) -> list[tuple[str, int]]:
+    reports = checked(text).reports
+    return [(report.code, report.label.span.line) for report in reports if report.label]
+
+
+LIBRARY_BLOCKS = [
+    (module, name)
+    for module in library()
+    for name, declaration in module.own.items()
+    if isinstance(declaration, ast.Block)
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), LIBRARY_BLOCKS, ids=[name for _, name in LIBRARY_BLOCKS]
+)
+def test_library_blocks_are_proved(module: object, name: str) -> None:
+    (owner,) = (each for each in library() if each is module)
+    block = owner.own[name]
+    assert isinstance(block, ast.Block)
+    problem = prove_block(owner, block)
+    if any(item.type.dtype == "any" for item in block.inputs):
+        assert problem is not None
+        assert problem.code == "N0001"
+    else:
+        assert problem is None, problem.report()
+
+
+def test_a_choice_on_configuration_is_followed_both_ways() -> None:
+    result = checked(
+        """\
+        block Maybe(c, wide=false)(x: [n, d]) -> [n, c]:
+          if wide:
+            x = x |> up: linear(4 * d) |> relu
+          return x |> out: linear(c)
+        """
+    )
+    assert result.proved == ("Maybe",)
+    assert not result.reports
+
+
+def test_only_one_path_is_wrong() -> None:
+    problems = codes(
+        """\
+        block Maybe(wide=false)(x: [n, d]) -> [n, d]:
+          if wide:
+            x = x |> up: linear(4 * d)
+          return relu(x)
+        """
+    )
+    assert problems == [("E0303", 4)]
+
+
+def test_a_proof_on_one_path_does_not_leak_into_another() -> None:
+    problems = codes(
+        """\
+        block Leak(c)(x: [n, d]) -> [n, c]:
+          y = x |> fc: linear(c)
+          if c == d:
+            z = x + y
+          else:
+            z = x + y
+          return z
+        """
+    )
+    assert problems == [("E0301", 6)]
+
+
+def test_a_loop_of_any_length_is_checked_by_induction() -> None:
+    result = checked(
+        """\
+        block Deep(depth)(x: [n, d]) -> [n, d]:
+          for i in 0..depth:
+            x = x + (x |> layers[i]: linear(d) |> relu)
+          return x
+        """
+    )
+    assert result.proved == ("Deep",)
+
+
+def test_a_loop_that_changes_a_shape_is_left_to_each_model() -> None:
+    text = """\
+        block Shrink(depth)(x: [n, 4, h, w]):
+          for i in 0..depth:
+            x = x |> layers[i]: conv2d(4, 3, 2, pad=1)
+          return x
+        model small = Shrink(depth=3)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("for i in 0..k:\n  x = relu(x)\nif k == 0:\n  return x[:, 0:2]\nreturn x", "E0303"),
+        ("for i in 0..k:\n  return relu(x)\nreturn x[:, 0:2]", "E0404"),
+        ("for i in 0..k:\n  y = relu(x)\nreturn y", "E0201"),
+        ("for i in 0..k:\n  x = x |> layers[i]: linear(4)\nreturn x * i", "E0201"),
+    ],
+    ids=["facts", "return", "name", "index"],
+)
+def test_a_loop_may_have_no_round(body: str, code: str) -> None:
+    text = "block A(k=0)(x: [n, 4]) -> [n, 4]:\n" + indent(body, "  ") + "\n"
+    assert [found for found, _ in codes(text)] == [code]
+    assert checked(text.replace("k=0", "k=1")).proved == ("A",)
+
+
+def test_what_a_round_chooses_is_chosen_behind_the_loop() -> None:
+    result = checked(
+        """\
+        block A(k=0, wide=false)(x: [n, 4]) -> [n, 4]:
+          y = x
+          for i in 0..k:
+            if wide:
+              x = x + 1
+          if wide:
+            x = x * y
+          return x
+        """
+    )
+    assert result.proved == ("A",)
+
+
+@pytest.mark.parametrize("change", ["m = m + 1", "x = i32(x)"])
+def test_a_loop_that_changes_a_number_or_a_type_is_left_to_each_model(change: str) -> None:
+    text = f"""\
+        block A(k)(x: [n, 8]):
+          m = 0
+          for i in 0..k:
+            {change}
+          return x[:, 0 : m + 1]
+        model a = A(k=3)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_an_index_is_no_size_of_the_same_name() -> None:
+    text = """\
+        block A(k)(x: [n, 4]) -> [4]:
+          y = sum(x, 0)
+          for n in 1..k:
+            y = y + sum(x[0:n], 0)
+          return y
+        """
+    assert [code for code, _ in codes(text)] == ["E0305"]
+
+
+def test_an_axis_of_a_rest_is_no_size_of_its_name() -> None:
+    text = """\
+        block A()(x: [s0], y: [...s, n]):
+          return sum(x) + y[0:s0]
+        """
+    assert [code for code, _ in codes(text)] == ["E0305"]
+    assert checked(text.replace("y: [...s, n]", "y: [s0, ...s]")).proved == ("A",)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_loop_that_changes_an_axis_is_left_to_each_model(axis: int) -> None:
+    text = f"""\
+        block Grow(k)(x: [n, c, d]):
+          for _i in 0..k:
+            x = concat(x, x, axis={axis})
+          return x
+        model twice = Grow(k=2)
+        """
+    assert [code for code, _ in codes(text)] == ["N0001"]
+
+
+def test_a_rest_of_one_axis_is_no_proof() -> None:
+    text = "block A()(x: [...s]) -> [product(s)]:\n  return x\n"
+    assert [code for code, _ in codes(text)] == ["E0303"]
+
+
+def test_a_call_meets_every_part_of_a_where() -> None:
+    text = """\
+        block A()(x: [n, d]) -> [n, d]
+            where n % 2 == 0 and d % 3 == 0:
+          return x
+        block B()(x: [n, d]) -> [n, d]
+            where {}:
+          return x |> A
+        """
+    assert codes(text.format("n % 2 == 0, d % 3 == 0")) == []
+    assert [code for code, _ in codes(text.format("n % 2 == 0"))] == ["E0311"]
+    assert [code for code, _ in codes(text.format("d % 3 == 0"))] == ["E0311"]
+
+
+def test_tied_weights_are_found_inside_a_proved_layer() -> None:
+    result = checked(
+        """\
+        block Tied(vocabulary, d)(ids: i32[n, s]) -> [n, s, vocabulary]:
+          x = ids |> wte: embedding(vocabulary, d)
+          return x @ rearrange(wte.weight, [vocabulary, d] -> [d, vocabulary])
+        model tied = Tied(vocabulary=11, d=4)
+        expect tied has 1 params, 44 weights
+        """
+    )
+    assert result.proved == ("Tied",)
+    assert result.holds == 1
+
+
+def test_a_layer_is_applied_twice_by_its_label() -> None:
+    result = checked(
+        """\
+        block Siamese(d)(left: [n, 5], right: [n, 5]) -> [n, d]:
+          a = left |> tower: linear(d)
+          b = right |> tower
+          return a - b
+        model siamese = Siamese(d=3)
+        """
+    )
+    assert result.fine
+    assert result.proved == ("Siamese",)
+
+
+def test_a_library_block_is_not_taken_at_its_word_outside_what_was_proved() -> None:
+    problems = codes(
+        """\
+        block Odd()(x: [n, d]) -> [n, d] = softmax(x, axis=2)
+        """
+    )
+    assert problems == [("E0302", 1)]
+
+
+def test_a_result_shape_that_is_chosen_is_left_to_each_model() -> None:
+    result = checked(
+        """\
+        block Maybe(c, wide=false)(x: [n, d]) -> [n, 4 * c if wide else c]:
+          if wide:
+            y = x |> out: linear(4 * c)
+          else:
+            y = x |> out: linear(c)
+          return y
+
+        block Use(c, wide=false)(x: [n, 3]) -> [n, c]:
+          return x |> maybe: Maybe(c, wide)
+
+        model narrow = Use(8)
+        expect narrow maps [n, 3] -> [n, 8]
+        """
+    )
+    assert result.proved == ()
+    assert [report.code for report in result.reports] == ["N0001", "N0001"]
+    assert result.holds == 1
+
+
+def test_a_model_s_configuration_is_replaced_by_name_however_it_was_given() -> None:
+    result = checked(
+        """\
+        block Mlp(widths, classes)(x: [n, 3]) -> [n, classes]:
+          for i in 0..len(widths):
+            x = x |> layers[i]: linear(widths[i]) |> relu
+          return x |> head: linear(classes)
+
+        model base = Mlp([64, 32], 10)
+        model deep = base(widths=[64, 32, 16])
+        expect base(classes=2)               maps [n, 3] -> [n, 2]
+        expect deep(widths=[4], classes=3)   maps [n, 3] -> [n, 3]
+        """
+    )
+    assert result.holds == 2
+    assert codes("""\
+        block Fc(c, bias=true)(x: [n, 3]) -> [n, c]:
+          return x |> fc: linear(c, bias)
+
+        model fc = Fc(8)
+        train fit(x: [n, 3]):
+          minimize mean(x |> fc(2, c=3))
+        """) == [("E0202", 6)]
+
+
+def test_axes_of_one_name_keep_together_or_are_refused() -> None:
+    assert codes("""\
+        block Turn(side)(x: [n, side, side]) -> [n, side, side]:
+          return x |> rearrange([n, h, w] -> [n, w, h])
+
+        block Flat(side)(x: [n, side, side]) -> [n, side * side]:
+          return x |> rearrange([n, side, side] -> [n, side * side])
+
+        block Torn(side)(x: [side, n, side]) -> [n, side * side]:
+          return x |> rearrange([side, n, side] -> [n, side * side])
+        """) == [("E0219", 8)]

@@ -1,0 +1,388 @@
+"""What a program may not say, and in which words it is told so."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+
+UNUSED = "E0207"
+"""Of the names that a program as short as these does not read."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A program, and the one message about it."""
+
+    name: str
+    text: str
+    code: str
+    headline: str
+    label: str
+    """The first line beside the place."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+REFUSED = [
+    Refusal(
+        "whole numbers are not trained",
+        """
+block f()(x: [n, 3]) -> [n, 3]:
+  param w: i32[3]
+  return x
+""",
+        "E0307",
+        "a trainable parameter holds real numbers",
+        "i32",
+    ),
+    Refusal(
+        "only a state is updated",
+        """
+block f()(x: [n]) -> [n]:
+  update s = sum(x)
+  return x
+model m = f()
+""",
+        "E0201",
+        "nothing here is called `s`",
+        "no state of this name",
+    ),
+    Refusal(
+        "a parameter is no state",
+        """
+block f()(x: [n]) -> [n]:
+  param s: [] = 1.0
+  update s = sum(x)
+  return x
+model m = f()
+""",
+        "E0201",
+        "nothing here is called `s`",
+        "no state (a parameter is updated by the optimizer) of this name",
+    ),
+    Refusal(
+        "an update has the shape of its state",
+        """
+block f()(x: [n]) -> [n]:
+  state s: [] = 1.0
+  update s = x
+  return x
+model m = f()
+""",
+        "E0303",
+        "`update s` returns another shape than it says",
+        "found    f32[n]",
+    ),
+    Refusal(
+        "a block minimizes nothing",
+        """
+block f()(x: [n]) -> [n]:
+  minimize sum(x)
+  return x
+""",
+        "E0124",
+        "`minimize` does not belong in a `block`",
+        "this belongs in a `train`",
+    ),
+    Refusal(
+        "a training has one loss",
+        """
+train t(x: [b, 3]):
+  y = x |> m: linear(1)
+  minimize sum(y)
+  minimize mean(y)
+  run:
+    data = "digits"
+    batch = 2
+""",
+        "E0502",
+        "`t` minimizes more than once",
+        "",
+    ),
+    Refusal(
+        "a training knows its axes",
+        """
+train t(x: [b, ...s]):
+  minimize sum(x)
+  run:
+    data = "digits"
+""",
+        "E0216",
+        "a rest cannot stand in the inputs of a `train` block",
+        "",
+    ),
+    Refusal(
+        "a setting is no rearrangement",
+        """
+train t(x: [b, 3]):
+  y = x |> m: linear(1)
+  minimize sum(y)
+  run:
+    data = "digits"
+    batch = 2
+    optimizer = adam([n] -> [n])
+""",
+        "E0203",
+        "this needs a number, text or list",
+        "this is adam([n] -> [n])",
+    ),
+    Refusal(
+        "a setting is given once",
+        """
+train t(x: [b, 3]):
+  y = x |> m: linear(1)
+  minimize sum(y)
+  run:
+    data = "digits"
+    batch = 2
+    batch = 4
+""",
+        "E0216",
+        "`batch` is set twice",
+        "",
+    ),
+    Refusal(
+        "a setting reads no sizes",
+        """
+train t(x: [b, 3]):
+  y = x |> m: linear(1)
+  minimize sum(y)
+  run:
+    data = "digits"
+    batch = 2
+    epochs = b
+""",
+        "E0201",
+        "nothing here is called `b`",
+        "no value of this name",
+    ),
+    Refusal(
+        "a layer is configured once",
+        """
+block f()(x: [n, 3]) -> [n, 3]:
+  x = x |> a: linear(3)
+  return x |> a(3)
+""",
+        "E0202",
+        "`a` is applied again, so its configuration is fixed",
+        "",
+    ),
+    Refusal(
+        "a rest has one rank",
+        """
+block g()(x: [...s], y: [...s]) -> [...s] = x + y
+block f()(x: [n, 3], y: [n]) -> [n, 3] = g(x=x, y=y)
+""",
+        "E0302",
+        "`y` of `g` needs [...s]",
+        "this is f32[n]",
+    ),
+    Refusal(
+        "labels have an axis less",
+        """
+block f()(x: [n, 3], y: i32[n, 3, 3]) -> [] = cross_entropy(x, y)
+""",
+        "E0503",
+        "labels [n, 3, 3] cannot meet logits [n, 3]",
+        "3 axes against 2. Meganeura never stretches an axis of size 1:",
+    ),
+    Refusal(
+        "reals are no whole numbers",
+        """
+block g()(x: i32[n]) -> i32[n] = x
+block f()(x: [n]) -> [n] = x |> g
+""",
+        "E0307",
+        "`x` of `g` is i32",
+        "f32[n]",
+    ),
+    Refusal(
+        "the size of an input is whole",
+        """
+block f()(x: [n, 0.5]) -> [n]:
+  return x
+""",
+        "E0203",
+        "this needs a size",
+        "this is the number 0.5",
+    ),
+    Refusal(
+        "an expectation names what it configures",
+        """
+block f(a)(x: [n]) -> [n] = a * x
+model m = f(2)
+expect m(3) has 0 params
+""",
+        "E0203",
+        "this needs a named configuration",
+        "this is 3",
+    ),
+    Refusal(
+        "an expectation has all results",
+        """
+block f()(x: [n]) -> [n], [n]:
+  return x, x
+model m = f()
+expect m maps [n] -> [n]
+""",
+        "E0401",
+        "`m` is not as expected",
+        "expected 1 result",
+    ),
+    Refusal(
+        "an expectation has all axes",
+        """
+block f()(x: [n]) -> [n] = x
+model m = f()
+expect m maps [n] -> [n, 1]
+""",
+        "E0401",
+        "what `m` maps to is not as expected",
+        "expected f32[n, 1]",
+    ),
+    Refusal(
+        "an expectation has the element type",
+        """
+block f()(x: [n]) -> [n] = x
+model m = f()
+expect m maps [n] -> i32[n]
+""",
+        "E0401",
+        "what `m` maps to is not as expected",
+        "expected i32[n]",
+    ),
+    Refusal(
+        "an expectation has all inputs",
+        """
+block f()(x: [n]) -> [n] = x
+model m = f()
+expect m maps [n], [n] -> [n]
+""",
+        "E0302",
+        "`f` needs 1 tensor",
+        "this is 2 tensors",
+    ),
+    Refusal(
+        "one tensor has one name",
+        """
+block f()(x: [n]) -> [n]:
+  a, b = x
+  return a
+""",
+        "E0203",
+        "this needs 2 values for 2 names",
+        "this is the tensor f32[n]",
+    ),
+    Refusal(
+        "two results have two names",
+        """
+block g()(x: [n]) -> [n], [n]:
+  return x, x
+block f()(x: [n]) -> [n]:
+  a, b, c = x |> g
+  return a
+""",
+        "E0203",
+        "this needs 3 values for 3 names",
+        "this is 2 results",
+    ),
+    Refusal(
+        "two results do not have one name",
+        """
+block g()(x: [n]) -> [n], [n]:
+  return x, x
+block f()(x: [n]) -> [n]:
+  a = x |> g
+  return a
+""",
+        "E0203",
+        "this needs one value for one name",
+        "this is 2 results",
+    ),
+    Refusal(
+        "two results are no number",
+        """
+block g()(x: [n]) -> [n], [n]:
+  return x, x
+block f()(x: [n]) -> [n]:
+  return (x |> g) + 1
+""",
+        "E0203",
+        "this needs a number",
+        "this is 2 results",
+    ),
+    Refusal(
+        "a module has to exist",
+        """
+from nothing import f
+block g()(x: [n]) -> [n] = x
+""",
+        "E0211",
+        "there is no module `nothing`",
+        "looked for nothing.mgn",
+    ),
+    Refusal(
+        "a number that is not known decides nothing",
+        """
+block f(p=0.5)(x: [n]) -> [n]:
+  if p > 0.25:
+    x = x * -p
+  return x
+""",
+        "E0404",
+        "nothing checks `f`",
+        "a choice depends on a number the configuration gives, and no model uses it",
+    ),
+    Refusal(
+        "results of several shapes are declared",
+        """
+block f(k)(x: [n]):
+  if k == 1:
+    x = insert_axis(x, 0, 2)
+  return x
+""",
+        "E0404",
+        "nothing checks `f`",
+        "`f` has results of several shapes and declares none, and no model uses it",
+    ),
+    Refusal(
+        "a size that may be negative",
+        """
+block f()(x: [-n + 5]) -> [n] = x
+""",
+        "E0305",
+        "cannot show for every size that every size of `x` is at least 1",
+        "needs 5 - n >= 1",
+    ),
+    Refusal(
+        "a list is known in a model only",
+        """
+block f(k)(x: [n, k[0]]) -> [n, k[0]] = x
+model m = f(k=[1, 2])
+""",
+        "N0001",
+        "`f` is checked in each model that uses it",
+        "`k` is a list the configuration gives",
+    ),
+    Refusal(
+        "there is an end to trying paths",
+        "block f(a, b, c, d, e, g, h, i, j, k, l, m)(x: [n]) -> [n]:\n"
+        + "".join(f"  if {name} == 1:\n    x = x + 1\n" for name in "abcdeghijklm")
+        + "  return x\n",
+        "E0404",
+        "nothing checks `f`",
+        "it has too many paths to prove at once, and no model uses it",
+    ),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=repr)
+def test_a_program_is_refused_in_words(refusal: Refusal) -> None:
+    reports = pipeline.check(Source("example.mgn", refusal.text), lambda _: None).reports
+    (report,) = (each for each in reports if each.code != UNUSED)
+    assert (report.code, report.headline) == (refusal.code, refusal.headline)
+    assert report.label is not None
+    assert report.label.text.split("\n")[0] == refusal.label

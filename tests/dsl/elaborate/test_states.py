@@ -1,0 +1,144 @@
+"""A name means the value it was bound to; a state's own name is bound anew by `update`."""
+
+from pathlib import Path
+from textwrap import dedent, indent
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemsError
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.graph import Leaf
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.pipeline import check, elaborate_train, load
+
+START = {"a": 1.0, "b": 5.0, "c": 7.0}
+STATES = "".join(f"state {name}: [1] = {value}\n" for name, value in START.items())
+STEP = "update a = a + 10"
+
+BLOCKS = """\
+block Both(_unused=1)(x: [1], y: [1]) -> [1], [1]:
+  return x, y
+
+block Later(_unused=1)(x: [1]) -> [1]:
+  update_me = x + 10
+  return x + 0 * update_me
+
+block Counter()(x: [1]) -> [1], [1]:
+  state count: [1] = 1.0
+  before = count
+  if training:
+    update count = count + 10
+  return before + 0 * x, count + 0 * x
+"""
+
+READS = [
+    pytest.param(f"old = a\n{STEP}", "old", 1, id="a name"),
+    pytest.param(f"_old = a\n{STEP}", "a", 11, id="its own name"),
+    pytest.param(f"old = a\nolder = old\n{STEP}", "older", 1, id="a name of a name"),
+    pytest.param(f"{STEP}\nold = a\n{STEP}", "old", 11, id="between two updates"),
+    pytest.param(f"{STEP}\n_old = a\n{STEP}", "a", 21, id="after two updates"),
+    pytest.param(f"old, _same = Both()(a, b)\n{STEP}", "old", 1, id="a result"),
+    pytest.param(f"old = Later()(a)\n{STEP}", "old", 1, id="an argument of a block"),
+    pytest.param(f"old = twice(a)\n{STEP}", "old", 2, id="an argument of a def"),
+    pytest.param(f"old = a if 1 < 2 else b\n{STEP}", "old", 1, id="a choice"),
+    pytest.param(f"if training:\n  old = a\n  {STEP}", "old", 1, id="in a branch"),
+    pytest.param("old = a\nfor i in 0..3:\n  update a = a + i", "old", 1, id="before a loop"),
+    pytest.param("_old = a\nfor i in 0..3:\n  update a = a + i", "a", 4, id="after a loop"),
+    pytest.param(
+        "old = b\nfor i in 0..3:\n  old = a\n  update a = a + 10", "old", 21, id="in a loop"
+    ),
+    pytest.param("x = a\nupdate a = b\ny = a\nupdate b = x\nold = x + 2 * y", "old", 11, id="both"),
+    pytest.param("a = 100 + a\nupdate a = a + 10", "a", 111, id="a local name of a state's name"),
+    pytest.param(
+        "_old, _new = b |> cell: Counter()\n_x, new = b |> cell", "new", 21, id="applied again"
+    ),
+    pytest.param(
+        "_old, _new = b |> cell: Counter()\nold, _x = b |> cell", "old", 11, id="applied again, old"
+    ),
+    pytest.param("_x, _y = b |> cell: Counter()", "cell.count", 11, id="by path"),
+    pytest.param(
+        "_x, _y = b |> cell: Counter()\nold = cell.count\nupdate cell.count = b",
+        "old",
+        11,
+        id="a name of a path",
+    ),
+]
+
+
+def program(body: str, seen: str) -> str:
+    text = dedent(body)
+    inside = indent(f"{STATES}{text}\nmetric seen = sum({seen})\n", "  ")
+    return (
+        f"def twice(x) = 2 * x\n\n{BLOCKS}\n"
+        f"train fit(x: [batch, 1]):\n  param w: [1] = ones\n{inside}  minimize mean(x * w)\n"
+    )
+
+
+def step(tmp_path: Path, text: str) -> dict[str, float]:
+    """What one training step measures, and what every state is after it."""
+    path = tmp_path / "fit.mgn"
+    path.write_text(text)
+    elaboration = elaborate_train(load(str(path)), sizes={"batch": 1}, training=True)
+    first = {**START, "cell.count": 1.0, "w": 1.0}
+    feeds = {
+        value.op.name: np.full(
+            concrete_shape(value.type.shape), first.get(value.op.name, 1.0), np.float32
+        )
+        for value in elaboration.graph.values
+        if isinstance(value.op, Leaf)
+    }
+    results = evaluate(elaboration.graph, feeds)
+    return {name: float(x.sum()) for name, x in {**results.outputs, **results.updates}.items()}
+
+
+@pytest.mark.parametrize(("body", "seen", "expected"), READS)
+def test_a_name_keeps_its_value(tmp_path: Path, body: str, seen: str, expected: float) -> None:
+    assert step(tmp_path, program(body, seen))["seen"] == expected
+
+
+def test_two_states_are_swapped_through_a_name(tmp_path: Path) -> None:
+    after = step(tmp_path, program("t = a\nupdate a = b\nupdate b = c\nupdate c = t", "a - b"))
+    assert (after["a"], after["b"], after["c"], after["seen"]) == (5, 7, 1, -2)
+
+
+def test_updates_without_a_name_are_in_order(tmp_path: Path) -> None:
+    after = step(tmp_path, program("update a = b\nupdate b = c\nupdate c = a", "c"))
+    assert (after["a"], after["b"], after["c"], after["seen"]) == (5, 7, 5, 5)
+
+
+def test_a_block_may_not_update_what_its_caller_has_a_name_for(tmp_path: Path) -> None:
+    """Its caller's name would go on to mean the old value."""
+    text = """\
+        block Sly(sizes=[1])(x: [n, 1]) -> [n, 1]:
+          update a = 3 * ones([1])
+          return x * sizes[0]
+
+        train fit(x: [batch, 1]):
+          param w: [1] = ones
+          state a: [1] = 1.0
+          y = x |> Sly()
+          minimize mean(y * w + a)
+        """
+    with pytest.raises(ProblemsError, match="nothing here is called `a`"):
+        step(tmp_path, dedent(text))
+
+
+def test_a_proof_follows_updates() -> None:
+    """In a proof a state has its declared shape before and after, in rounds of any number too."""
+    text = """\
+        block Rolling(rounds)(x: [n, c]) -> [n, c]:
+          state a: [c] = zeros
+          state b: [c] = ones
+          for i in 0..rounds:
+            t = a
+            if training:
+              update a = b
+              update b = t
+            x = x + t
+          return x + a - b
+        """
+    result = check(Source("rolling.mgn", dedent(text)), lambda _: None)
+    assert result.fine
+    assert result.proved == ("Rolling",)

@@ -1,0 +1,40 @@
+"""Repeating a library layer from memory gives the graph that walking through it gives."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from meganeura_dsl.elaborate.body import elaborator as elaborate
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("model", ["resnet18", "repvgg_a0", "whisper_tiny", "lm_tiny", "unet_tiny"])
+def test_templates_change_no_graph(
+    model: str, *, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = load(model)
+    repeated = elaborate_model(program, model, training=training)
+    monkeypatch.setattr(elaborate, "apply_template", lambda *arguments: arguments[-1]())
+    walked = elaborate_model(program, model, training=training)
+    assert format_graph(repeated.graph) == format_graph(walked.graph)
+    assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]
+    assert [info.type for info in repeated.parameters] == [info.type for info in walked.parameters]
+
+
+def test_two_dropouts_draw_bits_of_their_own(tmp_path: Path) -> None:
+    text = dedent(
+        """\
+        train fit(x: [batch, 8]):
+          a = x |> dropout(0.5)
+          b = x |> dropout(0.5)
+          minimize mean((a - b) ** 2)
+        """
+    )
+    path = tmp_path / "net.mgn"
+    path.write_text(text)
+    graph = elaborate_train(load(str(path)), sizes={"batch": 4}, training=True).graph
+    streams = {value.op for value in graph.values if type(value.op).__name__ == "RandomBits"}
+    assert len(streams) == 2

@@ -1,0 +1,397 @@
+"""A fused op is its expansion: in type, in value, and in gradient."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, NotDifferentiableError, TypeRuleError, Value
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.fused import (
+    FUSED_OPS,
+    Activation,
+    ActivationGradient,
+    Attention,
+    CrossEntropy,
+    CrossEntropyGradient,
+    Fused,
+    FusedConv,
+    FusedConvAdd,
+    FusedMatMul,
+    FusedMatMulAdd,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    LogSoftmax,
+    MaskedAttention,
+    Norm,
+    NormInputGradient,
+    NormWeightGradient,
+    Rotate,
+    ScaledNorm,
+    SoftCrossEntropy,
+    SoftCrossEntropyGradient,
+    Softmax,
+    SoftmaxGradient,
+    Standardize,
+    StandardizeGradient,
+    SwiGLU,
+    Variance,
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
+)
+from meganeura_dsl.ir.ops.fused.activation import ActivationKind
+from meganeura_dsl.ir.ops.fused.attention import AttentionGradient, Normalizer, WeightedMean
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.symbolic.assumptions import Unproved
+from meganeura_dsl.transforms.autodiff import differentiate
+from tests.gradients import assert_same, fed, weighted_loss
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fused op and the shapes of its operands; `labels` is the one that holds classes."""
+
+    op: Fused
+    shapes: Shapes
+    labels: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.op}-{self.shapes}"
+
+    def types(self) -> list[TensorType]:
+        return [
+            TensorType(DType.I32 if place == self.labels else DType.F32, shape)
+            for place, shape in enumerate(self.shapes)
+        ]
+
+    def arrays(self) -> list[Array]:
+        generator = np.random.default_rng(crc32(str(self).encode()))
+        return [
+            np.asarray(generator.integers(-1, 3, concrete_shape(of.shape)), np.int32)
+            if of.dtype is DType.I32
+            else generator.normal(size=concrete_shape(of.shape))
+            for of in self.types()
+        ]
+
+
+def _activations() -> list[Case]:
+    kinds = ("relu", "sigmoid", "silu", "gelu", "gelu_tanh")
+    cases = [Case(Activation(kind), (shape,)) for kind in kinds for shape in ((3, 5), ())]
+    return cases + [Case(ActivationGradient(kind), ((3, 5), (3, 5))) for kind in kinds]
+
+
+def _contractions() -> list[Case]:
+    square = ((1, 1), (1, 1), (1, 1), 1)
+    strided = ((2, 1), (1, 0), (1, 2), 2)
+    line = ((2,), (1,), (1,), 1)
+    return [
+        *(
+            Case(
+                FusedMatMul(transpose_left=left, transpose_right=right, epilogue="none"),
+                ((3, 3), (3, 3), (3,)),
+            )
+            for left in (False, True)
+            for right in (False, True)
+        ),
+        Case(
+            FusedMatMul(transpose_left=False, transpose_right=False, epilogue="gelu"),
+            ((2, 1, 5), (5, 3), (3,)),
+        ),
+        Case(SwiGLU(), ((3, 4), (3, 4))),
+        Case(
+            FusedMatMul(transpose_left=False, transpose_right=True, epilogue="relu"),
+            ((4,), (3, 4), (3,)),
+        ),
+        Case(
+            FusedMatMul(transpose_left=False, transpose_right=False, epilogue="silu"),
+            ((2, 3, 4), (2, 4, 5), (5,)),
+        ),
+        Case(
+            FusedMatMulAdd(transpose_left=False, transpose_right=True, epilogue="relu"),
+            ((1, 4), (3, 4), (3,), (1, 3)),
+        ),
+        Case(
+            FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="none"),
+            ((2, 3, 4), (4, 2), (2,), (2, 3, 2)),
+        ),
+        Case(
+            FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="silu"),
+            ((2, 3), (3, 4), (4,), (2, 4)),
+        ),
+        Case(FusedConv(*square, "relu"), ((2, 3, 5, 4), (4, 3, 3, 3), (4,))),
+        Case(FusedConv(*strided, "none"), ((1, 4, 5, 7), (6, 2, 3, 3), (6,))),
+        Case(FusedConv(*line, "gelu"), ((2, 2, 9), (3, 2, 3), (3,))),
+        Case(FusedConvAdd(*square, "relu"), ((1, 2, 3, 3), (2, 2, 3, 3), (2,), (1, 2, 3, 3))),
+        Case(FusedConvAdd(*line, "silu"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
+        Case(FusedConvAdd(*line, "none"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
+    ]
+
+
+def _norms() -> list[Case]:
+    return [
+        Case(Variance((1,)), ((3, 5),)),
+        Case(Variance((0, 2, 3)), ((2, 3, 4, 1),)),
+        *(Case(Standardize((1,), 1e-5, centred=centred), ((1, 6),)) for centred in (True, False)),
+        Case(Standardize((0, 2), 1e-3, centred=True), ((2, 3, 4),)),
+        *(
+            Case(StandardizeGradient((0, 2), 1e-3, centred), ((2, 3, 4), (2, 3, 4)))
+            for centred in (True, False)
+        ),
+        Case(Norm((2,), 1e-5, (2,)), ((2, 3, 6), (6,), (6,))),
+        Case(Norm((0, 2, 3), 1e-5, (1,)), ((2, 3, 4, 5), (3,), (3,))),
+        Case(Norm((1, 2), 1e-5, (1,)), ((2, 3, 4), (3,), (3,))),
+        *(
+            Case(NormInputGradient(axes, 1e-3, (1,), centred), ((2, 3, 4), (3,), (2, 3, 4)))
+            for centred in (True, False)
+            for axes in ((0, 2), (2,), (1, 2))
+        ),
+        *(
+            Case(NormWeightGradient((1,), 1e-3, (1,), centred), ((3, 6), (3, 6)))
+            for centred in (True, False)
+        ),
+        *(Case(ScaledNorm((1,), 1e-6, (1,), centred), ((3, 7), (7,))) for centred in (True, False)),
+    ]
+
+
+def _softmaxes() -> list[Case]:
+    return [
+        *(Case(op(axis), ((3, 4),)) for op in (Softmax, LogSoftmax) for axis in (0, 1)),
+        Case(SoftmaxGradient(1), ((2, 5), (2, 5))),
+        Case(CrossEntropy(), ((5, 3), (5,)), labels=1),
+        Case(CrossEntropy(), ((2, 4, 3), (2, 4)), labels=1),
+        Case(CrossEntropyGradient(), ((5, 3), (5,), (5,)), labels=1),
+        *(Case(SoftCrossEntropy(), (shape, shape)) for shape in ((5, 3), (2, 4, 1), (4,))),
+        Case(SoftCrossEntropyGradient(), ((5, 3), (5, 3), (5,))),
+    ]
+
+
+def _attentions() -> list[Case]:
+    same = ((2, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4))
+    wide = ((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6))
+    shared = ((2, 6, 4, 3), (2, 2, 4, 3), (2, 2, 4, 5))
+    flat = ((4, 3, 2), (1, 2, 2), (1, 2, 3))
+    return [
+        case
+        for form, shapes in (
+            (Attention(0.5, causal=True), same),
+            (Attention(0.3, causal=False), wide),
+            (Attention(1.0, causal=False), ((2, 1, 3), (2, 1, 3), (2, 1, 2))),
+            (Attention(1.0, causal=True), ((2, 4, 3), (2, 4, 3), (2, 4, 2))),
+            (Attention(0.5, causal=True, window=1), same),
+            (Attention(0.5, causal=True, window=2), same),
+            (Attention(0.5, causal=True, window=3, shared=3), shared),
+            (Attention(0.7, causal=False, shared=4), flat),
+        )
+        for masked in (False, True)
+        for case in _attention(form, shapes, masked=masked)
+    ]
+
+
+def _attention(op: Attention, shapes: Shapes, *, masked: bool) -> Iterator[Case]:
+    """Attention and all that its gradient is made of, for operands of these shapes."""
+    q, k, v = shapes
+    rows = q[:-1]
+    mask = ((*rows, k[-2]),) if masked else ()
+    form: WeightedMean = MaskedAttention(*op.form) if masked else op
+    yield Case(form, (*shapes, *mask))
+    yield Case(form.normalizer(), (q, k, *mask))
+    for gradient in form.gradients():
+        yield Case(gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
+
+
+def _winograd() -> list[Case]:
+    return [
+        Case(WinogradInput(2, (1, 1)), ((2, 3, 5, 4),)),
+        Case(WinogradInput(4, (0, 2)), ((1, 1, 3, 9),)),
+        Case(WinogradInput(4, (2, 1)), ((3, 2, 1, 1),)),
+        *(
+            Case(WinogradKernel(m, mirrored=mirrored), ((3, 2, 3, 3),))
+            for m, mirrored in ((2, True), (4, False))
+        ),
+        Case(WinogradOutput(2, 2, (3, 5)), ((16, 3, 12),)),
+        Case(WinogradOutput(4, 1, (1, 8)), ((36, 1, 2),)),
+        Case(FusedWinogradOutput(4, 2, (4, 5), "relu"), ((36, 3, 4), (3,))),
+        Case(FusedWinogradOutput(2, 1, (1, 1), "none"), ((16, 2, 1), (2,))),
+        Case(FusedWinogradOutputAdd(2, 1, (3, 3), "gelu"), ((16, 2, 4), (2,), (1, 2, 3, 3))),
+        Case(WinogradOutputGradient(2), ((2, 3, 5, 4),)),
+        Case(WinogradOutputGradient(4), ((1, 2, 9, 1),)),
+        *(Case(WinogradKernelGradient(m), (((m + 2) ** 2, 3, 2),)) for m in (2, 4)),
+    ]
+
+
+def _rotations() -> list[Case]:
+    shapes = ((3, 2, 5, 6), (5, 3)), ((4, 2), (4, 1)), ((1, 1, 8), (1, 4))
+    return [Case(Rotate(), (x, table, table)) for x, table in shapes]
+
+
+CASES = (
+    *_activations(),
+    *_contractions(),
+    *_norms(),
+    *_softmaxes(),
+    *_rotations(),
+    *_attentions(),
+    *_winograd(),
+)
+HAVE_NO_GRADIENT = (
+    ActivationGradient,
+    StandardizeGradient,
+    NormInputGradient,
+    NormWeightGradient,
+    SoftmaxGradient,
+    CrossEntropyGradient,
+    SoftCrossEntropyGradient,
+    Normalizer,
+    AttentionGradient,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+    WinogradInput,
+    WinogradKernel,
+    WinogradKernelGradient,
+    WinogradOutput,
+    WinogradOutputGradient,
+)
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+Make = Callable[[Builder, Sequence[Value]], Value]
+
+
+def fused(case: Case) -> Make:
+    return lambda build, operands: build.add(case.op, *operands)
+
+
+def run(case: Case, make: Make) -> Array:
+    build = Builder()
+    operands = [
+        build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
+    ]
+    graph = build.graph({"y": make(build, operands)})
+    verify(graph)
+    feeds = {f"x{place}": array for place, array in enumerate(case.arrays())}
+    return evaluate(graph, feeds, Precision.DOUBLE).outputs["y"]
+
+
+def gradients(case: Case, make: Make) -> list[Array]:
+    build = Builder()
+    operands = [
+        build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
+    ]
+    loss = weighted_loss(build, [make(build, operands)])
+    wrt = [operand for operand in operands if operand.type.dtype.is_float]
+    found = differentiate(build, loss, wrt)
+    graph = build.graph({str(place): each for place, each in enumerate(found)})
+    verify(graph)
+    feeds = {f"x{place}": array for place, array in enumerate(case.arrays())}
+    return list(evaluate(graph, fed(graph, feeds), Precision.DOUBLE).outputs.values())
+
+
+def test_every_fused_op_has_a_case() -> None:
+    assert {type(case.op) for case in CASES} == set(FUSED_OPS)
+
+
+@cases
+def test_the_value_is_that_of_the_expansion(case: Case) -> None:
+    assert_same(run(case, fused(case)), run(case, case.op.expand), 1e-11, 1e-11)
+
+
+@pytest.mark.parametrize("kind", ["relu", "sigmoid", "silu", "gelu", "gelu_tanh"])
+def test_kinks_and_far_ends_are_those_of_the_expansion(kind: ActivationKind) -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, 40.0, -40.0])
+    build = Builder()
+    operands = [build.add(Input(f"x{i}", DType.F32, x.shape)) for i in range(2)]
+    pairs = {
+        "value": (Activation(kind), operands[:1]),
+        "slope": (ActivationGradient(kind), operands),
+    }
+    fused = {f"{n} fused": build.add(op, *taken) for n, (op, taken) in pairs.items()}
+    spelt = {name: op.expand(build, taken) for name, (op, taken) in pairs.items()}
+    feeds = {"x0": x, "x1": np.full(x.shape, 3.0)}
+    found = evaluate(build.graph({**fused, **spelt}), feeds, Precision.DOUBLE).outputs
+    for name in pairs:
+        assert_same(found[f"{name} fused"], found[name], 1e-12, 1e-12)
+
+
+@cases
+def test_the_expansion_is_made_of_primitives(case: Case) -> None:
+    build = Builder()
+    operands = [
+        build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
+    ]
+    graph = build.graph({"y": case.op.expand(build, operands)})
+    assert not any(isinstance(value.op, Fused) for value in graph.values)
+
+
+@cases
+def test_the_gradient_is_that_of_the_expansion(case: Case) -> None:
+    if isinstance(case.op, HAVE_NO_GRADIENT):
+        with pytest.raises(NotDifferentiableError):
+            gradients(case, fused(case))
+        return
+    pairs = zip(gradients(case, fused(case)), gradients(case, case.op.expand), strict=True)
+    for found, wanted in pairs:
+        assert_same(found, wanted, 1e-9, 1e-9)
+
+
+@cases
+def test_a_device_without_f32_gives_the_same_type_for_f16(case: Case) -> None:
+    types = [of.with_dtype(DType.F16) if of.dtype is DType.F32 else of for of in case.types()]
+    build = Builder()
+    operands = [build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(types)]
+    assert build.add(case.op, *operands).type == case.op.expand(build, operands).type
+
+
+@cases
+def test_work_is_counted(case: Case) -> None:
+    build = Builder()
+    operands = [
+        build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
+    ]
+    out = build.add(case.op, *operands)
+    assert case.op.flops(case.types(), out.type) >= np.prod(concrete_shape(out.type.shape))
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3)))
+    bias = build.add(Input("bias", DType.F32, (2,)))
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(
+            FusedMatMul(transpose_left=False, transpose_right=True, epilogue="none"),
+            x,
+            x,
+            build.add(Input("b", DType.F32, (3,))),
+        )
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(Norm((1,), 1e-5, (1,)), x, bias, bias)
+    with pytest.raises(TypeRuleError):
+        build.add(Attention(1.0, causal=False), x, x, x)
+    q, k = (
+        build.add(Input(name, DType.F32, (heads, 3, 2))) for name, heads in (("q", 4), ("k", 2))
+    )
+    for wrong in (
+        Attention(1.0, causal=True),
+        Attention(1.0, causal=True, shared=4),
+        Attention(1.0, causal=True, window=-1, shared=2),
+        Attention(1.0, causal=False, window=2, shared=2),
+    ):
+        with pytest.raises((TypeRuleError, Unproved)):
+            build.add(wrong, q, k, k)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(MaskedAttention(1.0, causal=True, shared=2), q, k, k, q)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(Rotate(), x, x, x)
+    with pytest.raises(TypeRuleError):
+        build.add(Rotate(), x, bias, bias)
+    with pytest.raises(TypeRuleError):
+        build.add(CrossEntropy(), x, bias)
+    with pytest.raises((TypeRuleError, Unproved)):
+        build.add(SoftCrossEntropy(), x, bias)

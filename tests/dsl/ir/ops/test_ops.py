@@ -1,0 +1,140 @@
+"""Every op against its own facets: type rule, reference semantics and gradient agree."""
+
+import numpy as np
+import pytest
+
+import meganeura_dsl.ir.ops
+from meganeura_dsl.ir.graph import Array, Builder, Leaf, Op, Value
+from meganeura_dsl.ir.interpreter import Precision, evaluate, storage_type
+from meganeura_dsl.ir.ops import (
+    OPS,
+    ArgMax,
+    Compare,
+    Floor,
+    Input,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    StopGradient,
+)
+from meganeura_dsl.symbolic.assumptions import Facts
+from meganeura_dsl.transforms.autodiff import differentiate
+from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
+from tests.samples import SAMPLES, Sample
+
+FLAT = (Floor, StopGradient, Compare, ArgMax)
+"""Ops whose gradient is zero everywhere: by definition, or because their slope is."""
+
+LINEAR_IN_FIRST = (MaxPoolGradient, MaxPoolSelect)
+"""Ops that only compare their first operand, so that only the second has a gradient."""
+
+COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
+
+
+def _names(samples: list[Sample]) -> list[str]:
+    return [sample.name for sample in samples]
+
+
+def _subclasses(op: type[Op]) -> set[type[Op]]:
+    below = set(op.__subclasses__())
+    return below.union(*map(_subclasses, below))
+
+
+def test_ops_are_complete() -> None:
+    concrete = {
+        op
+        for op in _subclasses(Op)
+        if op.__module__.rpartition(".")[0] == "meganeura_dsl.ir.ops.primitive"
+        and not op.__subclasses__()
+    }
+    assert concrete == set(OPS)
+    assert len(OPS) == len(set(OPS))
+    assert {op.__name__ for op in OPS} <= set(meganeura_dsl.ir.ops.__all__)
+
+
+def test_every_op_has_a_sample() -> None:
+    assert {type(sample.op) for sample in SAMPLES} == set(OPS)
+    assert len({sample.name for sample in SAMPLES}) == len(SAMPLES)
+
+
+def _graph_of(sample: Sample) -> tuple[Builder, tuple[Value, ...], Value]:
+    build = Builder()
+    operands = tuple(
+        build.add(Input(f"operand.{index}", each.dtype, each.shape))
+        for index, each in enumerate(sample.types)
+    )
+    return build, operands, build.add(sample.op, *operands)
+
+
+def _feeds(sample: Sample) -> dict[str, Array]:
+    return {f"operand.{index}": operand for index, operand in enumerate(sample.operands)}
+
+
+@pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
+def test_the_result_is_of_the_type_inferred(sample: Sample) -> None:
+    inferred = sample.op.infer(Facts(), *sample.types)
+    build, _, out = _graph_of(sample)
+    result = evaluate(build.graph({"out": out}), _feeds(sample)).outputs["out"]
+    assert result.shape == inferred.shape
+    assert result.dtype == storage_type(inferred.dtype)
+
+
+@pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
+def test_single_precision_is_near_double(sample: Sample) -> None:
+    build, _, out = _graph_of(sample)
+    graph = build.graph({"out": out})
+    single = evaluate(graph, _feeds(sample)).outputs["out"]
+    double = evaluate(graph, _feeds(sample), Precision.DOUBLE).outputs["out"]
+    np.testing.assert_allclose(single, double, rtol=2e-6, atol=2e-5)
+
+
+def _active(sample: Sample) -> tuple[int, ...]:
+    """The operands that have a gradient."""
+    floats = tuple(index for index, each in enumerate(sample.types) if each.dtype.is_float)
+    return floats[1:] if isinstance(sample.op, LINEAR_IN_FIRST) else floats
+
+
+SMOOTH = [
+    sample
+    for sample in COMPUTED
+    if sample.smooth
+    and any(each.dtype.is_float for each in sample.types)
+    and sample.op.infer(Facts(), *sample.types).dtype.is_float
+]
+
+
+@pytest.mark.parametrize("sample", SMOOTH, ids=_names(SMOOTH))
+def test_the_gradient_is_the_slope(sample: Sample) -> None:
+    build, operands, out = _graph_of(sample)
+    active = _active(sample)
+    loss = weighted_loss(build, [out])
+    gradients = differentiate(build, loss, [operands[index] for index in active])
+    graph = build.graph({f"operand.{i}": each for i, each in zip(active, gradients, strict=True)})
+    feeds = fed(graph, _feeds(sample))
+    slope = not isinstance(sample.op, FLAT)
+    for name, gradient in evaluate(graph, feeds, Precision.DOUBLE).outputs.items():
+        assert np.any(gradient) == slope
+        if not isinstance(sample.op, StopGradient):
+            assert_same(gradient, numeric_gradient(build.graph({"loss": loss}), feeds, name))
+
+
+CURVED = [sample for sample in SMOOTH if not isinstance(sample.op, FLAT)]
+
+
+@pytest.mark.parametrize("sample", CURVED, ids=_names(CURVED))
+def test_the_gradient_has_a_gradient(sample: Sample) -> None:
+    """A weighted sum of the gradients, by the operands and by the upstream weights."""
+    build, operands, out = _graph_of(sample)
+    active = [operands[index] for index in _active(sample)]
+    first = differentiate(build, weighted_loss(build, [out], "upstream"), active)
+    loss = weighted_loss(build, first)
+    forward = build.graph({"loss": loss})
+    wrt = {
+        value.op.name: value
+        for value in (*active, *forward.values)
+        if isinstance(value.op, Input) and (value in active or value.op.name == "upstream.0")
+    }
+    second = differentiate(build, loss, tuple(wrt.values()))
+    graph = build.graph(dict(zip(wrt, second, strict=True)))
+    feeds = fed(graph, _feeds(sample))
+    for name, gradient in evaluate(graph, feeds, Precision.DOUBLE).outputs.items():
+        assert_same(gradient, numeric_gradient(forward, feeds, name), rtol=1e-5, atol=1e-5)

@@ -1,0 +1,95 @@
+"""Builders and graphs: sharing, order, and going on from a graph that is there."""
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import (
+    Builder,
+    Graph,
+    Origin,
+    Value,
+    continued,
+    dependencies,
+    reachable,
+    rebuild,
+)
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Add, Constant, Input, Mul, Neg, Parameter
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.verify import verify
+
+
+def doubled() -> Graph:
+    """The dead value in the middle leaves a gap in the ids."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    build.add(Neg(), x)
+    with build.at(Origin(path="layer")):
+        out = build.add(Add(), x, x)
+    return build.graph({"out": out})
+
+
+def test_equal_work_is_one_value() -> None:
+    build = Builder()
+    x, y = (build.add(Input(name, DType.F32, (3,))) for name in "xy")
+    assert build.add(Add(), x, y) is build.add(Add(), x, y)
+    assert build.add(Add(), x, y) is not build.add(Add(), y, x)
+
+
+def test_numbers_that_look_alike_are_different_values() -> None:
+    build = Builder()
+    numbers = [0.0, -0.0, 1.0, float("nan")]
+    values = [build.add(Constant(number, DType.F32)) for number in numbers]
+    values += [build.add(Constant(1, DType.I32)), build.add(Constant(1, DType.U32))]
+    values += [build.add(Constant(value=True, dtype=DType.BOOL))]
+    assert len({value.id for value in values}) == 7
+    assert build.add(Constant(float("nan"), DType.F32)) is values[3]
+    assert build.add(Constant(1, DType.F32)) is values[2]
+
+
+def test_a_graph_holds_what_its_roots_need_and_every_leaf() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    unused = build.add(Parameter("unused", DType.F32, (3,), "param"))
+    build.add(Neg(), unused)
+    out = build.add(Neg(), x)
+    graph = build.graph({"out": out})
+    assert graph.values == (x, unused, out)
+    assert graph.roots == (out,)
+
+
+def test_dependencies_are_in_order_and_once() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, ()))
+    squares = [x]
+    for _ in range(40):
+        squares.append(build.add(Mul(), squares[-1], squares[-1]))
+    assert dependencies((squares[-1], squares[3])) == tuple(squares)
+    assert reachable((squares[2],)) == {0, 1, 2}
+
+
+def test_a_graph_is_continued_without_its_gaps() -> None:
+    graph = doubled()
+    assert [value.id for value in graph.values] == [0, 2]
+    build, again = continued(graph)
+    assert [value.id for value in again.values] == [0, 1]
+    assert format_graph(again) == format_graph(graph)
+    assert again.values[1].origin == Origin(path="layer")
+    more = build.add(Neg(), again.outputs["out"])
+    longer = build.graph({"out": more})
+    verify(longer)
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(evaluate(longer, {"x": x}).outputs["out"], -2 * x)
+
+
+def test_rebuilding_may_change_values() -> None:
+    build = Builder()
+
+    def negate_sums(value: Value, operands: tuple[Value, ...]) -> Value:
+        made = build.add(value.op, *operands)
+        return build.add(Neg(), made) if isinstance(value.op, Add) else made
+
+    changed = rebuild(doubled(), build, negate_sums)
+    verify(changed)
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(evaluate(changed, {"x": x}).outputs["out"], -2 * x)

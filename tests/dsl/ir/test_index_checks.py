@@ -1,0 +1,203 @@
+"""Indices of a graph: which are proved, which come from outside, and which a step looks at."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.index_checks import Bound, Check, checks_of, leaf_bounds, with_checks
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.interval_analysis import Range, ranges_of
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.resources import standard_model_names
+
+PROGRAM = """\
+block Pick()(table: [7, 3], id: i32[4], any_: i32[4], mask: bool[4]) -> [4, 3]:
+  {bound}
+  return picked + 0 * (sum(table) + sum(f32(id)) + sum(f32(any_)) + sum(f32(mask)))
+
+model pick = Pick()
+"""
+
+
+def graph_of(picked: str, folder: Path) -> Graph:
+    (folder / "pick.mgn").write_text(PROGRAM.format(bound=f"picked = {picked}"))
+    return pipeline.elaborate_model(pipeline.load(str(folder / "pick.mgn"))).graph
+
+
+PROVED = (
+    "gather(table, iota(4) + 3)",
+    "gather(table, 3 - iota(4))",
+    "gather(table, 2 * iota(4))",
+    "gather(table, argmax(table[:4], 1))",
+    "gather(table, maximum(minimum(any_, 6), 0))",
+    "gather(table, minimum(abs(maximum(any_, -6)), 6))",
+    "gather(table, where(mask, iota(4), 6))",
+    "gather(table, i32(mask) + i32(any_ > 2))",
+    "gather(table, i32(f32(iota(4)) * 1.5))",
+    "gather(table, gather(iota(7), id))",
+    "gather(table, id) + gather(table[:4], minimum(id, 3))",
+    "scatter_add(iota(4), table[:4], 4)",
+    "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
+)
+"""What needs no check. An input that is an index itself is looked at where it comes from."""
+
+OPEN = (
+    ("gather(table, any_ + 1)", 7),
+    ("gather(table, iota(4) + 4)", 7),
+    ("gather(table, -any_)", 7),
+    ("gather(table, minimum(any_, 6) * 1)", 7),
+    ("gather(table, where(mask, any_, 0))", 7),
+    ("gather(table, i32(table[:4, 0]))", 7),
+    ("gather(table, id) + gather(table, id + 1)", 7),
+    ("scatter_add(any_ * 1, table[:4], 4)", 4),
+    ("insert_axis(sum(where(insert_axis(any_ - 1, 1, 3) == iota(3), table[:4], 0), 1), 1, 3)", 3),
+)
+
+
+@pytest.mark.parametrize("picked", PROVED)
+def test_what_is_proved_needs_no_check(picked: str, tmp_path: Path) -> None:
+    graph = graph_of(picked, tmp_path)
+    assert with_checks(graph) is graph
+
+
+@pytest.mark.parametrize(("picked", "count"), OPEN)
+def test_what_is_not_proved_is_looked_at(picked: str, count: int, tmp_path: Path) -> None:
+    (check,) = checks_of(with_checks(graph_of(picked, tmp_path))).values()
+    assert check.count == count
+    assert check.place.startswith("pick.mgn:2  ")
+
+
+@pytest.mark.parametrize("name", standard_model_names())
+def test_standard_models_need_no_check(name: str) -> None:
+    program = pipeline.load(name)
+    for train in program.trains:
+        sizes = dict.fromkeys(pipeline.free_sizes(program, train), 4)
+        graph = pipeline.elaborate_train(program, train, sizes=sizes, training=True).graph
+        assert with_checks(graph) is graph
+
+
+def test_a_label_that_a_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
+    picked = "0 * table[:4] + masked_cross_entropy(table[:4], {})"
+    graph = graph_of(picked.format("any_ - 1"), tmp_path)
+    checked = with_checks(graph)
+    (output,) = checks_of(checked)
+    fed = {"table": np.zeros((7, 3), np.float32), "id": np.zeros(4, np.int32)}
+    fed["mask"] = np.zeros(4, np.bool_)
+    for given, largest in (([1, -99, 3, 1], 2), ([1, 5, 3, 1], 4), ([1, 0, 3, 1], (1 << 32) - 1)):
+        found = evaluate(checked, {**fed, "any_": np.array(given, np.int32)}).outputs[output]
+        assert int(found) == largest
+
+
+def test_the_name_of_a_check_says_all_of_it() -> None:
+    check = Check(3, DType.I32, 50, "sage.mgn:9  gather(x, source + 1)")
+    assert Check.of(check.output) == check
+    assert Check.of("loss") is None
+    assert [check.outside(each) for each in (0, 49, 50, (1 << 32) - 1)] == [None, None, 50, -1]
+    unsigned = Check(0, DType.U32, 50, "")
+    assert unsigned.outside((1 << 32) - 1) == (1 << 32) - 1
+
+
+def test_a_parameter_is_looked_at_where_it_comes_from_unless_a_step_changes_it() -> None:
+    build = Builder()
+    table = build.add(ops.Input("table", DType.F32, (5, 2)))
+    ids = build.add(ops.Parameter("ids", DType.I32, (3,), "frozen"))
+    out = build.add(ops.Gather(0), table, ids)
+    assert leaf_bounds(build.graph({"out": out})) == {"ids": Bound(5)}
+    moved = build.add(ops.Add(), ids, full(build, ids.type, 1))
+    graph = build.graph({"out": out}, {"ids": moved})
+    assert leaf_bounds(graph) == {}
+    assert [check.count for check in checks_of(with_checks(graph)).values()] == [5]
+
+
+def test_a_table_does_not_take_what_a_loss_leaves_out() -> None:
+    build = Builder()
+    table = build.add(ops.Input("table", DType.F32, (9, 2)))
+    ids = build.add(ops.Input("ids", DType.I32, (3,)))
+    missing = build.add(ops.Compare("eq"), ids, full(build, ids.type, -100))
+    classes = build.add(ops.Compare("eq"), ids, build.add(ops.Iota(3)))
+    label = {"missing": missing, "classes": classes}
+    assert leaf_bounds(build.graph(label)) == {"ids": Bound(3, frozenset({-100}))}
+    row = build.add(ops.Gather(0), table, ids)
+    assert leaf_bounds(build.graph({**label, "row": row})) == {"ids": Bound(3)}
+
+
+# --- ranges hold what the reference computes -----------------------------------------------------
+
+SIX = TensorType(DType.I32, (6,))
+FLOATS = TensorType(DType.F32, (6,))
+
+
+def random_value(build: Builder, generator: np.random.Generator, made: list[Value]) -> Value:
+    """A random op of values made before, all of them six numbers."""
+
+    def any_(type_: TensorType) -> Value:
+        fitting = [value for value in made if value.type == type_]
+        return fitting[int(generator.integers(len(fitting)))]
+
+    def pair(op: Callable[[], ops.Binary]) -> Value:
+        type_ = (SIX, FLOATS)[int(generator.integers(2))]
+        return build.add(op(), any_(type_), any_(type_))
+
+    match int(generator.integers(10)):
+        case 0:
+            return full(build, SIX, int(generator.integers(-40_000, 40_000)))
+        case 1:
+            return full(build, FLOATS, float(generator.normal() * 9))
+        case 2:
+            return build.add(ops.Cast(DType.I32), any_(FLOATS))
+        case 3:
+            return build.add(ops.Cast(DType.F32), any_(SIX))
+        case 4:
+            less = build.add(ops.Compare("lt"), any_(SIX), any_(SIX))
+            return build.add(ops.Where(), less, any_(SIX), any_(SIX))
+        case 5:
+            return build.add((ops.Abs, ops.Neg)[int(generator.integers(2))](), any_(SIX))
+        case 6:
+            return build.add(ops.Floor(), any_(FLOATS))
+        case 7:
+            total = build.add(ops.Sum((0,)), any_(SIX))
+            return build.add(ops.Broadcast((6,), ()), total)
+        case 8:
+            padded = build.add(ops.Pad((2,), (1,), (0,)), any_(SIX))
+            return build.add(ops.Slice((0,), (6,), (1,)), padded)
+        case _:
+            kinds = (ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum)
+            return pair(kinds[int(generator.integers(len(kinds)))])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_ranges_hold_every_value(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    build = Builder()
+    made = [build.add(ops.Input("x", DType.I32, (6,))), build.add(ops.Iota(6))]
+    made.append(build.add(ops.Cast(DType.F32), made[0]))
+    for _ in range(30):
+        made.append(random_value(build, generator, made))
+    graph = build.graph({str(value.id): value for value in made})
+    ranges = ranges_of(graph, {"x": Range(-5, 9)})
+    x = generator.integers(-5, 10, 6).astype(np.int32)
+    for name, array in evaluate(graph, {"x": x}).outputs.items():
+        known = ranges.get(int(name))
+        if known is not None:
+            assert known.low <= array.min(), name
+            assert array.max() <= known.high, name
+
+
+def test_a_result_that_could_wrap_may_be_any() -> None:
+    build = Builder()
+    large = full(build, SIX, 1 << 30)
+    total = build.add(ops.Add(), large, large)
+    assert total.id not in ranges_of(build.graph({"total": total}), {})
+
+
+def test_padding_adds_zeros() -> None:
+    build = Builder()
+    six = build.add(ops.Add(), build.add(ops.Iota(6)), full(build, SIX, 3))
+    padded = build.add(ops.Pad((1,), (0,), (0,)), six)
+    assert ranges_of(build.graph({"padded": padded}), {})[padded.id] == Range(0, 8)

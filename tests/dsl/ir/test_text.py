@@ -1,0 +1,182 @@
+"""Graphs as text: what is written reads back, and what cannot be read says its line."""
+
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.ir.graph import Builder, Graph, Origin, Value
+from meganeura_dsl.ir.ops import OPS, Add, Concat, Constant, Conv, Input, Iota, Neg, Parameter, Sum
+from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.symbolic.size import Size, dim
+from tests.samples import SAMPLES, Sample
+
+TEXT = """\
+%0 = Input(name="x", dtype=f32, shape=[n, 3, h]) : f32[n, 3, h]
+%1 = Parameter(name="conv.weight", dtype=f32, shape=[8, 3, 3], kind="param") : f32[8, 3, 3]
+%2 = Conv(%0, %1, stride=[2], padding=[1], dilation=[1], groups=1) : f32[n, 8, ceil(h/2)]  # conv (net.mgn:2)
+%3 = Sum(%2, axes=[0, 1, 2]) : f32[]  # head
+%4 = Add(%1, %1) : f32[8, 3, 3]
+output "loss" = %3
+update "conv.weight" = %4
+"""  # noqa: E501 - as it is printed
+
+
+def network() -> Graph:
+    span = Span(Source("net.mgn", "line one\nconv\n"), 9, 13)
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (dim("n"), 3, dim("h"))))
+    weight = build.add(Parameter("conv.weight", DType.F32, (8, 3, 3), "param"))
+    build.add(Neg(), x)
+    with build.at(Origin(span, "conv")):
+        out = build.add(Conv((2,), (1,), (1,), 1), x, weight)
+    with build.at(Origin(path="head")):
+        loss = build.add(Sum((0, 1, 2)), out)
+    return build.graph({"loss": loss}, {"conv.weight": build.add(Add(), weight, weight)})
+
+
+def test_one_line_for_each_value() -> None:
+    assert format_graph(network()) == TEXT
+
+
+def assert_same(left: Graph, right: Graph) -> None:
+    assert [_content(value, left) for value in left.values] == [
+        _content(value, right) for value in right.values
+    ]
+    for ours, theirs in ((left.outputs, right.outputs), (left.updates, right.updates)):
+        assert list(ours) == list(theirs)
+        assert [left.values.index(root) for root in ours.values()] == [
+            right.values.index(root) for root in theirs.values()
+        ]
+
+
+def _content(value: Value, graph: Graph) -> tuple[object, ...]:
+    return value.op, value.type, [graph.values.index(operand) for operand in value.operands]
+
+
+def test_what_is_written_reads_back() -> None:
+    graph = parse_graph(TEXT, OPS)
+    assert_same(graph, network())
+    verify(graph)
+    assert parse_graph(format_graph(graph), OPS).outputs.keys() == {"loss"}
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_every_op_reads_back(sample: Sample) -> None:
+    build = Builder()
+    operands = [
+        build.add(Input(f"operand {index}", each.dtype, each.shape))
+        for index, each in enumerate(sample.types)
+    ]
+    graph = build.graph({"out": build.add(sample.op, *operands)})
+    text = format_graph(graph)
+    assert_same(parse_graph(text, OPS), graph)
+    assert format_graph(parse_graph(text, OPS)) == text
+
+
+def read_back(*ops: Constant) -> list[Constant]:
+    build = Builder()
+    graph = build.graph({str(index): build.add(op) for index, op in enumerate(ops)})
+    values = parse_graph(format_graph(graph), OPS).outputs.values()
+    return [value.op for value in values if isinstance(value.op, Constant)]
+
+
+@given(st.floats())
+def test_floats_read_back_exactly(number: float) -> None:
+    constant = Constant(number, DType.F32)
+    assert read_back(constant) == [constant]
+
+
+def test_numbers_that_look_alike_stay_apart() -> None:
+    numbers = [0.0, -0.0, inf, -inf, nan, 1e-300, 0.1]
+    floats = [Constant(number, DType.F32) for number in numbers]
+    others = [
+        Constant(1, DType.I32),
+        Constant(1, DType.U32),
+        Constant(value=True, dtype=DType.BOOL),
+        Constant(1.0, DType.F32),
+        Constant(1.0, DType.F16),
+        Constant(-7, DType.I32),
+        Constant(2 * dim("n") - 1, DType.F32),
+    ]
+    assert read_back(*floats, *others) == [*floats, *others]
+    assert len({*floats, *others}) == len(floats) + len(others)
+
+
+NAMES = st.sampled_from(["n", "h", "stride", "class", "layer.0", "n'", "true_size", "f32", "ceil"])
+
+
+def sizes() -> st.SearchStrategy[Size]:
+    leaves = st.one_of(st.integers(-9, 9), NAMES.map(dim))
+    return st.recursive(leaves, _larger, max_leaves=6)
+
+
+def _larger(parts: st.SearchStrategy[Size]) -> st.SearchStrategy[Size]:
+    pairs = st.tuples(parts, parts)
+    return st.one_of(
+        pairs.map(lambda pair: pair[0] + pair[1]),
+        pairs.map(lambda pair: pair[0] - pair[1]),
+        pairs.map(lambda pair: pair[0] * pair[1]),
+        st.tuples(parts, st.integers(2, 32)).map(lambda pair: pair[0] // pair[1]),
+        st.tuples(parts, NAMES).map(lambda pair: pair[0] // dim(pair[1])),
+    )
+
+
+@given(sizes())
+def test_sizes_read_back_exactly(size: Size) -> None:
+    graph = Graph(
+        (Value(0, Constant(size, DType.I32), (), Constant(0, DType.I32).infer(FACTS)),), {}
+    )
+    assert parse_graph(format_graph(graph), OPS).values[0].op == graph.values[0].op
+
+
+FACTS = Builder().facts
+
+
+@given(st.text())
+def test_names_read_back_exactly(name: str) -> None:
+    build = Builder()
+    graph = build.graph({name: build.add(Input(name, DType.F32, ()))})
+    again = parse_graph(format_graph(graph), OPS)
+    assert list(again.outputs) == [name]
+    assert again.values[0].op == graph.values[0].op
+
+
+def test_an_op_may_have_any_number_of_operands_and_no_attributes() -> None:
+    build = Builder()
+    x = build.add(Iota(3))
+    out = build.add(Neg(), build.add(Concat(0), x, x, x))
+    graph = build.graph({"out": out})
+    assert "%1 = Concat(%0, %0, %0, axis=0) : i32[9]\n%2 = Neg(%1) : i32[9]" in format_graph(graph)
+    assert_same(parse_graph(format_graph(graph), OPS), graph)
+
+
+def test_empty_lines_and_comments_are_skipped() -> None:
+    assert_same(parse_graph("# a graph\n\n" + TEXT.replace("\n", "\n\n"), OPS), network())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Conv(", "Convolve(", "line 3: there is no op `Convolve`"),
+        ("%2 = Conv", "%5 = Conv", "line 3: the next value is %2"),
+        ("Conv(%0, %1", "Conv(%0, %7", "line 3: %7 is not defined above"),
+        ("= %3\n", "= %9\n", "line 6: %9 is not defined above"),
+        (", groups=1", "", "line 3: `Conv` has the attributes stride, padding, dilation, groups"),
+        ("Add(%1, %1)", "Add(%1, %1, axis=0)", r"line 5: `Add` has the attributes \(none\)"),
+        ("f32[n, 3, h]\n", "f31[n, 3, h]\n", "line 1: 'f31' is not a valid DType"),
+        ("f32[n, 3, h]\n", "f32[n, 3, h\n", "line 1: `,` is expected before `the end`"),
+        ("f32[n, 3, h]\n", "f32[n, 3, h] h\n", "line 1: a end is expected, not `h`"),
+        ("axes=[0, 1, 2]", "axes=[0; 1, 2]", "line 4: `; 1, 2.* cannot be read"),
+        ('output "loss"', "output loss", "line 6: a text is expected, not `loss`"),
+        ('output "loss"', "result loss", "line 6: a value is expected, not `result`"),
+    ],
+)
+def test_what_cannot_be_read_says_its_line(old: str, new: str, words: str) -> None:
+    assert old in TEXT
+    with pytest.raises(GraphTextError, match=words):
+        parse_graph(TEXT.replace(old, new, 1), OPS)

@@ -1,0 +1,36 @@
+"""Tensor types."""
+
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+
+n, h = dim("n"), dim("h")
+
+
+def test_a_tensor_type_shows_its_sizes() -> None:
+    assert str(TensorType(DType.F32, (n, 3, (h - 1) // 2 + 1, 7))) == "f32[n, 3, ceil(h/2), 7]"
+    assert str(TensorType(DType.BOOL, ())) == "bool[]"
+
+
+def test_types_are_equal_when_their_sizes_are() -> None:
+    halved = TensorType(DType.I32, (n, (h - 1) // 2 + 1))
+    assert halved == TensorType(DType.I32, (n, (h + 1) // 2))
+    assert hash(halved) == hash(TensorType(DType.I32, (n, (h + 1) // 2)))
+    assert halved.rank == 2
+
+
+def test_a_type_changes_in_one_respect() -> None:
+    kind = TensorType(DType.F32, (n, 3))
+    assert kind.with_shape((n,)) == TensorType(DType.F32, (n,))
+    assert kind.with_dtype(DType.I32) == TensorType(DType.I32, (n, 3))
+
+
+def test_element_types() -> None:
+    assert [dtype.value for dtype in DType if dtype.is_float] == ["f32", "f16"]
+    assert [dtype.value for dtype in DType if dtype.is_integer] == ["i32", "u32"]
+    assert {dtype.value: dtype.bytes for dtype in DType} == {
+        "f32": 4,
+        "f16": 2,
+        "i32": 4,
+        "u32": 4,
+        "bool": 4,
+    }

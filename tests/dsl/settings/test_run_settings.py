@@ -1,0 +1,229 @@
+"""The settings of a run: what is accepted, and what each mistake is told."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting
+from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.run_settings import (
+    Adam,
+    Constant,
+    Cosine,
+    RunSettings,
+    Sgd,
+    resolve_settings,
+)
+from meganeura_dsl.settings.setting_values import RawSettings
+
+
+def raw(**values: Static) -> RawSettings:
+    """Settings as if written one per line, in order."""
+    source = Source("fit.mgn", "".join(f"{name} = ...\n" for name in values))
+    starts = [source.text.index(f"{name} = ") for name in values]
+    return {
+        name: Setting(value, Span(source, start, start + len(name)))
+        for (name, value), start in zip(values.items(), starts, strict=True)
+    }
+
+
+def resolved(
+    settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
+) -> RunSettings:
+    return resolve_settings(settings, overrides, free)
+
+
+def refused(
+    settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
+) -> Sequence[Report]:
+    with pytest.raises(ProblemsError) as caught:
+        resolve_settings(settings, overrides, free)
+    return [problem.report() for problem in caught.value.problems]
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    settings = resolved(raw(data="digits", batch=64))
+    assert settings.sizes == {"batch": 64}
+    assert settings.optimizer == Adam()
+    assert settings.schedule == Constant()
+    assert (settings.epochs, settings.seed, settings.device) == (1, 0, "auto")
+
+
+def test_data_may_name_tensors() -> None:
+    file = Invocation("file", {"image": "images"}, ("x.npz",))
+    settings = resolved(raw(data=file, batch=64))
+    assert (settings.data, settings.tensors) == ("x.npz", {"image": "images"})
+    given = resolved(raw(data="digits", batch=64), 'data=file("y.npz", label="labels")')
+    assert (given.data, given.tensors) == ("y.npz", {"label": "labels"})
+    assert resolved(raw(data=file, batch=64), "data.image=x").tensors == {"image": "x"}
+    assert resolved(raw(data=file, batch=64), "data=z.npz").tensors == {}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        Invocation("file", {"image": "images"}),
+        Invocation("file", {}, ("x.npz", "y.npz")),
+        Invocation("file", {}, (3,)),
+        Invocation("file", {"image": 3}, ("x.npz",)),
+    ],
+)
+def test_data_is_one_file_and_names(file: Static) -> None:
+    (report,) = refused(raw(data=file, batch=64))
+    assert report.code == "E0512"
+
+
+def test_choices_take_their_arguments() -> None:
+    settings = resolved(
+        raw(
+            data="digits",
+            batch=64,
+            optimizer=Invocation("sgd", {"lr": 1, "momentum": 0.9, "nesterov": True}),
+            schedule=Invocation("cosine", {"warmup": 10}),
+        )
+    )
+    assert settings.optimizer == Sgd(lr=1.0, momentum=0.9, nesterov=True)
+    assert settings.schedule == Cosine(warmup=10)
+
+
+def test_every_free_size_is_bound() -> None:
+    settings = resolved(raw(data="text", batch=8, length=128), free=("batch", "length"))
+    assert settings.sizes == {"batch": 8, "length": 128}
+
+
+def test_a_missing_free_size_is_asked_for() -> None:
+    [report] = refused(raw(data="digits"))
+    assert report.code == "E0511"
+    assert report.headline == "the setting `batch` is missing"
+
+
+def test_missing_data_is_asked_for() -> None:
+    [report] = refused(raw(batch=64))
+    assert report.headline == "the setting `data` is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "headline"),
+    [
+        ("epochs", 2.5, "`epochs` must be a whole number, not 2.5"),
+        ("epochs", True, "`epochs` must be a whole number, not true"),
+        ("epochs", "20", '`epochs` must be a whole number, not "20"'),
+        ("epochs", -1, "`epochs` must be at least 0"),
+        ("log_every", -1, "`log_every` must be at least 0"),
+        ("save_every", 0, "`save_every` must be above 0"),
+        ("drop_last", 1, "`drop_last` must be true or false, not 1"),
+        ("batch", 0, "`batch` must be above 0"),
+        ("batch", 6.5, "`batch` must be a whole number, not 6.5"),
+        ("seed", -1, "`seed` must be at least 0"),
+        ("seed", 2**32, "`seed` must be below 4294967296"),
+        ("shuffle", 1, "`shuffle` must be true or false, not 1"),
+        ("clip_norm", 0.0, "`clip_norm` must be above 0"),
+        ("clip_norm", float("inf"), "`clip_norm` must be finite"),
+        ("data", 3, "`data` must be a text, not 3"),
+        ("data", "", "`data` must not be empty"),
+        ("data", [1], "`data` must be a text, not [1]"),
+        ("device", "cuda", "`device` must be auto, cpu, wgpu or wgpu:N"),
+        ("optimizer", 3, "`optimizer` must be one of sgd, adam, adamw, not 3"),
+        ("optimizer", Invocation("adm", {}), "`adm` is no optimizer"),
+        ("optimizer", Invocation("adam", {"lr": 0}), "`optimizer.lr` must be above 0"),
+        ("optimizer", Invocation("adam", {"beta1": 1.0}), "`optimizer.beta1` must be below 1"),
+        ("optimizer", Invocation("adam", {"lr": "x"}), '`optimizer.lr` must be a number, not "x"'),
+        ("optimizer", Invocation("adam", {"beta": 0.9}), "`adam` has no argument `beta`"),
+        ("optimizer", Invocation("sgd", {"nesterov": True}), "`optimizer` needs momentum above 0"),
+        ("optimizer", Invocation("adam", {}, (0.1,)), "this argument has no name"),
+        ("schedule", Invocation("cosine", {"final": 2}), "`schedule.final` must be at most 1"),
+        ("epoch", 3, "there is no setting `epoch`"),
+        ("sizes", 3, "there is no setting `sizes`"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_at_its_place(name: str, value: Static, headline: str) -> None:
+    written: dict[str, Static] = {"data": "digits", "batch": 64, name: value}
+    [report] = refused(raw(**written))
+    assert report.headline == headline
+    assert report.label is not None
+    assert report.label.span.text == name
+
+
+def test_the_nearest_name_is_offered() -> None:
+    [report] = refused(raw(data="digits", batch=64, epoch=3))
+    assert report.help is not None
+    assert report.help.text == "did you mean `epochs`?"
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    reports = refused(raw(data="", epochs=-1, bach=64))
+    assert {report.code for report in reports} == {"E0510", "E0511", "E0513"}
+    assert len(reports) == 4
+
+
+def test_a_size_may_not_take_a_setting_s_name() -> None:
+    reports = refused(raw(data="digits", seed=3), free=("seed",))
+    assert reports[0].code == "E0519"
+
+
+def test_overrides_win_and_the_last_one_most() -> None:
+    settings = resolved(
+        raw(data="digits", batch=64, optimizer=Invocation("sgd", {"lr": 0.1, "momentum": 0.9})),
+        "batch=32",
+        "optimizer.lr=0.2",
+        "epochs=3",
+        "epochs=4",
+        "data=other/digits.safetensors",
+        "clip_norm=none",
+    )
+    assert settings.sizes == {"batch": 32}
+    assert settings.optimizer == Sgd(lr=0.2, momentum=0.9)
+    assert settings.epochs == 4
+    assert settings.data == "other/digits.safetensors"
+
+
+def test_an_argument_of_the_default_choice_can_be_overridden() -> None:
+    assert resolved(raw(data="digits", batch=1), "optimizer.lr=0.5").optimizer == Adam(lr=0.5)
+
+
+def test_a_whole_choice_can_be_overridden() -> None:
+    settings = resolved(raw(data="digits", batch=1), "optimizer=sgd(lr=1e-2, momentum=0.5)")
+    assert settings.optimizer == Sgd(lr=0.01, momentum=0.5)
+
+
+def test_arguments_of_overrides_add_up_and_a_new_choice_forgets_them() -> None:
+    written = raw(data="digits", batch=1, optimizer=Invocation("adam", {"lr": 0.1, "eps": 0.2}))
+    both = resolved(written, "optimizer=sgd(lr=0.3)", "optimizer.momentum=0.5")
+    assert both.optimizer == Sgd(lr=0.3, momentum=0.5)
+    two = resolved(written, "optimizer.beta1=0.5", "optimizer.beta2=0.6")
+    assert two.optimizer == Adam(lr=0.1, eps=0.2, beta1=0.5, beta2=0.6)
+    assert resolved(written, "optimizer.lr=0.5", "optimizer=adam").optimizer == Adam()
+
+
+def test_a_negative_override_is_read_as_a_number() -> None:
+    [report] = refused(raw(data="digits", batch=1), "seed=-1")
+    assert report.headline == "`seed` must be at least 0"
+    assert report.label is not None
+    assert report.label.span.text == "seed=-1"
+    assert report.label.span.source.name == "--set"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("batch", "E0517"),
+        ("batch=", "E0517"),
+        ("=3", "E0517"),
+        ("a.b.c=3", "E0517"),
+        ("7x=3", "E0517"),
+        ("data.x=3", "E0518"),
+        ("batch.x=3", "E0518"),
+        ("optimizer=adam(0.1)", "E0516"),
+        ("batch=1 + 1", "E0515"),
+        ("batch=x |> f", "E0515"),
+        ("batch=1 +", "E0517"),
+        ("batch=3 4", "E0517"),
+        ("batch=3\ndef f() = 4", "E0517"),
+    ],
+)
+def test_a_malformed_override_is_refused(text: str, code: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        resolved(raw(data="digits", batch=1), text)
+    assert caught.value.problem.code == code

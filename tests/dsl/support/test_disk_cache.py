@@ -1,0 +1,136 @@
+"""Entries of the cache: whole or not there, bounded, and never believed unseen."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.support.disk_cache import SUFFIX, DiskCache, user_cache
+
+KEY = "0123abcd"
+OTHER = "4567cdef"
+
+
+@pytest.fixture(autouse=True)
+def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes are given once in a process, which here is once in a test."""
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache._told", set[str]())
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> DiskCache:
+    found = DiskCache(tmp_path / "cache")
+    found.keep(KEY, b"content\nof two lines")
+    return found
+
+
+def path_of(kept: DiskCache, key: str = KEY) -> Path:
+    return kept.folder / f"{key}{SUFFIX}"
+
+
+def test_what_was_kept_is_found_and_nothing_else(kept: DiskCache) -> None:
+    assert kept.find(KEY) == b"content\nof two lines"
+    assert kept.find(OTHER) is None
+    kept.keep(KEY, b"")
+    assert kept.find(KEY) == b""
+    assert [path.name for path in kept.folder.iterdir()] == [f"{KEY}{SUFFIX}"]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut short": lambda content: content[:-1],
+    "a line only": lambda content: content.split(b"\n")[0],
+    "a bit flipped": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    "longer": lambda content: content + b" ",
+    "another key's": lambda content: content.replace(KEY.encode(), OTHER.encode(), 1),
+    "newer": lambda content: content.replace(b"entry 1", b"entry 2", 1),
+    "foreign": lambda _: b'{"plan": 1}',
+    "binary": lambda _: bytes(range(256)) * 64,
+    "an enormous line": lambda _: b"meganeura-entry " * 100_000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_not_whole_is_as_good_as_absent(
+    damage: Callable[[bytes], bytes], kept: DiskCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = path_of(kept)
+    path.write_bytes(damage(path.read_bytes()))
+    assert kept.find(KEY) is None
+    assert kept.find(KEY) is None
+    (note,) = caplog.messages
+    assert note.startswith(
+        f"note: a compiled entry cannot be used, and is made anew: {path}: it is"
+    )
+    kept.keep(KEY, b"new")
+    assert kept.find(KEY) == b"new"
+
+
+def test_every_prefix_of_an_entry_is_refused(kept: DiskCache) -> None:
+    path = path_of(kept)
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        assert kept.find(KEY) is None
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    kept = DiskCache(tmp_path / "file")
+    kept.keep(KEY, b"content")
+    kept.keep(KEY, b"content")
+    assert kept.find(KEY) is None
+    path = path_of(DiskCache(tmp_path / "folder"))
+    path.mkdir(parents=True)
+    assert DiskCache(path.parent).find(KEY) is None
+    DiskCache(path.parent).keep(KEY, b"content")
+    assert len(caplog.messages) == 2, "one note of each kind"
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+    kept = DiskCache(tmp_path, most_bytes=1200)
+    for number in range(3):
+        kept.keep(f"k{number}", bytes(250))
+        os.utime(path_of(kept, f"k{number}"), (1000 + number, 1000 + number))
+    assert kept.find("k0") == bytes(250)  # used now
+    kept.keep("k3", bytes(250))
+    assert {path.stem for path in kept.paths()} == {"k0", "k2", "k3"}
+    assert kept.bytes() <= 1200
+    kept.keep("large", bytes(2000))
+    assert list(kept.paths()) == []
+
+
+def test_clearing_removes_entries_alone(kept: DiskCache) -> None:
+    kept.keep(OTHER, b"content")
+    (kept.folder / "notes.txt").write_text("mine")
+    assert kept.clear() == 2
+    assert [path.name for path in kept.folder.iterdir()] == ["notes.txt"]
+    assert kept.bytes() == 0
+
+
+def test_what_a_killed_process_left_is_counted_and_removed(kept: DiskCache) -> None:
+    left = kept.folder / f".{OTHER}{SUFFIX}.12345.partial"
+    left.write_bytes(bytes(1000))
+    assert left in set(kept.paths())
+    assert kept.bytes() > 1000
+    assert kept.clear() == 2
+    assert list(kept.folder.iterdir()) == []
+
+
+def test_what_a_killed_process_left_counts_towards_the_bound(tmp_path: Path) -> None:
+    kept = DiskCache(tmp_path, most_bytes=1200)
+    left = tmp_path / f".{OTHER}{SUFFIX}.12345.partial"
+    left.write_bytes(bytes(1000))
+    os.utime(left, (1000, 1000))
+    kept.keep(KEY, bytes(900))
+    assert [path.stem for path in kept.paths()] == [KEY]
+
+
+def test_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    assert user_cache() == DiskCache(tmp_path / "compiled")
+    monkeypatch.setenv("MEGANEURA_CACHE", "off")
+    assert user_cache() is None

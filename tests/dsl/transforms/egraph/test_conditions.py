@@ -1,0 +1,163 @@
+"""What is merged in inference, and what no rewrite may do."""
+
+from collections.abc import Callable
+
+import pytest
+
+from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.ops import Add, Broadcast, Compare, Iota, MatMul, Neg, RandomBits, Sub, Where
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
+from tests.dsl.transforms.egraph.classes import examine
+from tests.dsl.transforms.egraph.compare import check, names, ops_of
+from tests.dsl.transforms.egraph.net import Net
+
+Make = Callable[[Net], Value]
+
+
+# --- inference -----------------------------------------------------------------------------------
+
+
+def convolutions(graph: Graph) -> int:
+    return sum(name in ("Conv", "FusedConv", "FusedConvAdd") for name in ops_of(graph))
+
+
+def merged(make: Make, mode: Mode = "infer") -> int:
+    """How many convolutions remain."""
+    net = Net()
+    _, optimized = examine(net.graph(make(net)), mode)
+    return convolutions(optimized.graph)
+
+
+def _pair(**other: int) -> Make:
+    def make(net: Net) -> Value:
+        x = net.x(1, 4, 6)
+        one = net.conv(x, net.w(4, 4, 3), 1)
+        groups = other.get("groups", 1)
+        kernel = other.get("kernel", 3)
+        w = net.w(4, 4 // groups, kernel)
+        dilation = other.get("dilation", 1)
+        padding = other.get("padding", dilation * (kernel - 1) // 2)
+        two = net.conv(x, w, padding, dilation=dilation, groups=groups)
+        return net.do(Add(), one, two)
+
+    return make
+
+
+def test_equal_geometry_is_merged() -> None:
+    assert merged(_pair()) == 1
+    assert merged(_pair(kernel=1)) == 1
+    assert merged(_pair(kernel=5)) == 1
+
+
+def test_other_geometry_is_not() -> None:
+    assert merged(_pair(groups=2)) == 2
+    assert merged(_pair(dilation=2)) == 2
+
+
+def test_parameters_in_training_are_not_constant() -> None:
+    assert merged(_pair(), "train") == 2
+
+
+def test_kernels_that_do_not_stand_in_one_middle_are_not_merged() -> None:
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, 5, 5)
+        one = net.conv(x, net.w(2, 2, 3, 3), (1, 1))
+        two = net.conv(x, net.w(2, 2, 3, 1), (1, 0))
+        three = net.conv(x, net.w(2, 2, 2, 2), (1, 1))
+        four = net.conv(three, net.w(2, 2, 2, 2), (0, 0))
+        return net.do(Add(), net.do(Add(), one, two), four)
+
+    assert merged(make) == 3
+
+
+def test_other_inputs_are_not_merged() -> None:
+    def make(net: Net) -> Value:
+        return net.do(Add(), *(net.conv(net.x(1, 2, 5), net.w(2, 2, 3), 1) for _ in range(2)))
+
+    assert merged(make) == 2
+
+
+def test_what_a_run_updates_is_no_constant() -> None:
+    net = Net()
+    x, w, mean = net.x(1, 2, 5), net.w(2, 2, 1), net.w(2, kind="state")
+    y = net.do(Sub(), net.conv(x, w), net.spread(mean, x, 1))
+    graph = net.graph(y, updates={"w3": net.do(Add(), mean, mean)})
+    optimized = check(graph, "infer")
+    assert "w3" in names(optimized.graph)
+    assert list(optimized.graph.updates) == ["w3"]
+
+
+def test_a_strided_branch_has_no_identity() -> None:
+    def make(net: Net) -> Value:
+        x = net.x(1, 2, 1)
+        return net.do(Add(), net.batch_norm(net.conv(x, net.w(2, 2, 3), 1, stride=2)), x)
+
+    net = Net()
+    explored, _ = examine(net.graph(make(net)), "infer")
+    assert all(node.op != Iota(2) for node in explored.found.nodes)
+
+
+# --- what must never happen ----------------------------------------------------------------------
+
+
+def test_two_dropouts_of_one_tensor_stay_two() -> None:
+    net = Net()
+    x, counter = net.x(4), net.x(2, dtype=DType.U32)
+    bits = [net.do(RandomBits(stream, (4,)), counter) for stream in (3, 4)]
+    limit = net.do(Broadcast((4,), ()), net.x(dtype=DType.U32))
+    dropped = [
+        net.do(Where(), net.do(Compare("lt"), each, limit), x, net.full(0, x)) for each in bits
+    ]
+    graph = net.graph(*dropped, net.do(Add(), *dropped))
+    for mode in ("forward", "train", "infer"):
+        optimized = check(graph, mode)
+        assert ops_of(optimized.graph).count("RandomBits") == 2
+        assert optimized.graph.outputs["y0"] is not optimized.graph.outputs["y1"]
+
+
+def test_every_output_stays_even_if_it_is_an_input_or_another() -> None:
+    net = Net()
+    x = net.x(3)
+    back = net.do(Neg(), net.do(Neg(), x))
+    optimized = check(net.graph(x, back, back), "train")
+    assert list(optimized.graph.outputs) == ["y0", "y1", "y2"]
+    assert len(set(map(id, optimized.graph.outputs.values()))) == 1
+
+
+def test_a_shared_product_is_computed_once() -> None:
+    net = Net()
+    product = net.do(MatMul(), net.x(1024, 1024), net.x(1024, 1024))
+    outputs = [net.do(Add(), product, net.spread(net.x(1024), product, 1)) for _ in range(4)]
+    ops = ops_of(optimize(net.graph(*outputs), mode="train").graph)
+    assert [name for name in ops if "MatMul" in name] == ["MatMul"]
+
+
+def test_residual_depth_costs_no_more_than_its_length() -> None:
+    net = Net()
+    x = net.x(2)
+    for _ in range(100):
+        x = net.do(Add(), x, net.relu(x))
+    optimized = optimize(net.graph(x), mode="train")
+    assert ops_of(optimized.graph).count("Activation") == 100
+    assert optimized.report.enodes < 1000
+
+
+def test_a_rule_that_is_disabled_stays_out() -> None:
+    net = Net()
+    x = net.x(3)
+    graph = net.graph(net.relu(x))
+    assert ops_of(check(graph, "train").graph) == ["Activation"]
+    assert ops_of(check(graph, "train", disabled=["relu"]).graph) == [
+        "Broadcast",
+        "Compare",
+        "Where",
+    ]
+
+
+def test_a_rule_that_does_not_exist_cannot_be_disabled() -> None:
+    net = Net()
+    with pytest.raises(OptimizerError, match="`rleu`"):
+        optimize(net.graph(net.x(1)), mode="train", disabled=["rleu"])

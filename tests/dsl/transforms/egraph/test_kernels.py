@@ -1,0 +1,57 @@
+"""The model of a plan: what is a kernel, what is done inside another, what memory is touched."""
+
+from meganeura_dsl.ir.cost_model import Cost
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import Add, MatMul, Mul, Neg, Sum, Transpose
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from tests.dsl.transforms.egraph.compare import data
+from tests.dsl.transforms.egraph.test_models import model
+
+FLOAT = 4
+
+
+def test_elementwise_work_is_done_in_the_kernel_that_reads_it() -> None:
+    build = Builder()
+    x = data(build, "x", 8, 16)
+    total = build.add(Sum((1,)), build.add(Neg(), build.add(Mul(), x, x)))
+    cost = graph_cost(build.graph({"y": total}))
+    assert cost == Cost(FLOAT * (8 * 16 + 8), 3 * 8 * 16, 1)
+
+
+def test_elementwise_work_is_done_in_the_kernel_that_makes_its_operand() -> None:
+    build = Builder()
+    a, b, c = data(build, "a", 8, 16), data(build, "b", 16, 4), data(build, "c", 8, 4)
+    y = build.add(Add(), build.add(MatMul(), a, b), c)
+    cost = graph_cost(build.graph({"y": y}))
+    # The product, what is added to it, and the sum; no further launch.
+    assert cost.launches == 1
+    assert cost.bytes == FLOAT * (8 * 16 + 16 * 4 + 8 * 4 + 2 * 8 * 4)
+
+
+def test_what_a_product_reads_is_in_memory_and_a_move_of_it_is_free() -> None:
+    build = Builder()
+    a, b = data(build, "a", 16, 8), data(build, "b", 16, 4)
+    plain = build.add(MatMul(), build.add(Transpose((1, 0)), a), b)
+    assert graph_cost(build.graph({"y": plain})).launches == 1
+    turned = build.add(MatMul(), build.add(Transpose((1, 0)), build.add(Neg(), a)), b)
+    assert graph_cost(build.graph({"y": turned})).launches == 2
+
+
+def test_reductions_of_the_same_rows_are_one_kernel() -> None:
+    build = Builder()
+    x, y = data(build, "x", 8, 16), data(build, "y", 8, 16)
+    sums = [build.add(Sum((1,)), each) for each in (x, build.add(Mul(), x, x))]
+    assert graph_cost(build.graph({"a": sums[0], "b": sums[1]})).launches == 1
+    other = build.add(Sum((1,)), y)
+    assert graph_cost(build.graph({"a": sums[0], "b": other})).launches == 2
+
+
+def test_what_was_optimized_before_changes_nothing() -> None:
+    graphs = [model("digits_cnn", n=1, h=8, w=8), model("lm_tiny", n=1, s=3)]
+    shown = [
+        format_graph(optimize(graphs[number], mode="infer").graph) for number in (0, 1, 0, 1, 0)
+    ]
+    assert shown[0] == shown[2] == shown[4]
+    assert shown[1] == shown[3]

@@ -1,0 +1,349 @@
+"""Near misses: a rule whose condition fails does not fire."""
+
+from collections.abc import Callable
+
+import pytest
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Compare,
+    Div,
+    Erf,
+    Exp,
+    Iota,
+    Log,
+    MatMul,
+    Mul,
+    Reshape,
+    Reverse,
+    Slice,
+    StopGradient,
+    Sub,
+    Sum,
+    Tanh,
+    Transpose,
+    Where,
+)
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from tests.dsl.transforms.egraph.classes import examine
+from tests.dsl.transforms.egraph.net import Net
+
+Make = Callable[[Net], Value]
+
+
+def _add_one(net: Net) -> Value:
+    x = net.x(2)
+    return net.do(Add(), x, net.full(1, x))
+
+
+def _times_zero(net: Net) -> Value:
+    x = net.x(2)
+    return net.do(Mul(), x, net.full(0, x))
+
+
+def _zero_sub_of_wholes(net: Net) -> Value:
+    x = net.x(2, dtype=DType.U32)
+    return net.do(Sub(), net.full(0, x), x)
+
+
+def _relu(kind: str, level: float, other: str = "same") -> Make:
+    def make(net: Net) -> Value:
+        x, y = net.x(3), net.x(3)
+        at, zero = net.full(level, x), net.full(0, x)
+        condition = net.do(Compare("le" if kind == "le" else "lt"), x, at)
+        return net.do(Where(), condition, zero, x if other == "same" else y)
+
+    return make
+
+
+def _raised(net: Net) -> Value:
+    """where(x <= 0.5, 0.5, x), which is no relu."""
+    x = net.x(3)
+    least = net.full(0.5, x)
+    return net.do(Where(), net.do(Compare("le"), x, least), least, x)
+
+
+def _scaled_by_data(net: Net) -> Value:
+    """A convolution whose channels a gate scales: its kernel would be made anew in each run."""
+    y = net.conv(net.x(1, 2, 3), net.w(2, 2, 1))
+    return net.do(Mul(), y, net.spread(net.x(2), y, 1))
+
+
+def _attention_to_one_matrix(net: Net) -> Value:
+    """All heads look at the same values [3, 3], which no attention op takes."""
+    scores = net.scores(net.x(2, 3, 3), net.x(2, 3, 3), 0.5)
+    return net.do(MatMul(), net.softmax(scores, 2), net.x(3, 3))
+
+
+def _terms_times(number: float, *, divided: bool) -> Make:
+    """A sum whose terms the number makes smaller, or nothing."""
+
+    def make(net: Net) -> Value:
+        x = net.x(2, 3)
+        return net.do(Sum((1,)), net.do(Div() if divided else Mul(), x, net.full(number, x)))
+
+    return make
+
+
+def _sigmoid_of_another_slope(net: Net) -> Value:
+    return net.sigmoid(net.x(2), half=0.4)
+
+
+def _silu_of_two(net: Net) -> Value:
+    return net.do(Mul(), net.x(2), net.sigmoid(net.x(2)))
+
+
+def _gelu_of_another_scale(net: Net) -> Value:
+    x = net.x(2)
+    return net.halved(x, net.do(Erf(), net.do(Mul(), x, net.full(0.7, x))))
+
+
+def _gelu_tanh_without_its_cube(net: Net) -> Value:
+    x = net.x(2)
+    bent = net.do(Add(), x, net.do(Mul(), net.full(0.044715, x), net.do(Mul(), x, x)))
+    return net.halved(x, net.do(Tanh(), net.do(Mul(), net.full(0.7978845608028654, x), bent)))
+
+
+def _softmax_summed_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1))
+    return net.do(Div(), powers, net.over(net.do(Sum((0,)), powers), powers, 0))
+
+
+def _log_softmax_summed_elsewhere(net: Net) -> Value:
+    shifted = net.shifted(net.x(3, 3), 1)
+    level = net.do(Log(), net.do(Sum((0,)), net.do(Exp(), shifted)))
+    return net.do(Sub(), shifted, net.over(level, shifted, 0))
+
+
+def _softmax_shifted_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1, largest_over=0))
+    return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 1))
+
+
+def _softmax_spread_elsewhere(net: Net) -> Value:
+    powers = net.do(Exp(), net.shifted(net.x(3, 3), 1))
+    return net.do(Div(), powers, net.over(net.do(Sum((1,)), powers), powers, 0))
+
+
+def _cross_entropy_of_columns(net: Net) -> Value:
+    logits = net.x(3, 3)
+    labels = net.over(net.x(3, dtype=DType.I32), logits, 0)
+    picked = net.do(Compare("eq"), labels, net.spread(net.do(Iota(3)), logits, 0))
+    logs = net.log_softmax(logits, 1)
+    return net.do(Sum((1,)), net.do(Where(), picked, logs, net.full(0, logs)))
+
+
+def _soft_cross_entropy(logs: int, total: int) -> Make:
+    def make(net: Net) -> Value:
+        logits, labels = net.x(3, 3), net.x(3, 3)
+        return net.do(Sum((total,)), net.do(Mul(), labels, net.log_softmax(logits, logs)))
+
+    return make
+
+
+def _mean_of_another_count(net: Net) -> Value:
+    x = net.x(2, 3)
+    centred = net.do(Sub(), x, net.over(net.mean(x, 1, count=2), x, 1))
+    return net.do(Div(), centred, net.root(centred, 1))
+
+
+def _deviation_of_another(net: Net) -> Value:
+    x, y = net.x(2, 3), net.x(2, 3)
+    return net.do(Div(), net.centred(x, 1), net.root(net.centred(y, 1), 1))
+
+
+def _length_of_another(net: Net) -> Value:
+    return net.do(Div(), net.x(2, 3), net.root(net.x(2, 3), 1))
+
+
+def _norm_with_its_bias_along_rows(net: Net) -> Value:
+    x = net.x(3, 3)
+    scaled = net.do(Mul(), net.standardized(x, 1), net.spread(net.x(3), x, 1))
+    return net.do(Add(), scaled, net.spread(net.x(3), x, 0))
+
+
+def _kernels_of_other_places(net: Net) -> Value:
+    """Every third place, and the places between: the sizes agree, as what is left over differs."""
+    x = net.x(1, 2, 6)
+    one = net.conv(x, net.w(2, 2, 3), 1, stride=3, dilation=2)
+    return net.do(Add(), one, net.conv(x, net.w(2, 2, 1), stride=3, dilation=2))
+
+
+def _reversed_along_two_axes(net: Net) -> Value:
+    return net.do(Reverse((1,)), net.do(Reverse((0,)), net.x(2, 2)))
+
+
+def _groups_of_another_size(net: Net) -> Value:
+    return net.group_standardized(net.x(2, 4, 3), 2, split=4)
+
+
+def _group_norm_along_space(net: Net) -> Value:
+    x = net.x(2, 4, 4)
+    return net.affine(net.group_standardized(x, 2), net.x(4), net.x(4), 2)
+
+
+def _bias_along_rows(net: Net) -> Value:
+    y = net.do(MatMul(), net.x(3, 3), net.x(3, 3))
+    return net.do(Add(), y, net.spread(net.x(3), y, 0))
+
+
+def _bias_along_space(net: Net) -> Value:
+    y = net.conv(net.x(1, 3, 5), net.x(3, 3, 3))
+    return net.do(Add(), y, net.spread(net.x(3), y, 2))
+
+
+def _transposed_by_another(net: Net) -> Value:
+    b = net.do(Transpose((1, 0, 2)), net.x(2, 2, 2))
+    return net.do(MatMul(), net.x(2, 2, 2), b)
+
+
+def _shared_right_operand(net: Net) -> Value:
+    a = net.do(Transpose((0, 2, 1)), net.x(2, 3, 3))
+    return net.do(MatMul(), a, net.x(3, 3))
+
+
+def _summed_over_kept_axes(net: Net) -> Value:
+    return net.do(Sum((0,)), net.do(Broadcast((3, 2), (0,)), net.x(3)))
+
+
+def _attention(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        q, k, v = (net.x(2, 3, 3) for _ in range(3))
+        scores = net.scores(q, k, 0.5)
+        if fault == "fill":
+            scores = net.causal(scores, fill=-1e9)
+        if fault == "diagonal":
+            scores = net.causal(scores, kind="ge")
+        if fault == "window":
+            scores = net.causal(scores, kind="difference", window=0)
+        weights = net.softmax(scores, 1 if fault == "axis" else 2)
+        return net.do(MatMul(transpose_right=fault == "values"), weights, v)
+
+    return make
+
+
+def _shared_heads(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        q, k, v = net.x(4, 3, 3), net.x(2, 3, 3), net.x(2, 3, 3)
+        if fault == "tiled":
+            tiled = net.do(Broadcast((2, 2, 3, 3), (1, 2, 3)), k)
+            k, v = net.do(Reshape((4, 3, 3)), tiled), net.repeated(v, 0, 2)
+        elif fault == "rows":
+            k, v = net.x(4, 1, 3), net.x(4, 1, 3)
+            k, v = (net.repeated(each, 1, 3) for each in (k, v))
+        else:
+            k, v = net.repeated(k, 0, 2), net.repeated(net.x(1, 3, 3), 0, 4)
+        weights = net.softmax(net.scores(q, k, 0.5), 2)
+        return net.do(MatMul(), weights, v)
+
+    return make
+
+
+def _rotated(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        x, angle = net.x(2, 3, 4), net.x(3, 2)
+        left, right = net.halves(x)
+        if fault == "halves":
+            left, right = right, left
+        if fault == "another":
+            right = net.halves(net.x(2, 3, 4))[1]
+        if fault == "strided":
+            left, right = (net.do(Slice((0, 0, i), (2, 3, 3 + i), (1, 1, 2)), x) for i in (0, 1))
+        if fault == "thirds":
+            x = net.x(2, 3, 6)
+            left, right = net.halves(x, 2)[0], net.halves(x, 4)[1]
+        return net.rotated(x, left, right, angle)
+
+    return make
+
+
+def _projections(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        x = net.x(2, 3, 4)
+        v = net.projected(net.x(2, 3, 4) if fault == "another" else x, 4)
+        if fault == "layout":
+            v = net.projected(x, 4, transposed=False)
+        if fault == "data":
+            v = net.do(MatMul(), x, net.x(4, 4))
+        if fault == "product":
+            v = net.do(MatMul(), x, net.do(MatMul(), net.w(4, 4), net.w(4, 4)))
+        q, k = net.projected(x, 4), net.projected(x, 4)
+        if fault == "nobody asks":
+            return net.do(MatMul(), net.scores(q, k, 0.5), v)
+        return net.do(MatMul(), net.softmax(net.scores(q, k, 0.5), 2), v)
+
+    return make
+
+
+def _summed(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        one, two, three = (net.projected(net.x(2, 3), 3) for _ in range(3))
+        if fault == "data":
+            three = net.do(MatMul(), net.x(2, 3), net.x(3, 3))
+        if fault == "layout":
+            two = net.projected(net.x(2, 3), 3, transposed=False)
+        return net.do(Sub() if fault == "difference" else Add(), net.do(Add(), one, two), three)
+
+    return make
+
+
+NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
+    ("add-zero", "train", _add_one),
+    ("mul-one", "train", _times_zero),
+    ("zero-sub", "train", _zero_sub_of_wholes),
+    ("relu", "train", _relu("lt", 0)),
+    ("relu", "train", _relu("le", 1)),
+    ("relu", "train", _relu("le", 0, "other")),
+    ("relu", "train", _raised),
+    ("affine-scale", "infer", _scaled_by_data),
+    ("attention", "train", _attention_to_one_matrix),
+    *(("sum-scaled", "train", _terms_times(number, divided=False)) for number in (0, 0.5, -0.5)),
+    *(("sum-divided", "train", _terms_times(number, divided=True)) for number in (0, 2, -2)),
+    ("sigmoid", "train", _sigmoid_of_another_slope),
+    ("silu", "train", _silu_of_two),
+    ("gelu", "train", _gelu_of_another_scale),
+    ("gelu-tanh", "train", _gelu_tanh_without_its_cube),
+    ("softmax", "train", _softmax_summed_elsewhere),
+    ("log-softmax", "train", _log_softmax_summed_elsewhere),
+    ("softmax", "train", _softmax_shifted_elsewhere),
+    ("softmax", "train", _softmax_spread_elsewhere),
+    ("cross-entropy", "train", _cross_entropy_of_columns),
+    ("soft-cross-entropy", "train", _soft_cross_entropy(0, 0)),
+    ("soft-cross-entropy", "train", _soft_cross_entropy(1, 0)),
+    ("standardize", "train", _mean_of_another_count),
+    ("standardize", "train", _deviation_of_another),
+    ("standardize", "train", _groups_of_another_size),
+    ("standardize-centreless", "train", _length_of_another),
+    ("norm", "train", _norm_with_its_bias_along_rows),
+    ("grow-kernel-1", "infer", _kernels_of_other_places),
+    ("reverse-twice", "train", _reversed_along_two_axes),
+    ("scaled-group-norm-3", "train", _group_norm_along_space),
+    ("matmul-bias", "train", _bias_along_rows),
+    ("conv-bias", "train", _bias_along_space),
+    ("matmul-right", "train", _transposed_by_another),
+    ("matmul-left", "train", _shared_right_operand),
+    ("sum-of-copies", "train", _summed_over_kept_axes),
+    *(
+        ("attention", "train", _attention(fault))
+        for fault in ("fill", "diagonal", "window", "axis", "values")
+    ),
+    *(("shared-heads-3", "train", _shared_heads(fault)) for fault in ("tiled", "rows", "other")),
+    *(("rotate", "train", _rotated(fault)) for fault in ("halves", "another", "strided", "thirds")),
+    *(("sum-of-products", "train", _summed(fault)) for fault in ("data", "layout", "difference")),
+    *(
+        ("part-of-product", "infer", _projections(fault))
+        for fault in ("another", "layout", "data", "product", "nobody asks")
+    ),
+    ("stop-gradient", "forward", lambda net: net.do(StopGradient(), net.x(2))),
+    ("conv-bias", "forward", lambda net: net.batch_norm(net.conv(net.x(1, 2, 3), net.w(2, 2, 1)))),
+)
+
+
+@pytest.mark.parametrize(("rule", "mode", "make"), NEAR_MISSES)
+def test_a_near_miss_is_left_alone(rule: str, mode: Mode, make: Make) -> None:
+    net = Net()
+    explored, _ = examine(net.graph(make(net)), mode)
+    assert explored.matches[rule] == 0

@@ -1,0 +1,44 @@
+"""What a user may say about the optimizer, and what it says when it cannot."""
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.transforms.egraph import optimize as optimizer
+from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
+from tests.dsl.transforms.egraph.compare import ops_of
+from tests.narrow import NARROW
+
+
+def model() -> Graph:
+    return NARROW["digits_cnn"].elaborate().graph
+
+
+def test_a_disabled_rule_is_not_applied() -> None:
+    assert "FusedConvAdd" in ops_of(RewriteOptions().optimize(model(), "infer").graph)
+    without = RewriteOptions(disabled=("conv-residual",)).optimize(model(), "infer")
+    assert "FusedConvAdd" not in ops_of(without.graph)
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ProblemError) as caught:
+        RewriteOptions(disabled=("conv-bias", "conv-residul")).optimize(model(), "train")
+    problem = caught.value.problem
+    assert isinstance(problem, UnknownRule)
+    assert problem.name == "conv-residul"
+    assert "did you mean `conv-residual`?" in render(problem.report())
+
+
+def test_giving_up_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(graph: Graph, **_: object) -> None:
+        raise OptimizerError(f"{len(graph.values)} values are too many for `conv-bias`")
+
+    monkeypatch.setattr(optimizer, "optimize", give_up)
+    with pytest.raises(ProblemError) as caught:
+        RewriteOptions().optimize(model(), "infer")
+    problem = caught.value.problem
+    assert isinstance(problem, GaveUp)
+    assert "too many for `conv-bias`" in render(problem.report())

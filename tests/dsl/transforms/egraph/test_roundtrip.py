@@ -1,0 +1,165 @@
+"""A graph that no rule rewrites comes back as it was, every attribute and all sharing kept."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Constant, Input, Mul, Parameter, RandomBits
+from meganeura_dsl.ir.text import parse_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, EngineError
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, snapshot
+from meganeura_dsl.transforms.egraph.encoding.encode import Encoding, encode, loading
+from meganeura_dsl.transforms.egraph.encoding.schema import (
+    NotConcreteError,
+    constructors,
+    declarations,
+)
+from meganeura_dsl.transforms.egraph.extract.decode import Decoder, Roots
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError, saturate
+from tests.dsl.transforms.egraph.compare import data
+from tests.samples import SAMPLES
+
+
+def through_the_engine(graph: Graph) -> EGraphSnapshot:
+    engine = Engine(declarations(constructors()))
+    return snapshot(engine, loaded(engine, graph.values).opaque)
+
+
+def loaded(engine: Engine, values: Sequence[Value]) -> Encoding:
+    encoding = encode(values)
+    engine.execute(loading(encoding.shapes))
+    encoding.load(engine)
+    return encoding
+
+
+def rebuilt(graph: Graph) -> Graph:
+    found = through_the_engine(graph)
+    numbers = dict(zip((value.id for value in graph.values), found.values, strict=True))
+    roots = {name: numbers[value.id] for name, value in graph.outputs.items()}
+    return Decoder(
+        found, {number: nodes[0] for number, nodes in enumerate(found.classes)}, {}
+    ).graph(Roots(roots, {}))
+
+
+def test_every_op_comes_back_with_its_attributes() -> None:
+    build = Builder()
+    outputs: dict[str, Value] = {}
+    for sample in SAMPLES:
+        operands = [
+            build.add(Input(f"{sample.name}.{place}", of.dtype, of.shape))
+            for place, of in enumerate(sample.types)
+        ]
+        outputs[sample.name] = build.add(sample.op, *operands)
+    graph = build.graph(outputs)
+    found = rebuilt(graph)
+    assert {name: value.op for name, value in found.outputs.items()} == {
+        name: value.op for name, value in outputs.items()
+    }
+    assert sorted(map(_named, found.values)) == sorted(map(_named, graph.values))
+
+
+def _named(value: Value) -> str:
+    return f"{value.op} {[str(operand.op) for operand in value.operands]} {value.type}"
+
+
+def test_there_is_a_constructor_for_every_op() -> None:
+    assert {each.op for each in constructors().values()} >= {
+        op for op in OPS if not issubclass(op, Leaf)
+    }
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, float("inf"), float("nan"), 0.1, 1e-38, 3e38])
+def test_numbers_are_told_apart_to_the_last_bit(number: float) -> None:
+    build = Builder()
+    constants = [build.add(Constant(each, DType.F32)) for each in (number, 0.0, -0.0)]
+    graph = build.graph({str(place): value for place, value in enumerate(constants)})
+    assert [value.op for value in rebuilt(graph).outputs.values()] == [
+        value.op for value in constants
+    ]
+
+
+def test_shared_work_stays_shared() -> None:
+    build = Builder()
+    x = data(build, "x", 2)
+    for _ in range(40):
+        x = build.add(Mul(), x, x)
+    graph = build.graph({"y": x})
+    assert len(rebuilt(graph).values) == len(graph.values)
+
+
+def test_equal_values_become_one() -> None:
+    text = """
+    %0 = Input(name="x", dtype=f32, shape=[2]) : f32[2]
+    %1 = Neg(%0) : f32[2]
+    %2 = Neg(%0) : f32[2]
+    output "a" = %1
+    output "b" = %2
+    """
+    outputs = optimize(parse_graph(text, OPS), mode="train").graph.outputs
+    assert outputs["a"] is outputs["b"]
+
+
+def test_random_streams_are_never_merged() -> None:
+    build = Builder()
+    counter = data(build, "counter", 2, dtype=DType.U32)
+    first, second = (build.add(RandomBits(stream, (4,)), counter) for stream in (0, 1))
+    optimized = optimize(build.graph({"a": first, "b": second}), mode="train")
+    assert optimized.graph.outputs["a"].op == RandomBits(0, (4,))
+    assert optimized.graph.outputs["b"].op == RandomBits(1, (4,))
+
+
+def test_parameters_keep_their_order_and_identity_even_when_nothing_reads_them() -> None:
+    build = Builder()
+    leaves = [build.add(Parameter(name, DType.F32, (2,), "param")) for name in "zayb"]
+    graph = build.graph({"y": build.add(Add(), leaves[1], leaves[2])}, {"z": leaves[3]})
+    optimized = optimize(graph, mode="train").graph
+    assert [value.op for value in optimized.values[:4]] == [leaf.op for leaf in leaves]
+    assert list(optimized.updates) == ["z"]
+
+
+def test_names_may_hold_any_character() -> None:
+    build = Builder()
+    names = ['say "x"', "back\\slash", "line\nbreak", "Größe", ""]
+    graph = build.graph({name: data(build, name, 1) for name in names})
+    found = rebuilt(graph)
+    assert [value.op for value in found.outputs.values()] == [
+        Input(name, DType.F32, (1,)) for name in names
+    ]
+
+
+def test_a_size_that_is_no_number_is_refused() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (dim("n"),)))
+    with pytest.raises(NotConcreteError):
+        encode(build.graph({"y": x}).values)
+
+
+def test_growth_past_the_bound_names_the_rule() -> None:
+    build = Builder()
+    graph = build.graph({"y": build.add(Broadcast((2,), ()), build.add(Constant(1, DType.F32)))})
+    engine = Engine(
+        [
+            *declarations(constructors()),
+            "(ruleset reading)",
+            "(ruleset rewriting)",
+            "(ruleset late)",
+        ]
+    )
+    loaded(engine, graph.values)
+    grow = (
+        '(rule ((= e (Constant v d t))) ((Constant (+ v 1.0) d t)) :ruleset rewriting :name "more")'
+    )
+    engine.execute([grow])
+    with pytest.raises(OptimizerError, match="`more`"):
+        saturate(engine, 2, limit=20)
+
+
+def test_what_egglog_refuses_is_an_error_of_ours() -> None:
+    with pytest.raises(EngineError):
+        Engine(["(no such command)"])
+    with pytest.raises(EngineError):
+        Engine(declarations(constructors())).run("(run-schedule (run 1))")

@@ -1,0 +1,165 @@
+"""Winograd's convolution is chosen where it pays, and nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.ops import Add, Parameter
+from meganeura_dsl.ir.ops.fused import WinogradOutput
+from meganeura_dsl.transforms.egraph.cost.winograd_candidates import promising_forms
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
+from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
+from meganeura_dsl.transforms.training_step import (
+    Sgd,
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
+from tests.dsl.transforms.egraph.classes import examine
+from tests.dsl.transforms.egraph.compare import (
+    assert_equal_results,
+    feeds,
+    ops_of,
+    run,
+    run_optimized,
+)
+from tests.dsl.transforms.egraph.net import Net
+from tests.dsl.transforms.egraph.winograd_cases import FORMS, Geometry, convolution
+
+GRADIENTS = ("ConvInputGradient", "ConvWeightGradient")
+
+
+def matches(graph: Graph, mode: Mode = "train") -> int:
+    explored, _ = examine(graph, mode, FORMS)
+    return sum(count for name, count in explored.matches.items() if name.startswith("winograd"))
+
+
+@pytest.mark.parametrize("op", ["Conv", *GRADIENTS])
+@pytest.mark.parametrize(
+    ("kernel", "geometry"),
+    [
+        ((3, 3), ((2, 1), (1, 1), (1, 1), 1)),
+        ((3, 3), ((1, 1), (1, 1), (1, 2), 1)),
+        ((3, 3), ((1, 1), (1, 1), (1, 1), 2)),
+        ((3, 1), ((1, 1), (1, 0), (1, 1), 1)),
+        ((5, 3), ((1, 1), (1, 1), (1, 1), 1)),
+        ((3,), ((1,), (1,), (1,), 1)),
+    ],
+    ids=str,
+)
+def test_another_geometry_is_left_alone(
+    op: str, kernel: tuple[int, ...], geometry: Geometry
+) -> None:
+    net = Net()
+    spatial = (6,) * len(kernel)
+    assert matches(net.graph(convolution(net, op, spatial, kernel, geometry))) == 0
+
+
+def test_a_padding_that_no_kernel_covers_has_no_mirrored_form() -> None:
+    net = Net()
+    y = convolution(net, "ConvInputGradient", geometry=((1, 1), (3, 0), (1, 1), 1))
+    explored, _ = examine(net.graph(y), "train", FORMS)
+    assert explored.matches["winograd"] > 0
+    assert explored.matches["winograd-input-gradient"] == 0
+
+
+def test_what_will_be_differentiated_is_left_alone() -> None:
+    assert ops_of(optimize(layer(), mode="forward", device=FORMS).graph) == ["Conv"]
+
+
+def test_a_device_without_the_transforms_is_left_alone() -> None:
+    net = Net()
+    explored = saturate_graph(net.graph(convolution(net)), "train")
+    assert explored.matches["winograd"] == 0
+    assert DEFAULT_DEVICE.winograd == ()
+
+
+def test_a_kernel_that_stays_is_transformed_when_it_is_loaded() -> None:
+    net = Net()
+    x, w = net.x(2, 32, 8, 8), net.w(24, 32, 3, 3)
+    _, optimized = examine(net.graph(net.conv(x, w, 1)), "infer", FORMS)
+    assert ops_of(optimized.graph) == ["WinogradInput", "MatMul", "WinogradOutput"]
+    (derived,) = (v.op for v in optimized.graph.values if isinstance(v.op, Parameter))
+    assert derived.shape == (36, 24, 32)
+
+
+def layer(images: int = 2, channels: int = 32, size: int = 8) -> Graph:
+    net = Net()
+    w = net.x(channels, channels, 3, 3)
+    return net.graph(net.conv(net.x(images, channels, size, size), w, 1))
+
+
+def test_rules_can_be_disabled() -> None:
+    chosen = optimize(layer(), mode="train", device=FORMS).graph
+    assert "WinogradOutput" in ops_of(chosen)
+    kept = optimize(layer(), mode="train", device=FORMS, disabled=["winograd"]).graph
+    assert ops_of(kept) == ["Conv"]
+
+
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "forms"),
+    [
+        (32, 64, 56, (4,)),
+        (32, 128, 28, (4,)),
+        (32, 256, 14, (4,)),
+        (32, 512, 7, (4,)),
+        (1024, 512, 2, (2,)),
+        (1, 64, 56, ()),
+        (1, 512, 7, ()),
+        (32, 8, 8, ()),
+    ],
+)
+def test_the_form_that_pays_is_looked_at_and_chosen(
+    images: int, channels: int, size: int, forms: tuple[int, ...]
+) -> None:
+    graph = layer(images, channels, size)
+    assert promising_forms(graph, GPU) == forms
+    chosen = optimize(graph, mode="train", device=GPU).graph
+    assert tuple(v.op.outputs for v in chosen.values if isinstance(v.op, WinogradOutput)) == forms
+
+
+def test_a_training_step_gives_the_same_numbers() -> None:
+    program = pipeline.load("digits_cnn")
+    forward = pipeline.elaborate_train(program, sizes={"batch": 2}, training=True).graph
+    settings = TrainingSettings(Sgd(0.1, momentum=0.9))
+    plain = training_step(forward, settings)
+    step = optimized_training_step(forward, settings, RewriteOptions(device=FORMS)).graph
+    assert {"WinogradOutput", "WinogradKernelGradient"} <= set(ops_of(step))
+    fed = feeds(plain)
+    assert_equal_results(run(step, fed), run(plain, fed))
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_branches_become_one_convolution_in_tiles(groups: int) -> None:
+    net = Net()
+    x = net.x(2, 64, 8, 8)
+    branches = [
+        net.batch_norm(net.conv(x, net.w(64, 64 // groups, size, size), size // 2, groups=groups))
+        for size in (3, 1)
+    ]
+    y = net.relu(net.do(Add(), net.do(Add(), *branches), net.batch_norm(x)))
+    graph = net.graph(y)
+    optimized = optimize(graph, mode="infer", device=FORMS)
+    in_tiles = ["WinogradInput", "MatMul", "FusedWinogradOutput"]
+    assert ops_of(optimized.graph) == (in_tiles if groups == 1 else ["FusedConv"])
+    fed = feeds(graph)
+    assert_equal_results(run_optimized(optimized, fed), run(graph, fed))
+
+
+def test_few_tiles_are_left_alone() -> None:
+    for narrowest, chosen in ((8, "WinogradOutput"), (9, "Conv")):
+        device = replace(FORMS, narrowest=narrowest, winograd=(4,))
+        assert ops_of(optimize(layer(), mode="train", device=device).graph)[-1] == chosen
+
+
+def test_tiles_that_are_too_large_for_the_device_are_not_made() -> None:
+    graph = layer(32, 64, 56)
+    tiles = 4 * 36 * 64 * 32 * 14 * 14
+    for largest, chosen in ((tiles, "WinogradOutput"), (tiles - 1, "Conv")):
+        small = replace(GPU, largest=largest)
+        assert ops_of(optimize(graph, mode="train", device=small).graph)[-1] == chosen

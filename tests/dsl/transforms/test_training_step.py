@@ -1,0 +1,278 @@
+"""One graph of one training step. The optimizers' numbers are compared in `tests/parity`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
+from meganeura_dsl.ir.ops import Add, Cast, Constant, Input, Mul, Parameter, Sum
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.transforms.training_step import (
+    Adam,
+    AdamW,
+    Optimizer,
+    Sgd,
+    TrainingError,
+    TrainingSettings,
+    training_step,
+)
+
+OPTIMIZERS: tuple[Optimizer, ...] = (Sgd(), Sgd(momentum=0.9, nesterov=True), Adam(), AdamW())
+
+
+def forward(dtype: DType = DType.F32) -> Graph:
+    """The loss is the sum of `weight * frozen * x`; a state counts; `dead` is not read."""
+    build = Builder()
+    x = build.add(Input("x", dtype, (3,)))
+    weight = build.add(Parameter("layer.weight", dtype, (3,), "param"))
+    frozen = build.add(Parameter("layer.frozen", dtype, (3,), "frozen"))
+    build.add(Parameter("layer.dead", dtype, (2, 5), "param"))
+    count = build.add(Parameter("count", DType.I32, (), "state"))
+    product = build.add(Mul(), weight, build.add(Mul(), frozen, x))
+    loss = build.add(Sum((0,)), product)
+    more = build.add(Add(), count, build.add(Constant(1, DType.I32)))
+    return build.graph({"loss": loss, "metric": product}, {"count": more})
+
+
+def feeds_for(graph: Graph, **given: Array) -> dict[str, Array]:
+    """Ones for what has a name of its own, zeros for the optimizer's states."""
+    interpreter = Interpreter(graph)
+    feeds: dict[str, Array] = {}
+    for name, value in interpreter.leaves.items():
+        fill = 0 if name.startswith("optimizer.") else 1
+        feeds[name] = np.full(_shape(value.type), fill, _dtype(value))
+    return feeds | given
+
+
+def _shape(of: TensorType) -> tuple[int, ...]:
+    return tuple(int(str(size)) for size in of.shape)
+
+
+def _dtype(value: Value) -> type[np.generic]:
+    types = {DType.F32: np.float32, DType.F16: np.float16, DType.I32: np.int32}
+    return types[value.type.dtype]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=str)
+def test_one_graph_holds_the_whole_step(optimizer: Optimizer) -> None:
+    graph = training_step(forward(), TrainingSettings(optimizer))
+    verify(graph)
+    assert list(graph.outputs) == ["loss", "metric"]
+    results = evaluate(graph, feeds_for(graph))
+    np.testing.assert_array_equal(results.outputs["metric"], np.ones(3))
+    assert results.updates["count"] == 2
+    assert np.all(results.updates["layer.weight"] < 1)
+    assert "layer.frozen" not in results.updates
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "moments"),
+    [
+        (Sgd(), ()),
+        (Sgd(momentum=0.9), ("momentum",)),
+        (Adam(), ("exp_avg", "exp_avg_sq")),
+        (AdamW(), ("exp_avg", "exp_avg_sq")),
+    ],
+    ids=str,
+)
+def test_moments_are_states_of_each_parameter(
+    optimizer: Optimizer, moments: tuple[str, ...]
+) -> None:
+    graph = training_step(forward(), TrainingSettings(optimizer))
+    states = {
+        value.op.name: value.type
+        for value in graph.values
+        if isinstance(value.op, Parameter) and value.op.name.startswith("optimizer.")
+    }
+    expected = {
+        f"optimizer.layer.weight.{moment}": TensorType(DType.F32, (3,)) for moment in moments
+    }
+    if "exp_avg" in moments:
+        expected["optimizer.step"] = TensorType(DType.I32, ())
+    assert states == expected
+    assert set(states) <= set(graph.updates)
+
+
+def test_the_step_counter_counts() -> None:
+    graph = training_step(forward(), TrainingSettings(Adam()))
+    feeds = feeds_for(graph)
+    for step in range(3):
+        assert feeds["optimizer.step"] == step
+        feeds |= evaluate(graph, feeds).updates
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=str)
+def test_a_parameter_that_no_gradient_reaches_stays(optimizer: Optimizer) -> None:
+    """Weight decay does not move it either, and it has no moments, but it is still there."""
+    graph = training_step(forward(), TrainingSettings(optimizer))
+    assert "layer.dead" not in graph.updates
+    assert "layer.dead" in Interpreter(graph).leaves
+
+
+def test_the_learning_rate_has_effect() -> None:
+    after = [
+        evaluate(graph, feeds_for(graph)).updates["layer.weight"]
+        for lr in (0.1, 0.2)
+        for graph in [training_step(forward(), TrainingSettings(Sgd(lr)))]
+    ]
+    np.testing.assert_allclose(1 - after[1], 2 * (1 - after[0]), rtol=1e-6)
+
+
+def test_momentum_of_nesterov_looks_ahead() -> None:
+    """With v = m v + g w = w - lr (g + m v), here with g = 1 and m = 1/2."""
+    sgd = Sgd(0.25, momentum=0.5, nesterov=True)
+    graph = training_step(forward(), TrainingSettings(sgd))
+    name = "layer.weight"
+    velocity = f"optimizer.{name}.momentum"
+    first = evaluate(graph, feeds_for(graph)).updates
+    np.testing.assert_array_equal(first[velocity], np.full(3, 1))
+    np.testing.assert_array_equal(first[name], np.full(3, 1 - 0.25 * (1 + 0.5)))
+    fed = {key: first[key] for key in (name, velocity)}
+    second = evaluate(graph, feeds_for(graph, **fed)).updates
+    np.testing.assert_array_equal(second[velocity], np.full(3, 1.5))
+    np.testing.assert_array_equal(second[name], first[name] - 0.25 * (1 + 0.5 * 1.5))
+
+
+def moved(optimizer: Optimizer, p: Array, gradients: Sequence[Array]) -> Array:
+    """A parameter after these gradients, by the formulas that the optimizers are documented by."""
+    m, v = np.zeros_like(p), np.zeros_like(p)
+    lr, decay = optimizer.lr, optimizer.weight_decay
+    for t, gradient in enumerate(gradients, 1):
+        g = gradient if isinstance(optimizer, AdamW) else gradient + decay * p
+        if isinstance(optimizer, Sgd):
+            m = optimizer.momentum * m + g
+            p = p - lr * (g + optimizer.momentum * m if optimizer.nesterov else m)
+            continue
+        p = p * (1 - lr * decay) if isinstance(optimizer, AdamW) else p
+        m = optimizer.beta1 * m + (1 - optimizer.beta1) * g
+        v = optimizer.beta2 * v + (1 - optimizer.beta2) * g * g
+        mean, square = m / (1 - optimizer.beta1**t), v / (1 - optimizer.beta2**t)
+        p = p - lr * mean / (np.sqrt(square) + optimizer.eps)
+    return p
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Sgd(0.25, momentum=0.5, weight_decay=0.5),
+        Sgd(0.25, momentum=0.5, nesterov=True, weight_decay=0.5),
+        Adam(0.25, beta1=0.5, beta2=0.75, eps=0.125, weight_decay=0.5),
+        AdamW(0.25, beta1=0.5, beta2=0.75, eps=0.125, weight_decay=0.5),
+    ],
+    ids=str,
+)
+def test_three_steps_are_those_of_the_formulas(optimizer: Optimizer) -> None:
+    """With gradients, decay and eps of one size, so that each term is seen."""
+    graph = training_step(forward(), TrainingSettings(optimizer))
+    gradients = [np.array(each) for each in ([1.0, -2, 0.5], [0.25, 0, -1], [3, 1, 0.5])]
+    start = np.array([1.0, -0.5, 2])
+    feeds = feeds_for(graph, **{"layer.weight": start})
+    for g in gradients:
+        feeds |= evaluate(graph, feeds | {"x": g}, Precision.DOUBLE).updates
+    np.testing.assert_allclose(feeds["layer.weight"], moved(optimizer, start, gradients), rtol=1e-6)
+
+
+def test_a_state_that_the_loss_reads_is_the_graphs_to_update() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    weight = build.add(Parameter("weight", DType.F32, (3,), "param"))
+    mean = build.add(Parameter("mean", DType.F32, (3,), "state"))
+    loss = build.add(Sum((0,)), build.add(Mul(), weight, mean))
+    whole = build.graph({"loss": loss}, {"mean": build.add(Add(), mean, x)})
+    graph = training_step(whole, TrainingSettings(Sgd(1.0, momentum=0.5, weight_decay=0.5)))
+    assert set(graph.updates) == {"mean", "weight", "optimizer.weight.momentum"}
+    np.testing.assert_array_equal(evaluate(graph, feeds_for(graph)).updates["mean"], [2, 2, 2])
+
+
+def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
+    graph = training_step(forward(), TrainingSettings(AdamW(123), feed_learning_rate=True))
+    fixed = training_step(forward(), TrainingSettings(AdamW(0.25)))
+    fed = evaluate(graph, feeds_for(graph, learning_rate=np.array(0.25, np.float32)))
+    constant = evaluate(fixed, feeds_for(fixed))
+    for name, value in constant.updates.items():
+        np.testing.assert_allclose(fed.updates[name], value, rtol=1e-6)
+
+
+def test_multipliers_scale_the_rate_of_what_they_match() -> None:
+    plain, scaled, still = (
+        evaluate(graph, feeds_for(graph)).updates["layer.weight"]
+        for multipliers in ({}, {"layer.*": 5.0}, {"layer.*": 5.0, "*.weight": 0.0})
+        for graph in [training_step(forward(), TrainingSettings(Sgd(), multipliers=multipliers))]
+    )
+    np.testing.assert_allclose(1 - scaled, 5 * (1 - plain), rtol=1e-5)
+    np.testing.assert_array_equal(still, np.ones(3))
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(TrainingError, match=r"`layer\.frozen`"):
+        training_step(forward(), TrainingSettings(Sgd(), multipliers={"layer.frozen": 2}))
+
+
+def test_a_graph_without_a_loss_is_refused() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, ()))
+    with pytest.raises(TrainingError, match="`loss`"):
+        training_step(build.graph({"out": x}), TrainingSettings(Sgd()))
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "optimizer.step"])
+def test_names_the_optimizer_needs_are_refused(name: str) -> None:
+    build = Builder()
+    x = build.add(Parameter(name, DType.F32, (), "param"))
+    with pytest.raises(TrainingError, match=f"`{name}`"):
+        training_step(build.graph({"loss": x}), TrainingSettings(Adam()))
+
+
+def test_clipping_leaves_the_norm_of_all_gradients_at_the_limit() -> None:
+    graph = training_step(forward(), TrainingSettings(Sgd(1.0), clip_norm=0.5))
+    x = np.array([3, 0, 4], np.float32)
+    after = evaluate(graph, feeds_for(graph, x=x)).updates["layer.weight"]
+    np.testing.assert_allclose(1 - after, 0.5 * x / 5, rtol=1e-5)
+
+
+def test_clipping_leaves_gradients_below_the_limit_as_they_are() -> None:
+    graph = training_step(forward(), TrainingSettings(Sgd(1.0), clip_norm=8.0))
+    x = np.array([3, 0, 4], np.float32)
+    after = evaluate(graph, feeds_for(graph, x=x)).updates["layer.weight"]
+    np.testing.assert_array_equal(1 - after, x)
+
+
+def test_clipping_takes_one_norm_of_all_tensors_together() -> None:
+    build = Builder()
+    shapes = {"a": (3,), "b": (2,)}
+    terms = [
+        build.add(
+            Sum((0,)),
+            build.add(
+                Mul(),
+                build.add(Parameter(name, DType.F32, shape, "param")),
+                build.add(Input(f"x.{name}", DType.F32, shape)),
+            ),
+        )
+        for name, shape in shapes.items()
+    ]
+    forward_graph = build.graph({"loss": build.add(Add(), *terms)})
+    graph = training_step(forward_graph, TrainingSettings(Sgd(1.0), clip_norm=1.0))
+    gradients = {"a": np.array([1, 2, 2], np.float32), "b": np.array([0, 4], np.float32)}
+    fed = {f"x.{name}": each for name, each in gradients.items()}
+    start = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    after = evaluate(graph, {**fed, **start}).updates
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(after[name], -gradient / 5, rtol=1e-5)
+
+
+def test_half_float_parameters_have_moments_in_single_precision() -> None:
+    graph = training_step(forward(DType.F16), TrainingSettings(Adam(), clip_norm=1.0))
+    verify(graph)
+    results = evaluate(graph, feeds_for(graph))
+    assert results.updates["layer.weight"].dtype == np.float16
+    assert results.updates["optimizer.layer.weight.exp_avg"].dtype == np.float32
+    assert any(isinstance(value.op, Cast) for value in graph.values)
+
+
+def test_a_step_is_the_same_every_time_it_is_made() -> None:
+    first, second = (training_step(forward(), TrainingSettings(Adam())) for _ in range(2))
+    assert [value.op for value in first.values] == [value.op for value in second.values]

@@ -1,0 +1,94 @@
+"""A session of a model optimized for inference is one of the model as it is written."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import FeedError
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import Session, SessionError
+from meganeura_runtime.backends.inference_session import InferenceSession, open_inference
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from tests.dsl.transforms.egraph.compare import numbers
+from tests.narrow import NARROW
+
+NAMES = ("digits_cnn", "repvgg_a0", "whisper_tiny")
+
+
+def model(name: str) -> Graph:
+    return NARROW[name].elaborate().graph
+
+
+def values(graph: Graph, *, kept: bool) -> dict[str, Array]:
+    leaves = [value.op for value in graph.values if isinstance(value.op, Leaf)]
+    return {
+        leaf.name: numbers(leaf).astype(np.float32) if leaf.dtype.is_float else numbers(leaf)
+        for leaf in leaves
+        if leaf.is_kept is kept
+    }
+
+
+def opened(graph: Graph) -> Session:
+    session = open_inference(graph, ReferenceSession, RewriteOptions())
+    session.load(values(graph, kept=True))
+    return session
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_gives_what_the_model_gives(name: str) -> None:
+    graph = model(name)
+    plain = ReferenceSession(graph)
+    plain.load(values(graph, kept=True))
+    fed = values(graph, kept=False)
+    expected, found = plain.step(fed)["output"], opened(graph).step(fed)["output"]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_keeps_the_parameters_of_the_program(name: str) -> None:
+    graph = model(name)
+    given = values(graph, kept=True)
+    session = opened(graph)
+    session.step(values(graph, kept=False))
+    assert isinstance(session, InferenceSession)
+    assert session.names == tuple(given)
+    for key, array in session.kept().items():
+        np.testing.assert_array_equal(array, given[key], strict=True)
+
+
+def test_a_parameter_written_later_counts() -> None:
+    graph = model("digits_cnn")
+    fed = values(graph, kept=False)
+    session, anew = opened(graph), values(graph, kept=True)
+    before = session.step(fed)["output"]
+    for name in ("stem.weight", "fc.bias"):
+        anew[name] = anew[name] + 1
+        session.write(name, anew[name])
+    plain = ReferenceSession(graph)
+    plain.load(anew)
+    found = session.step(fed)["output"]
+    assert np.abs(found - before).max() > 0.5
+    np.testing.assert_allclose(found, plain.step(fed)["output"], rtol=1e-3, atol=1e-3)
+
+
+def test_what_was_written_is_not_shared() -> None:
+    graph = model("digits_cnn")
+    session, mine = opened(graph), values(graph, kept=True)["stem.weight"]
+    session.write("stem.weight", mine)
+    mine[:] = 0
+    session.read("stem.weight")[:] = 0
+    assert session.read("stem.weight").any()
+
+
+def test_names_and_missing_values_are_those_of_the_program() -> None:
+    graph = model("repvgg_a0")
+    session = open_inference(graph, ReferenceSession, RewriteOptions())
+    with pytest.raises(SessionError, match=r"stem\.conv_kxk\.conv\.weight"):
+        session.step(values(graph, kept=False))
+    with pytest.raises(FeedError, match=r"there is no `stem\.derived\.0`"):
+        session.write("stem.derived.0", np.zeros(1, np.float32))
+
+
+def test_without_the_optimizer_it_is_a_plain_session() -> None:
+    session = open_inference(model("digits_cnn"), ReferenceSession, RewriteOptions(enabled=False))
+    assert isinstance(session, ReferenceSession)

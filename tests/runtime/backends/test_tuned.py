@@ -1,0 +1,150 @@
+"""Files of choices: what they give back, whom they are for, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import WIDE
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.config.tuned_configs import (
+    TunedConfigs,
+    TunedConfigsError,
+    TuningDatabase,
+    TuningKey,
+    TuningRecord,
+    content_of,
+    read_tuned_configs,
+    read_tuning_record,
+)
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.tuning_cache import (
+    known_configs,
+    store_configs,
+    tuned_configs,
+)
+
+HERE = TuningKey("Some GPU", "Vulkan, 1.2")
+FEW = FusionConfig(epilogue=0)
+
+
+def written(
+    path: Path,
+    ways: dict[str, KernelConfig],
+    place: TuningKey = HERE,
+    fusings: dict[str, FusionConfig] | None = None,
+) -> Path:
+    found = {name: TuningRecord(way, 1.0, 2.0) for name, way in ways.items()}
+    path.write_text(content_of(place, TuningDatabase(found, fusings or {})))
+    return path
+
+
+def test_a_file_gives_back_what_was_kept(tmp_path: Path) -> None:
+    ways = {"a": KernelConfig(2, WIDE), "b": KernelConfig(1), "c": KernelConfig(3, rows=16)}
+    path = written(tmp_path / "gpu.json", ways)
+    read = read_tuned_configs(path, HERE, DeviceLimits(lanes=8))
+    assert read.ways == ways
+    assert read.name.startswith("gpu.json (")
+    assert read_tuned_configs(path, HERE, DeviceLimits()).ways == {
+        "a": KernelConfig(2, WIDE),
+        "b": KernelConfig(1),
+    }
+
+
+def test_the_name_of_choices_tells_when_they_have_changed(tmp_path: Path) -> None:
+    names = {
+        read_tuned_configs(written(tmp_path / "gpu.json", ways), HERE, DeviceLimits()).name
+        for ways in (
+            {"a": KernelConfig(2)},
+            {"a": KernelConfig(3)},
+            {"b": KernelConfig(2)},
+            {"a": KernelConfig(2)},
+        )
+    }
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TuningKey("Another GPU", HERE.driver),
+        TuningKey(HERE.adapter, "Vulkan, 1.3"),
+        TuningKey(HERE.adapter, HERE.driver, "0.0.0"),
+    ],
+    ids=str,
+)
+def test_what_holds_for_another_place_is_refused_and_kept_elsewhere(
+    other: TuningKey, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "gpu.json", {"a": KernelConfig(2)}, other)
+    with pytest.raises(TunedConfigsError, match="is of "):
+        read_tuning_record(path, HERE)
+    assert other.file_name != HERE.file_name
+    assert HERE.file_name.startswith("some-gpu-")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, -2])
+def test_a_file_that_is_cut_short_is_refused(cut: int, tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {"a": KernelConfig(2, WIDE)})
+    path.write_text(path.read_text()[:cut])
+    with pytest.raises(TunedConfigsError, match="holds no choices"):
+        read_tuning_record(path, HERE)
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {"a": KernelConfig(2)})
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "version": 2}))
+    with pytest.raises(TunedConfigsError, match="holds no choices"):
+        read_tuning_record(path, HERE)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_tuning_record(path, HERE)
+
+
+@pytest.mark.parametrize(
+    "odd", [FusionConfig(-1), FusionConfig(1 << 20), FusionConfig(60, 0.0), FusionConfig(60, -1.0)]
+)
+def test_fusing_that_makes_no_sense_is_left(odd: FusionConfig, tmp_path: Path) -> None:
+    path = written(tmp_path / "gpu.json", {}, HERE, {"a": FEW, "b": odd})
+    assert read_tuned_configs(path, HERE, DeviceLimits()).fusings == {"a": FEW}
+
+
+# --- what an adapter gets ------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store_configs(device.info, TuningDatabase()) is None
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    assert tuned_configs(device.info, device.limits) == (TunedConfigs(), "")
+    assert known_configs(device.info) == TuningDatabase()
+    known = TuningDatabase({"a": TuningRecord(KernelConfig(2), 1.0, 2.0)}, {"step": FEW})
+    path = store_configs(device.info, known)
+    assert path is not None
+    assert known_configs(device.info) == known
+    choices, line = tuned_configs(device.info, device.limits)
+    assert choices.ways == {"a": KernelConfig(2)}
+    assert line == f"kernels as tuned: {path}"
+    other = replace(device.info, driver="another")
+    assert tuned_configs(other, device.limits) == (TunedConfigs(), "")
+    path.write_text("{")
+    choices, line = tuned_configs(device.info, device.limits)
+    assert choices == TunedConfigs()
+    assert line.startswith("kernels not as tuned: ")
+    assert known_configs(device.info) == TuningDatabase()
+
+
+@pytest.mark.adapter
+def test_a_folder_that_cannot_be_made_is_a_problem(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ProblemError, match="E0534"):
+        store_configs(device.info, TuningDatabase())

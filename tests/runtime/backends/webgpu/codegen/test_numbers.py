@@ -1,0 +1,131 @@
+"""How exact the arithmetic of kernels is, beyond what training needs where that is cheap."""
+
+from collections.abc import Callable
+from math import erf
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Op
+from meganeura_dsl.ir.ops import (
+    Cast,
+    Compare,
+    Cos,
+    Div,
+    Erf,
+    Exp,
+    Input,
+    Log,
+    Maximum,
+    MaxPool,
+    Minimum,
+    RandomBits,
+    ReduceMax,
+    Sin,
+    Sqrt,
+    Tanh,
+)
+from meganeura_dsl.ir.ops.primitive.elementwise import Relation
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.errors import LimitError
+from meganeura_runtime.backends.webgpu.device.device import Device
+from tests.runtime.running import assert_as_reference, graph_of, run
+
+pytestmark = pytest.mark.adapter
+
+WIDE = np.linspace(-12, 12, 4001)
+TINY = np.concatenate([-np.geomspace(1e-20, 1, 500), np.geomspace(1e-20, 1, 500)])
+ANGLES = np.linspace(-3000, 3000, 4001)
+POSITIVE = np.geomspace(1e-30, 1e30, 2001)
+
+REFERENCE_ERF = np.vectorize(erf, otypes=[np.float64])
+
+
+@pytest.mark.parametrize(
+    ("op", "reference", "x", "relative", "absolute"),
+    [
+        (Tanh(), np.tanh, WIDE, 3e-7, 0),
+        (Tanh(), np.tanh, TINY, 3e-7, 0),
+        (Tanh(), np.tanh, np.array([1e30, -1e30, np.inf, -np.inf]), 0, 0),
+        (Erf(), REFERENCE_ERF, WIDE, 3e-7, 0),
+        (Erf(), REFERENCE_ERF, TINY, 3e-7, 0),
+        (Sin(), np.sin, ANGLES, 0, 2e-7),
+        (Sin(), np.sin, TINY, 3e-7, 0),
+        (Cos(), np.cos, ANGLES, 0, 2e-7),
+        (Exp(), np.exp, np.linspace(-80, 80, 4001), 1e-5, 0),
+        (Exp(), np.exp, np.array([-np.inf, -200, 200, np.inf]), 0, 0),
+        (Log(), np.log, POSITIVE, 1e-5, 2e-7),
+        (Sqrt(), np.sqrt, POSITIVE, 2e-7, 0),
+    ],
+)
+def test_functions(
+    op: Op,
+    reference: Callable[[Array], Array],
+    x: Array,
+    relative: float,
+    absolute: float,
+    device: Device,
+) -> None:
+    graph, feeds = graph_of(op, x.astype(np.float32))
+    actual = run(graph, feeds, device).outputs["y"].astype(np.float64)
+    with np.errstate(over="ignore"):
+        expected = reference(feeds["x0"].astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(actual, expected, relative, absolute)
+
+
+@pytest.mark.parametrize("dtype", [DType.I32, DType.U32])
+def test_casts_saturate(dtype: DType, device: Device) -> None:
+    x = np.array([3e9, 5e9, -3e9, 2.7, -2.7, 0.5, np.inf, -np.inf, np.nan], np.float32)
+    assert_as_reference(*graph_of(Cast(dtype), x), device)
+
+
+def test_large_integers_become_the_nearest_float(device: Device) -> None:
+    x = np.array([0, 1, 16_777_217, 4_294_967_295, 4_000_000_001], np.uint32)
+    assert_as_reference(*graph_of(Cast(DType.F32), x), device)
+    y = np.array([-(1 << 31), -16_777_219, -1, (1 << 31) - 1], np.int32)
+    assert_as_reference(*graph_of(Cast(DType.F32), y), device)
+
+
+def test_halves_round_to_the_nearest(device: Device) -> None:
+    x = np.geomspace(1e-7, 60_000, 3001).astype(np.float32)
+    graph, feeds = graph_of(Cast(DType.F16), x)
+    if not device.limits.half_floats:
+        with pytest.raises(LimitError, match="shader-f16"):
+            run(graph, feeds, device)
+        return
+    np.testing.assert_array_equal(run(graph, feeds, device).outputs["y"], x.astype(np.float16))
+
+
+def test_a_division_by_zero_is_infinite(device: Device) -> None:
+    a, b = np.array([1, -1, 0], np.float32), np.zeros(3, np.float32)
+    graph, feeds = graph_of(Div(), a, b)
+    quotients = run(graph, feeds, device).outputs["y"]
+    assert quotients[0] == np.inf
+    assert quotients[1] == -np.inf
+    assert np.isnan(quotients[2])
+
+
+def test_random_words_of_large_counters(device: Device) -> None:
+    build = Builder()
+    counter = build.add(Input("counter", DType.U32, (2,)))
+    words = {f"w{n}": build.add(RandomBits(n, (129, 7)), counter) for n in (0, 4_294_967_295)}
+    for numbers in ((0, 0), (1, 2), (4_294_967_295, 4_294_967_295)):
+        feeds = {"counter": np.array(numbers, np.uint32)}
+        assert_as_reference(build.graph(words), feeds, device)
+
+
+@pytest.mark.parametrize("kind", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_comparisons_with_nan(kind: Relation, device: Device) -> None:
+    a = np.array([np.nan, 1, np.nan, np.inf, -0.0], np.float32)
+    b = np.array([np.nan, np.nan, 1, np.inf, 0.0], np.float32)
+    assert_as_reference(*graph_of(Compare(kind), a, b), device)
+    assert_as_reference(*graph_of(Cast(DType.BOOL), a), device)
+
+
+@pytest.mark.parametrize("op", [Maximum(), Minimum()])
+def test_a_maximum_of_nan_is_nan(op: Op, device: Device) -> None:
+    a = np.array([np.nan, 1, np.nan, np.inf, 2], np.float32)
+    b = np.array([np.nan, np.nan, 1, -np.inf, 3], np.float32)
+    assert_as_reference(*graph_of(op, a, b), device)
+    assert_as_reference(*graph_of(ReduceMax((0,)), a), device)
+    assert_as_reference(*graph_of(MaxPool((2,), (1,), (0,)), a.reshape(1, 1, 5)), device)

@@ -1,0 +1,31 @@
+"""Every op's kernel against the reference semantics."""
+
+import pytest
+
+from meganeura_dsl.ir.graph import Leaf
+from meganeura_dsl.ir.ops import OPS
+from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import REDUCTIONS
+from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import READS
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
+from meganeura_runtime.backends.webgpu.config.limits import Style
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.passes.legalize import LOWERED
+from tests.runtime.running import assert_as_reference, graph_of
+from tests.samples import SAMPLES, Sample
+
+pytestmark = pytest.mark.adapter
+
+COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
+
+
+def test_every_op_is_in_exactly_one_table() -> None:
+    leaves = [op for op in OPS if issubclass(op, Leaf)]
+    tables = [*READS, *REDUCTIONS, *CONTRACTIONS, *LOWERED, *leaves]
+    assert [op for op in OPS if tables.count(op) != 1] == []
+
+
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+def test_a_kernel_computes_the_reference(sample: Sample, style: Style, device: Device) -> None:
+    graph, feeds = graph_of(sample.op, *sample.operands)
+    assert_as_reference(graph, feeds, device, style)

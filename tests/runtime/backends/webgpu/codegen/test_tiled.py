@@ -1,0 +1,142 @@
+"""Tiled kernels of large contractions: every tile, at sizes that leave its edges ragged."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import (
+    FLAT,
+    SMALL,
+    SPEEDS,
+    SQUARE,
+    TALL,
+    WIDE,
+    Tile,
+    tile_of,
+)
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from tests.runtime.running import assert_as_reference, graph_of
+
+pytestmark = pytest.mark.adapter
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def tile_for(op: Op, *operands: Array) -> Tile | None:
+    value = graph_of(op, *operands)[0].outputs["y"]
+    return tile_of(CONTRACTIONS[type(op)](op, *value.operands), Target(DeviceLimits(), Style.GPU))
+
+
+@pytest.mark.parametrize("tile", SPEEDS, ids=str)
+def test_every_lane_fetches_whole_quads_and_tiles_fit_the_least_adapter(tile: Tile) -> None:
+    assert tile.rows * tile.terms % (4 * tile.lanes) == 0
+    assert tile.columns * tile.terms % (4 * tile.lanes) == 0
+    assert tile.bytes <= DeviceLimits().workgroup_bytes
+    assert tile.lanes <= DeviceLimits().invocations
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "tile"),
+    [
+        (41, 127, 129, SQUARE),
+        (129, 41, 127, SQUARE),
+        (128, 64, 128, SQUARE),
+        (17, 33, 41, FLAT),
+        (127, 129, 31, TALL),
+        (16, 16, 16, SMALL),
+        (68, 20, 132, FLAT),
+    ],
+)
+def test_matrices(rows: int, terms: int, columns: int, tile: Tile, device: Device) -> None:
+    a, b = numbers(rows, terms), numbers(terms, columns)
+    assert tile_for(MatMul(), a, b) == tile
+    assert_as_reference(*graph_of(MatMul(), a, b), device, Style.GPU)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        MatMul(transpose_left=True),
+        MatMul(transpose_right=True),
+        MatMul(transpose_left=True, transpose_right=True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [36, 41])
+def test_transposed_matrices(op: MatMul, size: int, device: Device) -> None:
+    a = numbers(20, size) if op.transpose_left else numbers(size, 20)
+    b = numbers(size, 20) if op.transpose_right else numbers(20, size)
+    assert_as_reference(*graph_of(op, a, b), device, Style.GPU)
+
+
+def test_a_batch_of_many_matrices(device: Device) -> None:
+    a, b = numbers(512, 64, 17), numbers(512, 17, 100)
+    assert tile_for(MatMul(), a, b) == SQUARE
+    assert_as_reference(*graph_of(MatMul(), a, b), device, Style.GPU)
+
+
+def test_many_pixels(device: Device) -> None:
+    op = Conv((1, 1), (1, 1), (1, 1), 1)
+    x, w = numbers(8, 2, 127, 129), numbers(64, 2, 3, 3)
+    assert tile_for(op, x, w) == WIDE
+    assert_as_reference(*graph_of(op, x, w), device, Style.GPU)
+
+
+def test_more_workgroups_than_one_dimension_holds(device: Device) -> None:
+    a, b = numbers(300, 40), numbers(40, 200)
+    few = DeviceLimits(workgroups=7)
+    assert_as_reference(*graph_of(MatMul(), a, b), device, Style.GPU, few)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "geometry"),
+    [
+        ((1, 16, 14, 14), (64, 16, 3, 3), ((1, 1), (1, 1), (1, 1), 1)),
+        ((1, 3, 41, 41), (17, 3, 7, 7), ((2, 2), (3, 3), (1, 1), 1)),
+        ((3, 34, 9, 17), (40, 17, 1, 1), ((1, 1), (0, 0), (1, 1), 2)),
+        ((2, 16, 12, 12), (16, 16, 3, 3), ((2, 2), (1, 1), (1, 1), 1)),
+        ((2, 16, 11, 11), (20, 16, 2, 3), ((2, 1), (1, 0), (1, 2), 1)),
+        ((2, 18, 127), (24, 18, 3), ((2,), (1,), (1,), 1)),
+    ],
+)
+def test_convolutions(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    geometry: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int],
+    device: Device,
+) -> None:
+    forward, feeds = graph_of(Conv(*geometry), numbers(*x), numbers(*w))
+    assert tile_for(Conv(*geometry), numbers(*x), numbers(*w)) is not None
+    assert_as_reference(forward, feeds, device, Style.GPU)
+    dy = numbers(*(int(str(size)) for size in forward.outputs["y"].type.shape))
+    to_x: Op = ConvInputGradient(*geometry, x[2:])
+    assert_as_reference(*graph_of(to_x, numbers(*w), dy), device, Style.GPU)
+    to_w: Op = ConvWeightGradient(*geometry, w[2:])
+    assert_as_reference(*graph_of(to_w, numbers(*x), dy), device, Style.GPU)
+
+
+def test_a_step_over_several_taps_counts_if_any_reaches_a_pixel(device: Device) -> None:
+    """Of 20 channels and 3 taps, 16 terms are a step, whose first may be the tap that does not."""
+    to_x = ConvInputGradient((2,), (2,), (1,), 1, (32,))
+    w, dy = numbers(20, 16, 5), numbers(1, 20, 16)
+    assert tile_for(to_x, w, dy) is not None
+    assert_as_reference(*graph_of(to_x, w, dy), device, Style.GPU)
+
+
+@pytest.mark.parametrize("pixels", [16, 128])
+def test_taps_that_do_not_reach_a_pixel_are_skipped(pixels: int) -> None:
+    """Of nine taps of stride 2, four reach a pixel at most; the others are no work."""
+    op = ConvInputGradient((2, 2), (1, 1), (1, 1), 1, (pixels, pixels))
+    dy = numbers(2, 64, pixels // 2, pixels // 2)
+    graph, _ = graph_of(op, numbers(64, 16, 3, 3), dy)
+    plan = plan_graph(graph, DeviceLimits(), Style.GPU)
+    text = next(text for text in plan.kernels if "let x0_0" in text)
+    products = text.index("let x0_0")
+    assert text.rindex("if (", 0, products) > text.rindex("workgroupBarrier", 0, products)
+    assert text.index("workgroupBarrier", products) > text.index("}", products)

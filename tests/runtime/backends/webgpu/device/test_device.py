@@ -1,0 +1,116 @@
+"""Adapters: which one is opened and why, what errors say, and what the device promises."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.device import device as devices
+from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo, list_devices, preference
+from meganeura_runtime.backends.webgpu.device.device import Device, Range, open_device
+
+DOUBLE = """\
+@group(0) @binding(0) var<storage, read> b0: array<f32>;
+@group(0) @binding(1) var<storage, read_write> b1: array<f32>;
+
+@compute @workgroup_size(4)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    b1[id.x] = 2.0f * b0[id.x];
+}
+"""
+
+
+def info(kind: str, backend: str) -> DeviceInfo:
+    return DeviceInfo("wgpu:0", "an adapter", kind, backend, "1.0")
+
+
+def test_a_gpu_is_preferred_to_software_and_vulkan_to_opengl() -> None:
+    ranked = [
+        info("DiscreteGPU", "Vulkan"),
+        info("DiscreteGPU", "OpenGL"),
+        info("IntegratedGPU", "Metal"),
+        info("CPU", "Vulkan"),
+        info("CPU", "OpenGL"),
+    ]
+    backwards = ranked[::-1]
+    assert sorted(backwards, key=preference) == ranked
+
+
+def test_without_an_adapter_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "adapters_to_open", tuple[object, ...])
+    with pytest.raises(DeviceError, match="mesa-vulkan-drivers"):
+        open_device()
+
+
+def test_without_wgpu_the_error_names_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "meganeura_runtime.backends.webgpu.device.adapters._found", list[DeviceInfo]()
+    )
+    monkeypatch.setitem(sys.modules, "wgpu", None)
+    with pytest.raises(DeviceError, match=r"wgpu cannot be loaded .* use the device `cpu`"):
+        list_devices()
+
+
+@pytest.mark.adapter
+class TestAdapter:
+    """What needs an adapter."""
+
+    def test_every_adapter_has_a_name_that_opens_it(self) -> None:
+        found = list_devices()
+        assert [info.selector for info in found] == [f"wgpu:{n}" for n in range(len(found))]
+        opened = open_device(found[0].selector)
+        assert opened.info == found[0]
+        assert str(opened) == f"{found[0]} (as asked)"
+        opened.close()
+
+    def test_a_device_that_is_not_there(self) -> None:
+        with pytest.raises(DeviceError, match="there is no adapter 99; there are: wgpu:0: "):
+            open_device("wgpu:99")
+        with pytest.raises(DeviceError, match="`cuda` is no device"):
+            open_device("cuda")
+
+    def test_the_limits_are_those_of_the_adapter(self, device: Device) -> None:
+        least = DeviceLimits()
+        assert device.limits.binding_bytes >= least.binding_bytes
+        assert device.limits.storage_buffers >= least.storage_buffers
+        assert device.limits.offset_alignment <= least.offset_alignment
+        assert device.limits.workgroups == 65_535
+        assert device.style is (Style.SOFTWARE_VULKAN if device.info.is_software else Style.GPU)
+
+    def test_kernels_then_copies_in_one_submission(self, device: Device) -> None:
+        source, target = (device.allocate(64) for _ in range(2))
+        numbers = np.arange(4, dtype=np.float32)
+        device.write(Range(source, 0, 16), numbers.view(np.uint8))
+        before = device.submissions
+        launch = device.launch(DOUBLE, [Range(source, 0, 16), Range(target, 0, 16)], (1, 1, 1))
+        device.submit([launch], [(Range(target, 0, 16), Range(source, 32, 16))])
+        assert device.submissions == before + 1
+        for at in (Range(target, 0, 16), Range(source, 32, 16)):
+            np.testing.assert_array_equal(device.read(at).view(np.float32), 2 * numbers)
+        device.free(source)
+        device.free(target)
+
+    def test_memory_begins_as_zeros(self, device: Device) -> None:
+        buffer = device.allocate(1024)
+        assert not device.read(Range(buffer, 0, 1024)).any()
+        device.free(buffer)
+
+    def test_one_text_is_compiled_once(self, device: Device) -> None:
+        buffers = [device.allocate(32) for _ in range(2)]
+        ranges = [Range(buffer, 0, 16) for buffer in buffers]
+        first, second = (device.launch(DOUBLE, ranges, (1, 1, 1)) for _ in range(2))
+        assert first.pipeline is second.pipeline
+        for buffer in buffers:
+            device.free(buffer)
+
+    def test_a_kernel_that_does_not_compile(self, device: Device) -> None:
+        buffer = device.allocate(32)
+        with pytest.raises(DeviceError, match="compiling a kernel failed"):
+            device.launch("fn main() { nonsense }", [Range(buffer, 0, 16)], (1, 1, 1))
+        device.free(buffer)
+
+    def test_more_memory_than_there_is(self, device: Device) -> None:
+        with pytest.raises(DeviceError, match="allocating"):
+            device.allocate(1 << 60)

@@ -1,0 +1,80 @@
+"""Which attentions become kernels: a function of shapes and of limits alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Op
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops.fused import Attention, MaskedAttention
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import is_fused, kv_splits
+from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.ops.attention import FlashAttentionOp
+from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
+
+LARGE = DeviceLimits(buffer_bytes=1 << 32, binding_bytes=1 << 31)
+SMALL = replace(LARGE, binding_bytes=64 << 20)
+
+
+def heads(
+    count: int, queries: int, keys: int, width: int, values: int = 0, dtype: DType = DType.F32
+) -> Heads:
+    build = Builder()
+    shapes = ((queries, width), (keys, width), (keys, values or width))
+    operands = [build.add(Input(f"x{n}", dtype, (1, count, *s))) for n, s in enumerate(shapes)]
+    return Heads(Attention(0.125, causal=False), *operands)
+
+
+@pytest.mark.parametrize(
+    ("found", "fused"),
+    [
+        (heads(48, 1500, 1500, 64), True),
+        (heads(6, 1500, 1500, 64), True),
+        (heads(144, 128, 128, 64), True),
+        (heads(32, 1024, 1024, 32), True),
+        (heads(143, 127, 127, 64), False),
+        (heads(6, 128, 128, 64), False),
+        (heads(16, 1024, 1024, 128), False),
+        (heads(32, 1024, 1024, 64, 65), False),
+        (heads(32, 1024, 1024, 31), False),
+        (heads(48, 1500, 1500, 64, dtype=DType.F16), False),
+    ],
+)
+def test_where_it_is_faster(found: Heads, fused: bool) -> None:  # noqa: FBT001
+    assert is_fused(found, Target(LARGE, Style.GPU), trains=False) is fused
+    assert not is_fused(found, Target(LARGE, Style.GPU), trains=True)
+    assert not is_fused(found, Target(LARGE, Style.SOFTWARE_VULKAN), trains=False)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_where_scores_would_not_fit(trains: bool) -> None:  # noqa: FBT001
+    assert is_fused(heads(16, 1025, 1024, 128), Target(SMALL, Style.GPU), trains=trains)
+    assert not is_fused(heads(16, 1024, 1024, 128), Target(SMALL, Style.GPU), trains=trains)
+    fewer = replace(SMALL, workgroup_bytes=4096)
+    assert not is_fused(heads(16, 1025, 1024, 128), Target(fewer, Style.GPU), trains=trains)
+
+
+def test_few_rows_look_at_keys_in_parts() -> None:
+    assert kv_splits(heads(48, 1500, 1500, 64)) == 1
+    assert kv_splits(heads(6, 1500, 1500, 64)) == 6
+    assert kv_splits(heads(24, 512, 512, 64)) == 2
+    assert kv_splits(heads(1, 4000, 100, 64)) == 1
+
+
+def made(op: Op, *shapes: tuple[int, ...]) -> list[Op]:
+    """The ops that take the place of one on inputs of such shapes."""
+    build = Builder()
+    operands = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
+    graph = build.graph({"y": build.add(op, *operands)})
+    return [value.op for value in fuse_attention(graph, Target(LARGE, Style.GPU)).values]
+
+
+def test_a_mask_of_numbers_is_left_to_the_expansion() -> None:
+    q, scores = (1, 48, 256, 64), (1, 48, 256, 256)
+    assert any(
+        isinstance(op, FlashAttentionOp) for op in made(Attention(1.0, causal=True), q, q, q)
+    )
+    left = made(MaskedAttention(1.0, causal=True), q, q, q, scores)
+    assert not any(isinstance(op, FlashAttentionOp) for op in left)

@@ -1,0 +1,123 @@
+"""Lowering: the reference gives the same for a graph and for the steps it is lowered to."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Op
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import (
+    ArgMax,
+    Conv,
+    ConvWeightGradient,
+    Input,
+    MatMul,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    ReduceMax,
+    ScatterAdd,
+    Sum,
+)
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.ops.lowered import LinkedSum, SplitKPartial, WindowSpread
+from meganeura_runtime.backends.webgpu.passes.legalize import MOST_ITERATIONS, MOST_TERMS, legalize
+from meganeura_runtime.backends.webgpu.passes.split_reduction import divisor_near, sum_of_parts
+from tests.runtime.running import assert_close, graph_of
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def lowered(op: Op, *operands: Array, style: Style = Style.SOFTWARE_VULKAN) -> Graph:
+    """The graph of an op in steps, which mean the same."""
+    graph, feeds = graph_of(op, *operands)
+    steps = legalize(graph, Target(DeviceLimits(), style))
+    assert_close(evaluate(steps, feeds).outputs["y"], evaluate(graph, feeds).outputs["y"])
+    return steps
+
+
+def ops(graph: Graph) -> list[type[Op]]:
+    return [type(value.op) for value in graph.values]
+
+
+def terms(graph: Graph) -> Iterable[int]:
+    """How many terms each reduction has."""
+    for value in graph.values:
+        if isinstance(value.op, Sum | ReduceMax):
+            shape = concrete_shape(value.operands[0].type.shape)
+            yield int(np.prod([shape[axis] for axis in value.op.axes]))
+        if isinstance(value.op, ArgMax):
+            yield concrete_shape(value.operands[0].type.shape)[value.op.axis]
+
+
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((70_001,), (0,)), ((5, 3, 30_000), (0, 2)), ((300, 2, 7, 11), (0, 2, 3)), ((3, 1), (0, 1))],
+)
+def test_long_reductions_become_reductions_of_reductions(
+    shape: tuple[int, ...], axes: tuple[int, ...], style: Style
+) -> None:
+    for op in (Sum(axes), ReduceMax(axes)):
+        assert max(terms(lowered(op, numbers(*shape), style=style))) <= MOST_ITERATIONS
+
+
+@pytest.mark.parametrize("size", [65_537, 40_000, 100_003])
+def test_a_long_search_becomes_a_search_of_parts(size: int) -> None:
+    steps = lowered(ArgMax(0), numbers(size))
+    assert max(terms(steps)) <= MOST_ITERATIONS
+
+
+def test_the_gradient_of_a_pool_finds_the_largest_first() -> None:
+    x = np.random.default_rng(0).integers(0, 3, (2, 3, 7, 6)).astype(np.float32)
+    geometry = ((3, 3), (2, 2), (1, 1))
+    assert WindowSpread in ops(lowered(MaxPoolGradient(*geometry), x, numbers(2, 3, 4, 3)))
+    lowered(MaxPoolSelect(*geometry), x, numbers(2, 3, 7, 6))
+
+
+def test_a_contraction_of_few_elements_is_summed_in_parts() -> None:
+    assert SplitKPartial in ops(lowered(MatMul(), numbers(3, 70_000), numbers(70_000, 2)))
+    assert SplitKPartial not in ops(lowered(MatMul(), numbers(300, 70), numbers(70, 200)))
+    geometry = ((1, 1), (1, 1), (1, 1), 1)
+    x, dy = numbers(8, 3, 32, 32), numbers(8, 4, 32, 32)
+    assert SplitKPartial in ops(lowered(ConvWeightGradient(*geometry, (3, 3)), x, dy))
+    assert SplitKPartial not in ops(lowered(Conv(*geometry), x, numbers(4, 3, 3, 3)))
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (600, 5)), (1, (3, 600, 4))])
+def test_many_rows_by_number_are_added_up_along_lists(axis: int, shape: tuple[int, ...]) -> None:
+    ids = np.random.default_rng(0).integers(0, 250, 600).astype(np.int32)
+    assert LinkedSum in ops(lowered(ScatterAdd(axis, 300), ids, numbers(*shape)))
+    equal = np.full((20, 30), 7, np.uint32)
+    assert LinkedSum in ops(lowered(ScatterAdd(0, 300), equal, numbers(20, 30, 5)))
+    assert LinkedSum not in ops(lowered(ScatterAdd(0, 3), ids % 3, numbers(600)))
+
+
+def test_the_last_rows_by_number_are_added_up_with_the_first() -> None:
+    """Of more ids than one loop looks at, also those that fill no whole loop."""
+    count = MOST_ITERATIONS + 1
+    ids = np.arange(count, dtype=np.int32) % 3
+    lowered(ScatterAdd(0, 3), ids, np.full(count, 0.5, np.float32))
+    lowered(ScatterAdd(1, 3), ids, numbers(2, count))
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted", "found"), [(12, 4, 4), (14, 4, 7), (13, 4, 4), (5, 1, 1)]
+)
+def test_parts_divide_an_axis_where_they_can(size: int, wanted: int, found: int) -> None:
+    assert divisor_near(size, wanted) == found
+
+
+@pytest.mark.parametrize("parts", [2, 8, 9])
+def test_few_parts_are_added_up_by_whoever_reads_them(parts: int) -> None:
+    """A few terms are additions, which join the kernel that follows; more are a reduction."""
+    build = Builder()
+    whole = build.add(Input("x", DType.F32, (parts, 3, 5)))
+    graph = build.graph({"y": sum_of_parts(build, whole, MOST_TERMS)})
+    assert (Sum in ops(graph)) == (parts > 8)
+    x = numbers(parts, 3, 5)
+    assert_close(evaluate(graph, {"x": x}).outputs["y"], x.sum(0))

@@ -1,0 +1,259 @@
+"""Fusion: what shares a kernel, and what must not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value, dependencies
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Conv,
+    ConvInputGradient,
+    Exp,
+    Input,
+    Iota,
+    MatMul,
+    Maximum,
+    Mul,
+    Parameter,
+    ReduceMax,
+    Reshape,
+    Sub,
+    Sum,
+    Tanh,
+    Transpose,
+)
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.pipeline import elaborate_model, load
+from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_runtime.backends.webgpu.analysis.materialize import elements, materialized_values
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.passes.legalize import legalize
+from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
+    relu_backward_from_output,
+)
+from meganeura_runtime.backends.webgpu.plan import Plan
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from tests.runtime.running import assert_as_reference
+
+
+class Net:
+    """A graph being written, in fewer words."""
+
+    def __init__(self) -> None:
+        self.build = Builder()
+
+    def input(self, name: str, *shape: int) -> Value:
+        return self.build.add(Input(name, DType.F32, shape))
+
+    def parameter(self, name: str, *shape: int) -> Value:
+        return self.build.add(Parameter(name, DType.F32, shape, "param"))
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.build.add(Add(), a, b)
+
+    def like(self, x: Value, axes: tuple[int, ...], y: Value) -> Value:
+        return self.build.add(Broadcast(x.type.shape, axes), y)
+
+    def relu(self, x: Value) -> Value:
+        return self.build.add(Maximum(), x, full(self.build, x.type, 0))
+
+    def plan(self, **outputs: Value) -> Plan:
+        return plan_graph(self.build.graph(outputs), DeviceLimits())
+
+
+def names(plan: Plan) -> list[str]:
+    return [dispatch.name for dispatch in plan.dispatches]
+
+
+def test_bias_and_activation_join_the_contraction() -> None:
+    net = Net()
+    x = net.input("x", 2, 3, 8, 8)
+    y = net.build.add(Conv((1, 1), (1, 1), (1, 1), 1), x, net.parameter("w", 4, 3, 3, 3))
+    y = net.relu(net.add(y, net.like(y, (1,), net.parameter("b", 4))))
+    assert names(net.plan(y=y)) == ["conv 3x3 3->4 @8x8 + bias + relu"]
+
+
+def test_a_reshaped_result_is_stored_by_the_contraction() -> None:
+    net = Net()
+    y = net.build.add(MatMul(), net.input("x", 6, 4), net.parameter("w", 4, 4))
+    y = net.build.add(Exp(), net.build.add(Reshape((2, 3, 2, 2)), y))
+    assert len(net.plan(y=y).dispatches) == 1
+
+
+def test_heads_are_split_without_a_copy() -> None:
+    net = Net()
+    x = net.input("x", 2, 5, 12)
+    heads = net.build.add(Transpose((0, 2, 1, 3)), net.build.add(Reshape((2, 5, 3, 4)), x))
+    y = net.build.add(MatMul(transpose_right=True), heads, heads)
+    assert names(net.plan(y=y)) == ["matmul 6x5x5x4"]
+
+
+def test_softmax_takes_three_kernels() -> None:
+    net = Net()
+    x = net.input("x", 5, 7)
+    shifted = net.build.add(Sub(), x, net.like(x, (0,), net.build.add(ReduceMax((1,)), x)))
+    weights = net.build.add(Exp(), shifted)
+    total = net.build.add(Sum((1,)), weights)
+    y = net.build.add(Mul(), weights, net.like(x, (0,), total))
+    assert len(net.plan(y=y).dispatches) == 3
+
+
+def test_sums_over_the_same_terms_share_a_kernel() -> None:
+    net = Net()
+    x = net.input("x", 5, 7)
+    mean = net.build.add(Sum((0,)), x)
+    square = net.build.add(Sum((0,)), net.build.add(Mul(), x, x))
+    assert len(net.plan(mean=mean, square=square).dispatches) == 1
+
+
+def test_a_sum_of_a_sum_does_not_share_its_kernel() -> None:
+    net = Net()
+    x = net.input("x", 5, 7)
+    mean = net.build.add(Sum((0,)), x)
+    away = net.build.add(Sub(), x, net.like(x, (1,), mean))
+    spread = net.build.add(Sum((0,)), net.build.add(Mul(), away, away))
+    assert len(net.plan(mean=mean, spread=spread).dispatches) == 2
+
+
+def test_what_an_optimizer_updates_is_made_by_one_kernel() -> None:
+    net = Net()
+    p, m, g = net.parameter("p", 9), net.parameter("m", 9), net.input("g", 9)
+    new = net.add(m, net.build.add(Mul(), g, g))
+    moved = net.build.add(Sub(), p, new)
+    plan = plan_graph(net.build.graph({}, {"m": new, "p": moved}), DeviceLimits())
+    assert names(plan) == ["update 9"]
+    assert plan.copies == ()
+
+
+def test_views_and_constants_take_no_kernel_of_their_own() -> None:
+    net = Net()
+    x = net.input("x", 3, 5)
+    turned = net.build.add(Transpose((1, 0)), net.build.add(Transpose((1, 0)), x))
+    numbers = net.build.add(Broadcast((3, 5), (1,)), net.build.add(Iota(5)))
+    y = net.add(net.add(turned, full(net.build, x.type, 2)), x)
+    assert len(net.plan(y=y).dispatches) == 1
+    assert len(net.plan(y=y, numbers=numbers).dispatches) == 1
+
+
+def test_a_dear_value_of_many_uses_is_computed_once() -> None:
+    net = Net()
+    x = net.input("x", 512, 512)
+    dear = net.build.add(Tanh(), net.build.add(Exp(), net.build.add(Tanh(), x)))
+    rows = {f"y{axis}": net.build.add(Sum((axis,)), dear) for axis in (0, 1)}
+    plan = net.plan(product=net.build.add(MatMul(), dear, dear), **rows)
+    computing = [one for one in plan.dispatches if "tangent" in plan.kernels[one.kernel]]
+    assert len(computing) == 1
+
+
+def test_a_gpu_computes_again_what_is_quickly_computed(tmp_path: Path) -> None:
+    """Training keeps what a batch norm is given and what a convolution reads, nothing between."""
+    text = """\
+block Net()(x: [n, 8, h, w]) -> []:
+  y = x |> conv1: conv2d(8, 3, pad=1) |> bn1: batch_norm |> relu
+  y = y |> conv2: conv2d(8, 3, pad=1) |> bn2: batch_norm |> relu
+  return mean(y ** 2)
+model net = Net()
+"""
+    (tmp_path / "net.mgn").write_text(text)
+    sizes = {"n": 4, "h": 32, "w": 32}
+    program = load(str(tmp_path / "net.mgn"))
+    forward = elaborate_model(program, sizes=sizes, training=True).graph
+    graph = training_step(
+        replace(forward, outputs={"loss": forward.outputs["output"]}), TrainingSettings(Sgd())
+    )
+    target = Target(DeviceLimits(), Style.GPU)
+    lowered = legalize(relu_backward_from_output(graph), target)
+    forward_values = dependencies([lowered.outputs["loss"]])
+    kept = materialized_values(lowered, target)
+    large = [v for v in forward_values if v.id in kept and elements(v) == 4 * 8 * 32 * 32]
+    assert [type(v.op).__name__ for v in large] == ["Input", "Conv", "Where", "Conv"]
+
+
+@pytest.mark.parametrize(("stride", "kernels"), [(1, 1), (2, 2)])
+def test_what_is_made_apart_is_finished_by_a_kernel_of_its_own(stride: int, kernels: int) -> None:
+    """The gradient of a strided convolution gives neighbours to different workgroups."""
+    net, size = Net(), 128
+    dy = net.input("dy", 4, 16, size // stride, size // stride)
+    gradient = ConvInputGradient((stride, stride), (0, 0), (1, 1), 1, (size, size))
+    dx = net.build.add(gradient, net.parameter("w", 16, 16, 1, 1), dy)
+    y = net.add(dx, net.input("x", 4, 16, size, size))
+    assert len(net.plan(y=y).dispatches) == kernels
+
+
+@pytest.mark.adapter
+def test_a_value_that_is_an_output_and_read_inside(device: Device) -> None:
+    net = Net()
+    x = net.input("x", 6, 4)
+    hidden = net.build.add(MatMul(), x, net.parameter("w", 4, 4))
+    active = net.relu(hidden)
+    y = net.build.add(MatMul(), active, net.parameter("v", 4, 3))
+    graph = net.build.graph({"hidden": hidden, "active": active, "y": y, "again": y})
+    assert_as_reference(graph, feeds(graph), device)
+
+
+@pytest.mark.adapter
+def test_a_producer_of_several_uses(device: Device) -> None:
+    net = Net()
+    x = net.input("x", 4, 4)
+    shared = net.build.add(MatMul(), x, x)
+    left = net.build.add(Transpose((1, 0)), shared)
+    graph = net.build.graph(
+        {
+            "sum": net.add(shared, left),
+            "product": net.build.add(MatMul(), shared, left),
+            "rows": net.build.add(Sum((1,)), shared),
+        }
+    )
+    assert_as_reference(graph, feeds(graph), device)
+
+
+@pytest.mark.adapter
+def test_a_diamond_of_kernels_has_no_circle(device: Device) -> None:
+    net = Net()
+    x = net.input("x", 5, 5)
+    row = net.build.add(Sum((1,)), x)
+    inner = net.build.add(Exp(), net.build.add(Sub(), row, full(net.build, row.type, 1)))
+    spread = net.build.add(MatMul(), x, net.like(x, (0,), inner))
+    back = net.build.add(Sum((1,)), spread)
+    graph = net.build.graph({"y": net.add(net.add(row, back), inner)})
+    assert_as_reference(graph, feeds(graph), device)
+
+
+@pytest.mark.adapter
+def test_chains_however_long(device: Device) -> None:
+    net = Net()
+    x = net.input("x", 7)
+    y = z = x
+    for _ in range(1000):
+        y = net.add(y, x)
+    for _ in range(40):
+        z = net.build.add(Mul(), z, z)
+    graph = net.build.graph({"y": y, "z": z})
+    assert_as_reference(graph, feeds(graph), device)
+
+
+@pytest.mark.adapter
+def test_more_tensors_than_a_kernel_can_be_bound_to(device: Device) -> None:
+    net = Net()
+    total = net.input("x0", 3, 4)
+    for number in range(1, 41):
+        total = net.add(total, net.input(f"x{number}", 3, 4))
+    graph = net.build.graph({"y": total})
+    few = replace(device.limits, storage_buffers=8)
+    assert_as_reference(graph, feeds(graph), device, limits=few)
+
+
+def feeds(graph: Graph) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    return {
+        value.op.name: generator.standard_normal(concrete_shape(value.op.shape)).astype(np.float32)
+        for value in graph.values
+        if isinstance(value.op, Input | Parameter)
+    }

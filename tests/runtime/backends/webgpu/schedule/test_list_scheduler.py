@@ -1,0 +1,49 @@
+"""The order of kernels: what gives memory free does not wait."""
+
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Sub, Sum, Tanh
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+
+WIDTH = 64
+
+
+def backward(depth: int, *, updates_last: bool) -> Graph:
+    """Slopes that go back through layers, and the update of each layer's weight.
+
+    The updates are made beside the slopes they are computed from, or after everything else.
+    """
+    build = Builder()
+    slope = build.add(Input("slope", DType.F32, (WIDTH, WIDTH)))
+    weights = [
+        build.add(Parameter(f"w{n}", DType.F32, (WIDTH, WIDTH), "param")) for n in range(depth)
+    ]
+    slopes: list[Value] = []
+    updates: dict[str, Value] = {}
+
+    def update(number: int) -> None:
+        gradient = build.add(MatMul(transpose_left=True), slopes[number], slopes[number])
+        updates[f"w{number}"] = build.add(Sub(), weights[number], gradient)
+
+    for number, weight in enumerate(weights):
+        slope = build.add(Tanh(), build.add(MatMul(), slope, weight))
+        slopes.append(slope)
+        if not updates_last:
+            update(number)
+    if updates_last:
+        for number in range(depth):
+            update(number)
+    return build.graph({"total": build.add(Sum((0, 1)), slope)}, updates)
+
+
+@pytest.mark.parametrize("depth", [2, 20])
+def test_updates_come_as_soon_as_what_they_need_is_there(depth: int) -> None:
+    """Then two slopes are alive at one time, however many layers there are."""
+    for updates_last in (False, True):
+        plan = plan_graph(backward(depth, updates_last=updates_last), DeviceLimits())
+        assert plan.bytes_for(Role.TEMPORARIES) == 2 * WIDTH * WIDTH * 4
+        assert not plan.copies

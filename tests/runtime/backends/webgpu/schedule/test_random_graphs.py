@@ -1,0 +1,38 @@
+"""Random graphs: the plan means what the graph means, fused or not, lowered or not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.passes.legalize import legalize
+from tests.runtime.backends.webgpu.schedule.graphs import Example, examples
+from tests.runtime.running import assert_as_reference, assert_close
+
+
+@given(examples())
+@settings(max_examples=100)
+def test_lowering_keeps_the_meaning(example: Example) -> None:
+    target = Target(DeviceLimits(), Style.GPU)
+    expected = evaluate(example.graph, example.feeds)
+    actual = evaluate(legalize(example.graph, target), example.feeds)
+    for name, value in {**expected.outputs, **expected.updates}.items():
+        assert_close({**actual.outputs, **actual.updates}[name], value, name)
+
+
+@pytest.mark.adapter
+@given(example=examples())
+@settings(max_examples=50)
+def test_a_plan_keeps_the_meaning(example: Example, device: Device) -> None:
+    assert_as_reference(example.graph, example.feeds, device)
+
+
+@pytest.mark.adapter
+@given(example=examples())
+@settings(max_examples=25)
+def test_a_plan_for_few_bindings_keeps_the_meaning(example: Example, device: Device) -> None:
+    few = replace(device.limits, storage_buffers=4, workgroups=2)
+    assert_as_reference(example.graph, example.feeds, device, Style.GPU, few)

@@ -1,0 +1,297 @@
+"""Tuning: every way computes the same, the best is kept for one adapter, and plans use it."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Builder, Graph, Op
+from meganeura_dsl.ir.ops import Conv, Exp, Input, MatMul, Transpose
+from meganeura_dsl.ir.ops.fused.attention import Attention
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import SMALL, SPEEDS, WIDE
+from meganeura_runtime.backends.webgpu.config.kernel_config import (
+    DEFAULT_FUSION,
+    FusionConfig,
+    KernelConfig,
+    Tile,
+)
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.config.tuned_configs import (
+    TunedConfigs,
+    TuningDatabase,
+    TuningRecord,
+    is_possible,
+    step_name,
+)
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.plan import Plan
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.tuning import autotuner as search
+from meganeura_runtime.backends.webgpu.tuning import search_space as contractions
+from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning, tune
+from meganeura_runtime.backends.webgpu.tuning.search_space import (
+    Subject,
+    first_ways,
+    nearby_ways,
+    planned,
+    subjects,
+    tiles,
+)
+from tests.runtime.running import run_plan
+
+FEW = FusionConfig(epilogue=0)
+
+
+def product(*shapes: tuple[int, ...], op: Op | None = None) -> Graph:
+    build = Builder()
+    inputs = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
+    return build.graph({"y": build.add(op or MatMul(), *inputs)})
+
+
+def subject(graph: Graph, target: Target) -> Subject:
+    (only,) = subjects(graph, target)
+    return only
+
+
+# --- what there is to choose from ----------------------------------------------------------------
+
+
+def test_a_contraction_that_occurs_again_is_one_subject() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (40, 40)))
+    turned = build.add(Transpose((1, 0)), x)
+    y = build.add(MatMul(), build.add(MatMul(), build.add(Exp(), x), turned), turned)
+    graph = build.graph({"y": build.add(MatMul(), y, x), "z": build.add(MatMul(), x, x)})
+    (only,) = subjects(graph, Target())
+    assert (only.title, only.count) == ("matmul 40x40x40", 4)
+    assert [value.type.shape for value in only.graph.values if not value.operands] == [
+        (40, 40),
+        (40, 40),
+    ]
+    # What a kernel reads another way than it lies in memory, it reads that way alone too.
+    assert any(isinstance(value.op, Transpose) for value in only.graph.values)
+
+
+def test_the_planner_s_way_comes_first_and_no_way_twice() -> None:
+    for style in Style:
+        target = Target(DeviceLimits(lanes=8), style)
+        whole = subject(product((300, 700), (700, 200)), target).whole
+        ways = first_ways(whole, target)
+        assert ways[0] == planned(whole, target)
+        assert len(ways) == len(set(ways)) > 4
+        assert all(is_possible(way, target.limits) for way in ways)
+
+
+def test_tiles_are_the_planner_s_and_more_that_share_their_work_evenly() -> None:
+    found = tiles()
+    assert found[: len(SPEEDS)] == list(SPEEDS)
+    assert all(tile.is_even for tile in found)
+    assert len(found) == len(set(found)) > 3 * len(SPEEDS)
+    assert {tile.terms for tile in found} == {16}
+
+
+def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
+    narrow = subject(product((2000, 900), (900, 32)), Target())
+    tried = {way.tile for way in first_ways(narrow.whole, Target()) if way.tile is not None}
+    assert {tile.columns for tile in tried} == {32}
+
+
+def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> None:
+    whole = subject(product((64, 4096), (4096, 64)), Target()).whole
+    best, default = KernelConfig(4), KernelConfig(4)
+    assert [way.parts for way in nearby_ways(best, default, whole, Style.GPU)] == [1, 2, 6, 8, 12]
+    assert [way.parts for way in nearby_ways(best, default, whole, Style.SOFTWARE_VULKAN)] == [
+        6,
+        8,
+        12,
+    ]
+    tiled = nearby_ways(KernelConfig(1, SMALL), default, whole, Style.GPU)
+    assert [way.tile.terms for way in tiled if way.tile and way.parts == 1] == [8, 32]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        KernelConfig(0),
+        KernelConfig(1, Tile(64, 64, 16, 3, 4)),
+        KernelConfig(1, Tile(64, 64, 4, 4, 4)),
+        KernelConfig(1, Tile(128, 128, 64, 8, 8)),
+        KernelConfig(1, Tile(128, 128, 16, 4, 4)),
+        KernelConfig(1, Tile(0, 64, 16, 4, 4)),
+        KernelConfig(1, Tile(1 << 20, 64, 16, 4, 4)),
+        KernelConfig(1, rows=8),
+        KernelConfig(1, rows=0),
+    ],
+    ids=str,
+)
+def test_what_no_kernel_could_be_written_for_is_not_possible(way: KernelConfig) -> None:
+    assert not is_possible(way, DeviceLimits())
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize(
+    ("style", "long"), [(Style.GPU, 9), (Style.SOFTWARE_VULKAN, 9), (Style.GPU, 0)]
+)
+def test_a_search_tries_ways_that_agree_and_says_what_they_took(
+    device: Device, style: Style, long: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "LONG_TURN", long)
+    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL, Tile(32, 32, 8, 4, 4)])
+    graph = product((33, 64), (64, 30))
+    told: list[Outcome] = []
+    found = tune(device, graph, told.append, style)
+    assert list(found.outcomes) == told
+    (only,) = told
+    assert only.subject.title == "matmul 33x30x64"
+    assert only.tried > 2
+    assert only.refused == ()
+    assert only.before > 0
+    assert only.after <= only.before
+    assert only.gains or only.after == only.before
+    assert min(found.before, found.after) > 0
+
+
+@pytest.mark.adapter
+def test_a_way_with_other_numbers_is_refused(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> Plan:
+        plan = plan_graph(graph, limits, style, choices)
+        if not any(way.tile == SMALL for way in choices.ways.values()):
+            return plan
+        return replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
+
+    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL])
+    monkeypatch.setattr("meganeura_runtime.backends.webgpu.tuning.autotuner.plan_graph", wrong)
+    graph = product((8, 64), (64, 8))
+    (only,) = tune(device, graph, lambda _: None, Style.GPU).outcomes
+    assert only.planned.tile is None
+    assert only.best.tile is None
+    (refused,) = [text for text in only.refused if text.startswith(f"{KernelConfig(1, SMALL)}: ")]
+    assert "its numbers are off by 2 of the largest" in refused
+
+
+@pytest.mark.adapter
+def test_a_step_with_other_results_takes_for_ever(device: Device) -> None:
+    graph = product((8, 64), (64, 8))
+    plan = plan_graph(graph, device.limits, Style.GPU)
+    wrong = replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
+    right, other = search._steps_of(device, graph, [plan, wrong])
+    assert 0 < right < other == inf
+
+
+def test_results_are_near_if_sums_in_another_order_explain_it() -> None:
+    numbers = np.array([1.0, 100.0, np.nan, np.inf], np.float32)
+    assert search._is_near(numbers, numbers)
+    assert search._is_near(numbers + np.float32(0.05), numbers)
+    assert not search._is_near(numbers + np.float32(0.2), numbers)
+    assert not search._is_near(np.nan_to_num(numbers), numbers)
+    assert not search._is_near(np.array([1, 2]), np.array([1, 3]))
+
+
+@pytest.mark.adapter
+def test_without_a_clock_there_is_no_search(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "has_clock", False)
+    with pytest.raises(ProblemError, match="E0590"):
+        tune(device, product((4, 4), (4, 4)), lambda _: None)
+
+
+def outcome(best: KernelConfig, name: str = "a") -> Outcome:
+    whole = replace(subject(product((9, 9), (9, 9)), Target()).whole, name=name)
+    one = replace(subject(product((9, 9), (9, 9)), Target()), whole=whole)
+    return Outcome(one, KernelConfig(), best, 2.0, 1.0, 3, ())
+
+
+def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
+    outcomes = (outcome(KernelConfig(2), "a"), outcome(KernelConfig(), "b"))
+    ways = {"b": TuningRecord(KernelConfig(7), 1, 2), "c": TuningRecord(KernelConfig(3), 1, 2)}
+    known = TuningDatabase(ways, {"step": FEW, "another": FEW})
+    faster = Tuning("step", outcomes, DEFAULT_FUSION, before=2.0, after=1.0)
+    assert faster.found(known) == TuningDatabase(
+        {"a": TuningRecord(KernelConfig(2), 1.0, 2.0), "c": TuningRecord(KernelConfig(3), 1, 2)},
+        {"another": FEW},
+    )
+    assert not Tuning("step", outcomes[1:], DEFAULT_FUSION, before=2.0, after=1.0).gains
+    slower = Tuning("step", outcomes, FEW, before=1.0, after=1.0)
+    assert not slower.gains
+    assert slower.found(known) == known
+    fused = Tuning("new", (), FEW, before=2.0, after=1.0)
+    assert fused.found(known) == TuningDatabase(ways, {**known.fusings, "new": FEW})
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize(
+    "way", [KernelConfig(3, SMALL), KernelConfig(1, WIDE), KernelConfig(2)], ids=str
+)
+def test_a_plan_follows_its_choices_and_computes_the_same(
+    device: Device, way: KernelConfig
+) -> None:
+    graph = product((2, 16, 9, 9), (24, 16, 3, 3), op=Conv((1, 1), (1, 1), (1, 1), 1))
+    name = subject(graph, Target()).whole.name
+    plain = plan_graph(graph, device.limits, Style.GPU)
+    chosen = plan_graph(graph, device.limits, Style.GPU, TunedConfigs("a file", {name: way}))
+    assert chosen.kernels != plain.kernels
+    assert (plain.choices, chosen.choices) == ("", "a file")
+    assert f"in {way.parts} parts" in chosen.dispatches[0].name or way.parts == 1
+    generator = np.random.default_rng(0)
+    feeds = {leaf.name: generator.standard_normal(leaf.shape, np.float32) for leaf in plain.inputs}
+    results = [run_plan(plan, graph, feeds, device).outputs["y"] for plan in (plain, chosen)]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-4)
+
+
+def test_choices_for_other_contractions_change_nothing() -> None:
+    graph = product((64, 64), (64, 64))
+    plain = plan_graph(graph, DeviceLimits())
+    assert (
+        plan_graph(graph, DeviceLimits(), Style.GPU, TunedConfigs("x", {"other": KernelConfig(2)}))
+        == plain
+    )
+
+
+def test_a_step_that_is_known_is_fused_as_was_found() -> None:
+    graph = product((64, 64), (64, 64))
+    value = graph.outputs["y"]
+    build = Builder()
+    leaves = [build.add(each.op) for each in value.operands]
+    fused = build.graph({"y": build.add(Exp(), build.add(MatMul(), *leaves))})
+    choices = TunedConfigs("a file", {}, {step_name(fused): FEW})
+    plain = plan_graph(fused, DeviceLimits())
+    apart = plan_graph(fused, DeviceLimits(), Style.GPU, choices)
+    assert (len(plain.dispatches), len(apart.dispatches)) == (1, 2)
+    assert apart.choices == "a file"
+    assert plan_graph(graph, DeviceLimits(), Style.GPU, choices).choices == ""
+    assert step_name(fused) != step_name(graph)
+
+
+def test_attention_is_one_kernel_or_not_as_was_found() -> None:
+    build = Builder()
+    leaves = [build.add(Input(name, DType.F32, (1, 2, 20, 16))) for name in "qkv"]
+    graph = build.graph({"y": build.add(Attention(0.25, causal=False), *leaves)})
+    counts = [
+        len(plan_graph(graph, DeviceLimits(), Style.GPU, TunedConfigs("", {}, chosen)).dispatches)
+        for chosen in (
+            {},
+            {step_name(graph): FusionConfig(attends=False)},
+            {step_name(graph): FusionConfig(attends=True)},
+        )
+    ]
+    assert counts[0] == counts[1] > counts[2] == 1
+
+
+def test_a_plan_says_whose_choices_it_follows() -> None:
+    graph = product((64, 64), (64, 64))
+    name = subject(graph, Target()).whole.name
+    choices = TunedConfigs("gpu.json (12345678)", {name: KernelConfig(2, SMALL)})
+    text = str(plan_graph(graph, DeviceLimits(), Style.GPU, choices))
+    assert "kernels as in gpu.json (12345678)" in text.splitlines()

@@ -1,0 +1,86 @@
+"""Open sizes: read off the inputs, agreed on by all of them, chosen where they do not follow."""
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_runtime.infer.inference_problems import InputShape, OpenSize, WrongInputs
+from meganeura_runtime.infer.size_binding import bind_sizes
+
+N, H, D = dim("n"), dim("h"), dim("d")
+
+
+def declared(**shapes: tuple[Size, ...]) -> dict[str, TensorType]:
+    return {name: TensorType(DType.F32, shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "sizes"),
+    [
+        ((N, 3, H), (2, 3, 9), {"n": 2, "h": 9}),
+        ((2 * N, N), (6, 3), {"n": 3}),
+        ((2 * N + 1,), (7,), {"n": 3}),
+        ((N * H, N), (6, 3), {"n": 3, "h": 2}),
+        ((N * H, H * D, D), (6, 10, 5), {"n": 3, "h": 2, "d": 5}),
+        ((), (), {}),
+        ((4,), (4,), {}),
+    ],
+)
+def test_sizes_follow_from_an_input(
+    wanted: tuple[Size, ...], given: tuple[int, ...], sizes: dict[str, int]
+) -> None:
+    assert bind_sizes(declared(x=wanted), {"x": given}) == sizes
+
+
+def test_sizes_are_shared_by_all_inputs() -> None:
+    wanted = declared(x=(N, H), y=(H, D), z=(N + D,))
+    given = {"x": (2, 3), "y": (3, 5), "z": (7,)}
+    assert bind_sizes(wanted, given) == {"n": 2, "h": 3, "d": 5}
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(wanted, {**given, "y": (4, 5)})
+    problem = caught.value.problem
+    assert isinstance(problem, InputShape)
+    assert (problem.name, problem.sizes) == ("y", (("d", 5, "`y`"), ("h", 3, "`x`")))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "hint"),
+    [
+        ((N, 3, H), (3, 9), "a single example is still a batch"),
+        ((3, H), (9, 3), ""),
+        ((3, 4), (4, 3), "transposed by [1, 0]?"),
+        ((2 * N,), (7,), ""),
+        ((N, 3), (2, 3, 1, 1), ""),
+        ((N + 3,), (3,), ""),
+    ],
+)
+def test_another_shape_is_refused(
+    wanted: tuple[Size, ...], given: tuple[int, ...], hint: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(declared(x=wanted), {"x": given})
+    problem = caught.value.problem
+    assert isinstance(problem, InputShape)
+    assert hint in problem.hint
+    assert bool(hint) == bool(problem.hint)
+
+
+def test_a_size_that_does_not_follow_is_chosen() -> None:
+    wanted = declared(x=((N + 1) // 2,))
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(wanted, {"x": (3,)})
+    assert caught.value.problem == OpenSize("n")
+    assert bind_sizes(wanted, {"x": (3,)}, {"n": 6}) == {"n": 6}
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(wanted, {"x": (3,)}, {"n": 7})
+    problem = caught.value.problem
+    assert isinstance(problem, InputShape)
+    assert problem.sizes == (("n", 7, "the command line"),)
+
+
+@pytest.mark.parametrize("names", [(), ("x",), ("x", "y", "z"), ("x", "Y")])
+def test_exactly_the_declared_inputs_are_given(names: tuple[str, ...]) -> None:
+    with pytest.raises(ProblemError) as caught:
+        bind_sizes(declared(x=(3,), y=(3,)), dict.fromkeys(names, (3,)))
+    assert isinstance(caught.value.problem, WrongInputs)

@@ -1,0 +1,86 @@
+"""Integers that pick something: their bounds are read off the graph, their values are looked at."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.index_checks import Bound, leaf_bounds
+from meganeura_runtime.io.data.index_bounds import check_ids
+from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.tensors.stored_tensor import stored_array
+
+CLASSES = """\
+train fit(x: [batch, 3], label: i32[batch]):
+  minimize {loss}(x |> fc: linear(5), label)
+"""
+
+WORDS = """\
+block Words()(word: i32[n], place: i32[n], weight: i32[n]) -> [n, 4]:
+  param table: [7, 4] = normal(1.0)
+  param places: [9, 4] = normal(1.0)
+  return gather(table, word) + gather(places, place) + insert_axis(f32(weight), 1, 4)
+
+model words = Words()
+"""
+
+
+def linked(text: str, folder: Path) -> pipeline.Program:
+    (folder / "net.mgn").write_text(text)
+    return pipeline.load(str(folder / "net.mgn"))
+
+
+def graph_of_training(text: str, folder: Path) -> Graph:
+    return pipeline.elaborate_train(linked(text, folder), sizes={}, training=True).graph
+
+
+def test_a_class_is_one_of_those_the_loss_compares_with(tmp_path: Path) -> None:
+    graph = graph_of_training(CLASSES.format(loss="cross_entropy"), tmp_path)
+    assert leaf_bounds(graph) == {"label": Bound(5)}
+
+
+def test_a_label_the_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
+    graph = graph_of_training(CLASSES.format(loss="masked_cross_entropy"), tmp_path)
+    bound = leaf_bounds(graph)["label"]
+    assert bound == Bound(5, frozenset({-100}))
+    check_ids(stored_array(Path("x"), "label", np.array([4, -100, 0])), bound)
+    with pytest.raises(ProblemError, match="E0535"):
+        check_ids(stored_array(Path("x"), "label", np.array([4, -1])), bound)
+
+
+def test_an_index_is_one_of_the_rows_of_its_table(tmp_path: Path) -> None:
+    graph = pipeline.elaborate_model(linked(WORDS, tmp_path)).graph
+    assert leaf_bounds(graph) == {"word": Bound(7), "place": Bound(9)}
+
+
+@pytest.mark.parametrize("values", [[], [0], [[0, 4], [3, 1]]])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_indices_that_pick_something(values: list[int], dtype: type[np.generic]) -> None:
+    check_ids(stored_array(Path("x"), "label", np.array(values, dtype)), Bound(5))
+
+
+@pytest.mark.parametrize(
+    ("values", "index", "value"),
+    [
+        (np.array([0, 5], np.uint8), (1,), 5),
+        (np.array([[0, 4], [-1, 9]], np.int32), (1, 0), -1),
+        (np.array([2**63 - 1]), (0,), 2**63 - 1),
+        (np.array(255, np.uint8), (), 255),
+    ],
+)
+def test_the_first_index_that_picks_nothing_is_told(
+    values: np.ndarray, index: tuple[int, ...], value: int
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        check_ids(stored_array(Path("x"), "label", values), Bound(5))
+    problem = caught.value.problem
+    assert isinstance(problem, IndexOutside)
+    assert (problem.index, problem.value, problem.bound.count) == (index, value, 5)
+
+
+def test_a_comparison_with_another_result_bounds_nothing_more(tmp_path: Path) -> None:
+    text = CLASSES.format(loss="cross_entropy") + "  metric a = mean(argmax(x, 1) == label)\n"
+    assert leaf_bounds(graph_of_training(text, tmp_path)) == {"label": Bound(5)}

@@ -1,0 +1,269 @@
+"""Weights: loaded strictly, with one message for all that differs, and saved in stored types."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_runtime.io.files.file_problems import (
+    NoSuchFile,
+    NotFinite,
+    OutOfRange,
+    UnreadableFile,
+)
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.weights import (
+    Allowed,
+    NothingToAllow,
+    WeightsMismatch,
+    compare,
+    read_weights,
+    write_weights,
+)
+
+
+@dataclass(frozen=True)
+class Declared:
+    name: str
+    type: TensorType
+    stored: str
+
+
+PARAMETERS = (
+    Declared("fc.weight", TensorType(DType.F32, (2, 3)), "f32"),
+    Declared("fc.bias", TensorType(DType.F32, (2,)), "f32"),
+    Declared("bn.num_batches_tracked", TensorType(DType.I32, ()), "i64"),
+)
+
+
+def values() -> dict[str, Array]:
+    return {
+        "fc.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "fc.bias": np.array([1, 2], np.float32),
+        "bn.num_batches_tracked": np.array(5, np.int64),
+    }
+
+
+def saved(folder: Path, changes: Mapping[str, Array | None]) -> Path:
+    """A file of `values` with some tensors changed, added or, for None, left out."""
+    tensors = {**values(), **changes}
+    path = folder / "weights.safetensors"
+    save_file({name: each for name, each in tensors.items() if each is not None}, path)
+    return path
+
+
+def mismatch(path: Path) -> WeightsMismatch:
+    with pytest.raises(ProblemError) as caught:
+        read_weights(path, PARAMETERS)
+    problem = caught.value.problem
+    assert isinstance(problem, WeightsMismatch)
+    return problem
+
+
+def test_weights_are_read_to_their_declared_types(tmp_path: Path) -> None:
+    read = read_weights(saved(tmp_path, {"fc.weight": np.ones((2, 3), np.float64)}), PARAMETERS)
+    assert {name: str(each.dtype) for name, each in read.items()} == {
+        "fc.weight": "float32",
+        "fc.bias": "float32",
+        "bn.num_batches_tracked": "int32",
+    }
+    assert read["bn.num_batches_tracked"] == 5
+
+
+def test_weights_are_saved_in_their_stored_types_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    kept = {**values(), "bn.num_batches_tracked": np.array(5, np.int32), "optimizer.step": values()}
+    write_weights(path, PARAMETERS, {name: kept[name] for name in values()}, {"by": "test"})
+    loaded = load_file(path)
+    assert sorted(loaded) == sorted(values())
+    assert loaded["bn.num_batches_tracked"].dtype == np.int64
+    for name, each in read_weights(path, PARAMETERS).items():
+        np.testing.assert_array_equal(each, values()[name])
+
+
+def test_everything_that_differs_is_told_at_once(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        {
+            "fc.weight": np.zeros((3, 2), np.float32),
+            "fc.bias": None,
+            "fc.bias_": np.zeros(2, np.float32),
+            "bn.num_batches_tracked": np.array(5.0),
+        },
+    )
+    problem = mismatch(path)
+    assert problem.missing == ("fc.bias",)
+    assert problem.unexpected == ("fc.bias_",)
+    [shape] = problem.shapes
+    assert (shape.name, shape.given, shape.wanted) == ("fc.weight", "[3, 2]", "[2, 3]")
+    assert "transposed" in shape.hint
+    [kind] = problem.types
+    assert (kind.name, kind.given, kind.wanted) == ("bn.num_batches_tracked", "f64", "i32")
+    report = problem.report()
+    assert "1 missing, 1 unexpected, 1 of another shape, 1 of another type" in report.headline
+    assert report.remarks[0].text == "fc.bias   (the file has fc.bias_)"
+
+
+def test_long_lists_are_cut(tmp_path: Path) -> None:
+    extra = {f"more.{number}": np.zeros(1, np.float32) for number in range(40)}
+    [remark] = mismatch(saved(tmp_path, extra)).report().remarks
+    assert remark.text.endswith("and 28 more")
+
+
+def test_integers_where_floats_are_due_are_refused(tmp_path: Path) -> None:
+    problem = mismatch(saved(tmp_path, {"fc.bias": np.array([1, 2], np.int64)}))
+    assert [each.name for each in problem.types] == ["fc.bias"]
+
+
+def test_a_value_that_does_not_fit_or_is_not_finite_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError) as caught:
+        read_weights(saved(tmp_path, {"bn.num_batches_tracked": np.array(2**31)}), PARAMETERS)
+    assert isinstance(caught.value.problem, OutOfRange)
+    with pytest.raises(ProblemError) as caught:
+        read_weights(saved(tmp_path, {"fc.bias": np.array([1, np.nan], np.float32)}), PARAMETERS)
+    assert isinstance(caught.value.problem, NotFinite)
+
+
+@pytest.mark.parametrize("stored", [np.float64, np.float16])
+def test_wider_and_narrower_floats_are_read(tmp_path: Path, stored: type[np.generic]) -> None:
+    path = saved(tmp_path, {"fc.bias": np.array([1.5, -2], stored)})
+    np.testing.assert_array_equal(read_weights(path, PARAMETERS)["fc.bias"], [1.5, -2])
+
+
+# --- what may differ -----------------------------------------------------------------------------
+
+
+def test_an_excused_parameter_is_left_out_and_an_excused_tensor_is_not_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"fc.bias": None, "head.x": np.array([np.nan], np.float32)})
+    found = compare([path], PARAMETERS, Allowed(("*.bias",), ("head.*",)))
+    assert (found.anew, found.unused) == (("fc.bias",), ("head.x",))
+    assert sorted(found.read()) == ["bn.num_batches_tracked", "fc.weight"]
+
+
+def test_a_glob_excuses_only_what_it_matches(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"fc.bias": None, "fc.weight": None})
+    mismatch_ = compare([path], PARAMETERS, Allowed(("*.bias",))).mismatch()
+    assert mismatch_ is not None
+    assert mismatch_.missing == ("fc.weight",)
+
+
+def test_another_shape_or_type_is_excused_by_both_globs_only(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path, {"fc.bias": np.zeros(7, np.float32), "fc.weight": np.zeros((2, 3), "i4")}
+    )
+    both = Allowed(("fc.*",), ("fc.*",))
+    assert sorted(read_weights(path, PARAMETERS, both)) == ["bn.num_batches_tracked"]
+    for half in (Allowed(missing=("fc.*",)), Allowed(unexpected=("fc.*",))):
+        with pytest.raises(ProblemError) as caught:
+            read_weights(path, PARAMETERS, half)
+        problem = caught.value.problem
+        assert isinstance(problem, NothingToAllow)
+        advice = problem.report().help
+        assert advice is not None
+        assert advice.code == "--allow-missing 'fc.*' --allow-unexpected 'fc.*'"
+
+
+@pytest.mark.parametrize("allowed", [Allowed(("fx.*",)), Allowed((), ("fc.*",))])
+def test_a_glob_that_excuses_nothing_is_refused(tmp_path: Path, allowed: Allowed) -> None:
+    with pytest.raises(ProblemError, match="E0541"):
+        compare([saved(tmp_path, {})], PARAMETERS, allowed)
+
+
+def test_each_tensor_with_a_value_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    bad = {"fc.weight": np.full((2, 3), np.inf, np.float32), "fc.bias": np.array([0, 1e300])}
+    found = compare([saved(tmp_path, bad)], PARAMETERS)
+    assert [problem.code for problem in found.faults()] == ["E0531", "E0532"]
+    with pytest.raises(ProblemError, match="E0531"):
+        found.read()
+
+
+# --- shards --------------------------------------------------------------------------------------
+
+
+def shards(folder: Path) -> Path:
+    """The weights in two files and an index."""
+    first, second = "model-1.safetensors", "model-2.safetensors"
+    places = {"fc.weight": first, "fc.bias": second, "bn.num_batches_tracked": second}
+    for file in (first, second):
+        save_file({name: values()[name] for name in places if places[name] == file}, folder / file)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return index
+
+
+def test_shards_are_read_through_their_index_or_their_folder(tmp_path: Path) -> None:
+    index = shards(tmp_path)
+    for path in (index, tmp_path):
+        read = read_weights(path, PARAMETERS)
+        np.testing.assert_array_equal(read["fc.weight"], values()["fc.weight"])
+
+
+@pytest.mark.parametrize(
+    "weight_map",
+    [
+        None,
+        [],
+        {"fc.weight": "../other.safetensors"},
+        {"fc.weight": "/etc/passwd"},
+        {"fc.weight": ".."},
+        {"fc.weight": 3},
+        {"fc.weight": "model-2.safetensors"},
+        {"fc.weight": "model-1.safetensors", "fc.bias": "model-2.safetensors"},
+    ],
+)
+def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object) -> None:
+    index = shards(tmp_path)
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+
+
+@pytest.mark.parametrize("other", ["model-1.safetensors", "model-2.safetensors"])
+def test_a_tensor_of_two_shards_is_refused_whichever_is_announced(
+    tmp_path: Path, other: str
+) -> None:
+    index = shards(tmp_path)
+    save_file(load_file(tmp_path / other) | values(), tmp_path / other)
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert f"`{other}` holds `" in caught.value.problem.reason
+
+
+def test_shards_without_an_index_are_named_one_by_one(tmp_path: Path) -> None:
+    shards(tmp_path)
+    files = sorted(tmp_path.glob("model-*.safetensors"))
+    assert sorted(compare(files, PARAMETERS).read()) == sorted(values())
+    with pytest.raises(ProblemError) as caught:
+        compare([*files, files[0]], PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert "it holds `fc.weight`, and so does" in caught.value.problem.reason
+
+
+def test_a_missing_shard_is_told(tmp_path: Path) -> None:
+    index = shards(tmp_path)
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    assert isinstance(caught.value.problem, NoSuchFile)
+
+
+def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "model.pth"
+    path.write_bytes(b"whatever")
+    with pytest.raises(ProblemError) as caught:
+        read_weights(path, PARAMETERS)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert "pickle" in caught.value.problem.reason
+
+
+def test_an_empty_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="E0533"):
+        read_weights(tmp_path, PARAMETERS)

@@ -1,0 +1,152 @@
+"""Traces: each kernel of each traced step once, by name and line, within its step."""
+
+from collections import Counter
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Origin
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.profiling.timeline import Level, Moment, Timeline
+from meganeura_runtime.profiling.trace import ENOUGH, STEPS, WARM, Trace
+from meganeura_runtime.support.tracing import unobserved
+from tests.runtime.profiling.traces import drawn
+
+SOURCE = Source("net.mgn", "model net:\n    y = x @ w\n")
+FEEDS: dict[str, Array] = {"x": np.ones((40, 40), np.float32)}
+
+
+def graph() -> Graph:
+    """Two products of a line of a program, and an update of no line."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (40, 40)))
+    w = build.add(Parameter("w", DType.F32, (40, 40), "param"))
+    start = SOURCE.text.index("y =")
+    with build.at(Origin(Span(SOURCE, start, start + 1), "head")):
+        y = build.add(MatMul(), build.add(MatMul(), x, w), w)
+    return build.graph({"y": y}, {"w": build.add(Add(), w, x)})
+
+
+def run(session: Session, steps: int) -> list[Array]:
+    session.write("w", np.zeros((40, 40), np.float32))
+    return [np.array(session.step(FEEDS)["y"]) for _ in range(steps)]
+
+
+@pytest.mark.adapter
+def test_every_kernel_of_a_traced_step_is_there_once_within_it(device: Device) -> None:
+    plan = plan_graph(graph(), device.limits, device.style)
+    trace = Trace(device)
+    begin = trace.opening(lambda _: WebGpuSession(plan, device))
+    with begin(graph()) as session, begin(graph()) as other:
+        found = run(session, ENOUGH + 2)
+        run(other, 2)
+    shown = drawn(trace.finish().text())
+    steps = [one for one in shown.device if one.name.startswith("step ")]
+    assert [one.name for one in steps] == [f"step {WARM + n + 1}" for n in range(STEPS)]
+    for step in steps:
+        inside = [one for one in shown.device if one is not step and step.holds(one)]
+        lines = [f"{one.name}  [net.mgn:2]" if one.origin else one.name for one in plan.dispatches]
+        assert Counter(one.name for one in inside) == Counter(lines)
+        assert sum(int(str(one.details["flops"])) for one in inside) == sum(
+            one.flops for one in plan.dispatches
+        )
+    assert len(shown.device) == STEPS * (1 + len(plan.dispatches))
+    np.testing.assert_array_equal(found[-1], np.full((40, 40), 40.0 * 40 * (ENOUGH + 1) ** 2))
+
+
+@pytest.mark.adapter
+def test_the_host_s_work_lies_within_its_step_and_kernels_after_their_encoding(
+    device: Device,
+) -> None:
+    plan = plan_graph(graph(), device.limits, device.style)
+    trace = Trace(device)
+    with trace.opening(lambda _: WebGpuSession(plan, device))(graph()) as session:
+        run(session, ENOUGH)
+        with trace.span("evaluation"):
+            pass
+    shown = drawn(trace.finish().text())
+    for number in range(WARM, WARM + STEPS):
+        (step,) = [one for one in shown.host if one.name == f"step {number + 1}"]
+        names = {one.name for one in shown.host if one is not step and step.holds(one)}
+        assert {"copy inputs", "encode", "submit"} <= names
+        (encoding,) = [one for one in shown.host if one.name == "encode" and step.holds(one)]
+        (kernels,) = [one for one in shown.device if one.name == step.name]
+        assert kernels.start >= encoding.start
+    assert [one.name for one in shown.host].count("evaluation") == 1
+    assert "read back" in {one.name for one in shown.host}
+    assert len(shown.levels) == STEPS
+    assert set(shown.levels[0]) == {
+        "parameters",
+        "inputs",
+        "outputs",
+        "temporaries",
+        "others",
+    }
+
+
+@pytest.mark.adapter
+def test_a_device_forgets_a_trace_that_is_finished(device: Device) -> None:
+    trace = Trace(device)
+    assert device.span != unobserved
+    trace.finish()
+    assert device.span == unobserved
+    assert device.timekeeper is None
+
+
+@pytest.mark.adapter
+def test_an_adapter_without_a_clock_is_told_so(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "has_clock", False)
+    with pytest.raises(ProblemError, match="E0590"):
+        Trace(device)
+
+
+def test_the_ops_of_the_reference_device_are_traced_by_line() -> None:
+    trace = Trace(None)
+    with trace.opening(ReferenceSession)(graph()) as session:
+        run(session, ENOUGH)
+    shown = drawn(trace.finish().text())
+    names = Counter(one.name for one in shown.device)
+    assert names["matmul 40x40x40  [net.mgn:2]"] == 2 * STEPS
+    assert names["add 40x40"] == STEPS
+    for one in shown.device:
+        parents = [step for step in shown.device if step.name.startswith("step ")]
+        assert any(parent.holds(one) for parent in parents)
+    assert shown.levels[0] == {"parameters": 6400 / 2**20, "inputs": 6400 / 2**20}
+
+
+@pytest.mark.parametrize(("steps", "first"), [(1, 0), (5, 0), (7, 2), (8, 3), (900, 3)])
+def test_a_short_run_is_traced_from_as_late_as_there_are_steps_to_trace(
+    steps: int, first: int
+) -> None:
+    trace = Trace(None, steps)
+    assert [step for step in range(12) if trace.is_due(step)] == list(range(first, first + STEPS))
+
+
+def test_a_timeline_is_shown_in_order_and_from_its_beginning() -> None:
+    begin = perf_counter()
+    line = Timeline("a device", begin)
+    line.host.append(Moment("host", "inner", begin + 2e-6, begin + 3e-6))
+    line.host.append(Moment("host", "outer", begin + 1e-6, begin + 5e-6))
+    line.host.append(Moment("inputs", "early", begin - 1, begin + 1e-6, {"a": 1}))
+    line.levels.append(Level("memory", begin + 1e-6, {"all": 2.5}))
+    shown = drawn(line.text())
+    assert [(one.track, one.name) for one in shown.host] == [
+        ("inputs", "early"),
+        ("host", "outer"),
+        ("host", "inner"),
+    ]
+    assert shown.host[0].start == 0
+    assert shown.host[1].end - shown.host[1].start == pytest.approx(4)
+    assert shown.levels[0] == {"all": 2.5}
+    assert shown.device == []

@@ -1,0 +1,84 @@
+"""A number that stops being one is traced to its step and to its line of the program."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.io.checkpoint import read_checkpoint
+from meganeura_runtime.io.data.dataset import Examples, Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.events import Stepped
+from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.resume import RunOptions
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.training_problems import LossNotFinite
+from tests.runtime.runs import FAILING, Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write(FAILING)
+    return place
+
+
+def stopped(place: Place, *, detect: bool) -> LossNotFinite:
+    with pytest.raises(ProblemError) as caught:
+        place.start("run", manner=RunOptions(detect_anomaly=detect))
+    assert isinstance(caught.value.problem, LossNotFinite)
+    return caught.value.problem
+
+
+@pytest.mark.parametrize("detect", [False, True])
+def test_the_first_line_that_is_not_finite_is_named(place: Place, *, detect: bool) -> None:
+    problem = stopped(place, detect=detect)
+    assert problem.first.startswith("`Log`, f32[], of step ")
+    assert problem.span is not None
+    assert problem.span.text == "log(0.5 - small)"
+    assert problem.span.line == 4
+    report = problem.report()
+    assert report.label is not None
+    assert problem.first in {remark.text for remark in report.remarks}
+
+
+def test_both_ways_find_the_same_step_and_one_stops_at_it(place: Place) -> None:
+    late = stopped(place, detect=False)
+    place.told.clear()
+    early = stopped(place, detect=True)
+    assert early.first == late.first
+    assert early.step <= late.step
+    made = sum(isinstance(event, Stepped) for event in place.told)
+    assert made == early.step - 1
+
+
+def test_a_checkpoint_is_never_replaced_by_one_that_is_not_finite(place: Place) -> None:
+    text = (place.folder / "fit.mgn").read_text().replace("log_every = 4", "log_every = 500")
+    place.write(text)
+    stopped(place, detect=False)
+    tensors, _ = read_checkpoint(RunFolder(place.folder / "run").checkpoint)
+    assert all(np.all(np.isfinite(each.bits)) for each in tensors.values())
+
+
+class Spoilt(Split):
+    """Examples of which one number is not finite."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split.feeds, split.examples)
+
+    def take(self, examples: Examples) -> dict[str, Array]:
+        fed = {name: np.array(array) for name, array in super().take(examples).items()}
+        fed["x"][0, 0] = np.nan
+        return fed
+
+
+def test_data_that_is_not_finite_is_named(place: Place) -> None:
+    job = place.job()
+    spoilt = replace(job, dataset=replace(job.dataset, train=Spoilt(job.dataset.train)))
+    with pytest.raises(ProblemError) as caught:
+        train(spoilt, place.run_folder("run"), ReferenceSession, place.told.append, lambda: False)
+    assert isinstance(caught.value.problem, LossNotFinite)
+    assert caught.value.problem.first == "`x`, f32[4, 6], of step 1"

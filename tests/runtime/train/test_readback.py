@@ -1,0 +1,200 @@
+"""A device that runs behind the loop: nothing waits for it, and nothing is told otherwise."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Graph
+from meganeura_runtime.backends.base import Outputs, Uploaded
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.evaluation import Evaluator
+from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
+from meganeura_runtime.train.feeder import Feeder
+from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.training_problems import LossNotFinite
+from tests.runtime.runs import FAILING, Place, contents
+
+AHEAD = 3
+
+
+class Late(Outputs):
+    """Outputs that remember how many steps were made when they were first read."""
+
+    def __init__(self, outputs: Outputs, session: "Behind") -> None:
+        self.outputs = outputs
+        self.session = session
+        self.step = session.steps
+        self.asked = False
+        self.read = False
+
+    def request(self) -> None:
+        self.asked = True
+
+    def __getitem__(self, name: str) -> Array:
+        if self.asked and not self.read:
+            self.session.reads.append((self.step, self.session.steps))
+        self.read = True
+        return self.outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outputs)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+
+class Behind(ReferenceSession):
+    """A session that claims to run behind."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.steps = 0
+        self.reads: list[tuple[int, int]] = []
+        self.stagers: list[str] = []
+
+    @property
+    def ahead(self) -> int:
+        return AHEAD
+
+    @property
+    def kernels(self) -> int:
+        return 7
+
+    def stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        self.stagers.append(threading.current_thread().name)
+        return super().stage(feeds)
+
+    def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        outputs = super().step(feeds)
+        self.steps += 1
+        return Late(outputs, self)
+
+
+class Sessions:
+    """Opens them and remembers the first, which trains."""
+
+    def __init__(self) -> None:
+        self.opened: list[Behind] = []
+
+    def __call__(self, graph: Graph) -> Behind:
+        self.opened.append(Behind(graph))
+        return self.opened[-1]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def measured(folder: RunFolder) -> list[Mapping[str, object]]:
+    records = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    times = ("steps_per_second", "seconds")
+    return [{k: v for k, v in record.items() if k not in times} for record in records]
+
+
+def same_files(folder: RunFolder, other: RunFolder) -> bool:
+    return all(
+        contents(getattr(folder, name)) == contents(getattr(other, name))
+        for name in ("weights", "best", "checkpoint")
+    )
+
+
+def test_what_is_measured_is_the_same_and_read_behind(place: Place) -> None:
+    expected = place.start("here", "log_every=1")
+    place.told.clear()
+    sessions = Sessions()
+    found = place.start("behind", "log_every=1", open_session=sessions)
+    assert measured(found) == measured(expected)
+    assert same_files(found, expected)
+    made = [event for event in place.told if isinstance(event, Logged)]
+    assert [event.step for event in made] == list(range(1, 21))
+    assert all(event.steps_per_second > 0 for event in made), "also of those read together"
+    waited = {1: 1, 3: 5, 4: 5, 5: 5}  # the first at once; the last of an epoch before it is saved
+    reads = sessions.opened[0].reads
+    assert [step for step, _ in reads] == list(range(1, 21))
+    for step, at in reads[:5]:
+        assert at == waited.get(step, step + AHEAD)
+
+
+def test_each_batch_held_out_is_read_behind(place: Place) -> None:
+    sessions = Sessions()
+    place.start("behind", "batch=2", open_session=sessions)
+    reads = sessions.opened[1].reads
+    assert reads[:2] == [(1, 2), (2, 2)], "the third batch is smaller, and of another session"
+    assert len(reads) == 8, "two batches in each of four epochs"
+
+
+def test_the_step_that_is_not_finite_is_named_though_later_ones_were_made(place: Place) -> None:
+    place.write(FAILING.replace("0.5 - small", "3.0 - small"))
+    steps: list[int] = []
+    for name, open_session in (("here", ReferenceSession), ("behind", Sessions())):
+        with pytest.raises(ProblemError) as caught:
+            place.start(name, "log_every=1", open_session=open_session)
+        assert isinstance(caught.value.problem, LossNotFinite)
+        steps.append(caught.value.problem.step)
+    assert steps[0] == steps[1] > 1
+
+
+def test_kernels_are_told_between_the_start_and_the_first_step(place: Place) -> None:
+    place.start("behind", steps=1, open_session=Sessions())
+    kinds = [type(event) for event in place.told]
+    assert kinds[:4] == [Started, Compiling, Compiled, Stepped]
+    assert place.told[1] == Compiling(7)
+
+
+def test_large_inputs_are_staged_by_a_thread(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = Sessions()
+    expected = place.start("here", open_session=sessions)
+    assert sessions.opened[0].stagers == []
+    monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
+    sessions = Sessions()
+    found = place.start("behind", open_session=sessions)
+    assert sessions.opened[0].stagers == ["inputs_0"] * 19
+    assert measured(found) == measured(expected)
+    assert same_files(found, expected)
+    stopped = place.start("parts", steps=7, open_session=sessions)
+    resumed = place.resume("parts", open_session=sessions)
+    assert stopped == resumed
+    assert same_files(resumed, expected)
+
+
+def test_what_goes_wrong_in_the_thread_stops_the_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = place.job()
+    feeds = Feeder(job).feeds
+
+    def failing(_: Feeder, step: int) -> dict[str, Array]:
+        if step == 3:
+            raise OSError("the disk is gone")
+        return feeds(step)
+
+    monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
+    monkeypatch.setattr(Feeder, "feeds", failing)
+    with pytest.raises(OSError, match="the disk is gone"):
+        train(job, place.run_folder("run"), Sessions(), place.told.append, lambda: False)
+    assert sum(isinstance(event, Stepped) for event in place.told) == 3
+
+
+def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    measure = Evaluator.measure
+
+    def slow(self: Evaluator, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
+        now[0] += 1000.0
+        return measure(self, split, kept)
+
+    monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
+    monkeypatch.setattr(Evaluator, "measure", slow)
+    place.start("run", "log_every=1")
+    assert now[0] == 4000.0
+    speeds = [event.steps_per_second for event in place.told if isinstance(event, Logged)]
+    assert len(speeds) == 20
+    assert min(speeds) > 1
