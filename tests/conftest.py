@@ -16,6 +16,8 @@ os.environ.setdefault("LP_NUM_THREADS", "0")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 # What somebody found out on this machine before must not change what a test sees.
 os.environ["MEGANEURA_CACHE"] = "off"
+# A pass that breaks a graph is named where it does.
+os.environ["MEGANEURA_VERIFY"] = "1"
 
 PARITY = Path(__file__).with_name("parity")
 

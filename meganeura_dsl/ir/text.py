@@ -9,7 +9,7 @@ Values are numbered as they come. What follows `#` is for people only.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from math import isfinite
@@ -19,7 +19,7 @@ from meganeura_dsl.ir.graph import Graph, Op, Origin, Value
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
-Attribute = bool | int | float | str | Dim | DType | tuple["Attribute", ...]
+Attribute = bool | int | float | str | Dim | DType | Op | tuple["Attribute", ...]
 
 
 class GraphTextError(Exception):
@@ -38,11 +38,13 @@ def format_graph(graph: Graph) -> str:
 
 
 def _value_line(value: Value, numbers: dict[int, int]) -> str:
-    op = value.op
-    operands = [f"%{numbers[operand.id]}" for operand in value.operands]
-    attributes = [f"{each.name}={_attribute(getattr(op, each.name))}" for each in fields(op)]
-    call = f"{type(op).__name__}({', '.join((*operands, *attributes))})"
+    call = _call(value.op, [f"%{numbers[operand.id]}" for operand in value.operands])
     return f"%{numbers[value.id]} = {call} : {value.type}{_comment(value.origin)}"
+
+
+def _call(op: Op, operands: Sequence[str] = ()) -> str:
+    attributes = [f"{each.name}={_attribute(getattr(op, each.name))}" for each in fields(op)]
+    return f"{type(op).__name__}({', '.join((*operands, *attributes))})"
 
 
 def _comment(origin: Origin) -> str:
@@ -63,6 +65,8 @@ def _attribute(value: Attribute) -> str:
             return json.dumps(value)
         case DType():
             return value.value
+        case Op():
+            return _call(value)
         case tuple():
             return f"[{', '.join(map(_attribute, value))}]"
 
@@ -77,7 +81,7 @@ def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = 
     roots: dict[str, dict[str, Value]] = {"output": {}, "update": {}}
     for number, written in enumerate(text.splitlines(), start=1):
         try:
-            line = _Line(written)
+            line = _Line(written, classes)
             if line.is_empty:
                 continue
             if line.peek in roots:
@@ -85,7 +89,7 @@ def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = 
                 roots[word][name] = _known(values, root)
             else:
                 origin = origins[len(values)] if origins else Origin()
-                values.append(line.value(values, classes, origin))
+                values.append(line.value(values, origin))
         except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
             raise GraphTextError(f"line {number}: {error}") from error
     return Graph(tuple(values), roots["output"], roots["update"])
@@ -155,7 +159,8 @@ def _bounded(size: Size) -> Size:
 class _Line:
     """One line, read from left to right."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, classes: Mapping[str, type[Op]]) -> None:
+        self._classes = classes
         self._tokens = list(_tokens(line))
         self._at = 0
         self.is_empty = len(self._tokens) == 1
@@ -173,23 +178,36 @@ class _Line:
         self._take("end")
         return word, name, number
 
-    def value(self, values: list[Value], classes: dict[str, type[Op]], origin: Origin) -> Value:
+    def value(self, values: list[Value], origin: Origin) -> Value:
         """`%1 = Sum(%0, axes=[1]) : f32[n]`, after the values above it."""
         if self._take("value") != f"%{len(values)}":
             raise ValueError(f"the next value is %{len(values)}")
         self._mark("=")
-        name = self._take("name")
-        if name not in classes:
-            raise ValueError(f"there is no op `{name}`")
-        operands, attributes = self._arguments(_hints(classes[name]))
+        op, operands = self._call()
         self._mark(":")
         marked = TensorType(DType(self._take("name")), self._sizes())
         self._take("end")
-        wanted = [each.name for each in fields(classes[name])]
+        found = tuple(_known(values, operand) for operand in operands)
+        return Value(len(values), op, found, marked, origin)
+
+    def _call(self) -> tuple[Op, list[int]]:
+        """`Sum(%0, axes=[1])`: an op, and the numbers of its operands."""
+        name = self._take("name")
+        if name not in self._classes:
+            raise ValueError(f"there is no op `{name}`")
+        op = self._classes[name]
+        operands, attributes = self._arguments(_hints(op))
+        wanted = [each.name for each in fields(op)]
         if list(attributes) != wanted:
             raise ValueError(f"`{name}` has the attributes {', '.join(wanted) or '(none)'}")
-        found = tuple(_known(values, operand) for operand in operands)
-        return Value(len(values), classes[name](**attributes), found, marked, origin)
+        return op(**attributes), operands
+
+    def _nested(self) -> Op:
+        """An op that is an attribute of another: it has no operands."""
+        op, operands = self._call()
+        if operands:
+            raise ValueError(f"`{type(op).__name__}` has operands, and is an attribute")
+        return op
 
     def _arguments(self, hints: dict[str, object]) -> tuple[list[int], dict[str, Attribute]]:
         operands: list[int] = []
@@ -203,9 +221,13 @@ class _Line:
                 continue
             name = self._take("name")
             self._mark("=")
-            is_dtype = hints.get(name) is DType
-            attributes[name] = DType(self._take("name")) if is_dtype else self._attribute()
             hint = hints.get(name)
+            if hint is DType:
+                attributes[name] = DType(self._take("name"))
+            elif isinstance(hint, type) and issubclass(hint, Op):
+                attributes[name] = self._nested()
+            else:
+                attributes[name] = self._attribute()
             if isinstance(attributes[name], float) and float not in (hint, *get_args(hint)):
                 raise ValueError(f"`{name}` is no real number")
         return operands, attributes

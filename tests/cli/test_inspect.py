@@ -2,13 +2,18 @@
 
 import json
 
+import pytest
+
 from meganeura.cli.reports.syntax_tree import draw
 from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.text import parse_graph
+from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.resources import standard_models
 from meganeura_dsl.syntax.parser.parser import parse
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 from tests.cli.command import Command
 
 
@@ -94,3 +99,24 @@ def test_a_tree_shows_what_is_written_and_not_where() -> None:
         "              operand:",
         "                Name text='b'",
     ]
+
+
+def test_the_graph_after_a_pass_is_printed(meganeura: Command) -> None:
+    step = ("build", "digits_cnn", "--emit")
+    text = meganeura(*step, "after:legalize").out
+    verify(parse_graph(text, (*OPS, *FUSED_OPS, SplitKPartial)))
+    assert "SplitKPartial" in text
+    assert "SplitKPartial" not in meganeura(*step, "after:channels-last-layout").out
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("after:vectorize", "there is no pass `vectorize`; there are, in order, fuse-attention, "),
+        ("llvm", "there is no stage `llvm`; there are ast, graph, optimized, plan, wgsl, "),
+    ],
+)
+def test_a_stage_that_there_is_not_is_refused(meganeura: Command, stage: str, words: str) -> None:
+    refused = meganeura("build", "digits_cnn", "--emit", stage)
+    assert refused.code == 2
+    assert words in " ".join(refused.err.split())

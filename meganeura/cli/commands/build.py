@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from meganeura_runtime.backends.webgpu.plan import Plan
 
 
+AFTER = "after:"
+"""What the name of a pass follows, to print the graph after it."""
+
+
 class Stage(StrEnum):
     """Where to stop and print."""
 
@@ -47,7 +52,13 @@ def build(
             show_default="train",
         ),
     ] = None,
-    emit: Annotated[Stage, typer.Option(help="The stage to print.")] = Stage.PLAN,
+    emit: Annotated[
+        str,
+        typer.Option(
+            metavar="STAGE",
+            help="The stage to print: ast, graph, optimized, after:PASS, plan or wgsl.",
+        ),
+    ] = Stage.PLAN,
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=1."),
@@ -82,7 +93,11 @@ def build(
             raise typer.BadParameter(text, param_hint="--device")
         say(_compile(stages, output, weights))
         return
-    text = _text(stages, emit, lambda graph: plan_for(graph, device, no_tuned=no_tuned))
+    if emit.startswith(AFTER):
+        text = _after(stages, emit.removeprefix(AFTER))
+    else:
+        on_device = partial(plan_for, device=device, no_tuned=no_tuned)
+        text = _text(stages, _stage(emit), on_device)
     if as_data:
         found = report_data(stages.compiled) if report else {}
         say(json.dumps({"stage": emit, "text": text, **found}, indent=2))
@@ -124,6 +139,30 @@ def _text(stages: Stages, emit: Stage, plan: "Callable[[Graph], Plan]") -> str:
             return "\n\n".join(plan(stages.compiled.optimized).kernels)
         case _:
             assert_never(emit)
+
+
+def _stage(name: str) -> Stage:
+    """A stage by its name."""
+    try:
+        return Stage(name)
+    except ValueError:
+        stages = ", ".join((*Stage, f"{AFTER}PASS"))
+        text = f"there is no stage `{name}`; there are {stages}"
+        raise typer.BadParameter(text, param_hint="--emit") from None
+
+
+def _after(stages: Stages, name: str) -> str:
+    """The graph after a pass of the webgpu backend, for WebGPU's default limits."""
+    from meganeura_dsl.ir.text import format_graph
+    from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Target
+    from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, after_each, name_of
+
+    names = [name_of(each) for each in PASSES]
+    if name not in names:
+        text = f"there is no pass `{name}`; there are, in order, {', '.join(names)}"
+        raise typer.BadParameter(text, param_hint="--emit")
+    target = Target(DeviceLimits(half_floats=True))
+    return format_graph(dict(after_each(stages.compiled.optimized, target))[name])
 
 
 def _tree(program: "Program") -> str:

@@ -6,9 +6,10 @@ in memory mostly, as the next layer reads it; x is not, if nothing else asks for
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
 from meganeura_dsl.ir.ops import Broadcast, Compare, Constant, Where
+from meganeura_runtime.backends.webgpu.config.limits import Target
 
 
-def relu_backward_from_output(graph: Graph) -> Graph:
+def relu_backward_from_output(graph: Graph, _target: Target) -> Graph:
     """The graph with x <= 0 read as relu(x) <= 0 by all but relu, which NaN passes through."""
     build = Builder()
     cut_off: dict[int, Value] = {}

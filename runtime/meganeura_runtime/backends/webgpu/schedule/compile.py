@@ -1,4 +1,4 @@
-"""From a graph to a plan: expand, lower, store, fuse, order, place in memory, write the kernels."""
+"""From a graph to a plan: run the passes, materialize, fuse, schedule, place, write kernels."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.errors import LimitError, describe
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
@@ -38,13 +37,7 @@ from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     place,
     rounded,
 )
-from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
-from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
-from meganeura_runtime.backends.webgpu.passes.legalize import FUSED, legalize
-from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
-    relu_backward_from_output,
-)
-from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
+from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
 from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache
@@ -65,7 +58,7 @@ def plan_graph(
 ) -> Plan:
     """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
     target = Target(limits, style, choices.ways, choices.fusing_of(graph))
-    lowered = lowered_graph(graph, target)
+    lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
         raise excess
@@ -84,16 +77,10 @@ def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
     )
 
 
-def lowered_graph(graph: Graph, target: Target) -> Graph:
-    """A graph in the steps that kernels take."""
-    spelled_out = relu_backward_from_output(expand_fused(fuse_attention(graph, target), FUSED))
-    return rematerialize(legalize(channels_last_layout(spelled_out, target), target), target)
-
-
 def excesses(graph: Graph, limits: DeviceLimits, style: Style = Style.GPU) -> list[LimitError]:
     """Every value in memory that does not fit an adapter; `plan_graph` raises the first of them."""
     target = Target(limits, style)
-    lowered = lowered_graph(graph, target)
+    lowered = run_passes(graph, target)
     return list(_excesses(lowered, materialized_values(lowered, target), limits))
 
 

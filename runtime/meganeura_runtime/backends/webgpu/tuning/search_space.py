@@ -25,8 +25,8 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig,
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.config.tuned_configs import is_possible
 from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
+from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.passes.split_k import split_k, split_k_of_tiles
-from meganeura_runtime.backends.webgpu.schedule.compile import lowered_graph
 from meganeura_runtime.backends.webgpu.schedule.kernel_names import op_name
 
 SIDES = (32, 64, 128)
@@ -55,7 +55,7 @@ class Subject:
 
 def subjects(graph: Graph, target: Target) -> list[Subject]:
     """All different contractions of a graph, in the order in which they first occur."""
-    lowered = lowered_graph(graph, target)
+    lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
     found: dict[str, Subject] = {}
     for value in lowered.values:

@@ -10,11 +10,13 @@ from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Compare, Input, Where
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
     relu_backward_from_output,
 )
 
 Kind = Literal["le", "lt", "gt"]
+TARGET = Target(DeviceLimits(), Style.GPU)
 SPECIAL = [-1.5, -0.0, 0.0, 2.5, np.nan, np.inf, -np.inf]
 
 
@@ -35,7 +37,7 @@ def readers_of_x(graph: Graph) -> list[str]:
 
 
 def test_the_sign_of_x_is_read_off_relu() -> None:
-    graph = relu_backward_from_output(cut())
+    graph = relu_backward_from_output(cut(), TARGET)
     back = graph.outputs["back"]
     assert back.operands[0].operands[0] is graph.outputs["y"]
     feeds = {"x": np.array(SPECIAL, np.float32), "slope": np.arange(1, 8, dtype=np.float32)}
@@ -47,6 +49,6 @@ def test_the_sign_of_x_is_read_off_relu() -> None:
 @pytest.mark.parametrize(("kind", "level"), [("lt", 0), ("le", 1), ("gt", 0)])
 def test_nothing_else_is_a_relu(kind: Kind, level: float) -> None:
     graph = cut(kind, level)
-    assert readers_of_x(relu_backward_from_output(graph)) == readers_of_x(graph)
-    back = relu_backward_from_output(graph).outputs["back"]
+    assert readers_of_x(relu_backward_from_output(graph, TARGET)) == readers_of_x(graph)
+    back = relu_backward_from_output(graph, TARGET).outputs["back"]
     assert back.operands[0].operands[0].op == Input("x", DType.F32, (7,))

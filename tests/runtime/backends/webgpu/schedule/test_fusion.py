@@ -169,7 +169,7 @@ model net = Net()
         replace(forward, outputs={"loss": forward.outputs["output"]}), TrainingSettings(Sgd())
     )
     target = Target(DeviceLimits(), Style.GPU)
-    lowered = legalize(relu_backward_from_output(graph), target)
+    lowered = legalize(relu_backward_from_output(graph, target), target)
     forward_values = dependencies([lowered.outputs["loss"]])
     kept = materialized_values(lowered, target)
     large = [v for v in forward_values if v.id in kept and elements(v) == 4 * 8 * 32 * 32]

@@ -1,0 +1,68 @@
+"""The passes between an optimized graph and kernels, in the order in which they run.
+
+A pass is a function from a graph and a target to a graph that means the same. To add one, write it
+in a file of its own, name it here, and give it a golden file under `tests/.../passes/golden/`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_dsl.transforms.expand_fused import expand_fused
+from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
+from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
+from meganeura_runtime.backends.webgpu.passes.legalize import FUSED, legalize
+from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
+    relu_backward_from_output,
+)
+from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
+
+Pass = Callable[[Graph, Target], Graph]
+
+VERIFY = "MEGANEURA_VERIFY"
+"""Set this variable to 1 to verify the graph after each pass; the test suite does."""
+
+
+class PassError(Exception):
+    """A pass made a graph that breaks an invariant; the message names the pass and the value."""
+
+
+def expand_unsupported(graph: Graph, _target: Target) -> Graph:
+    """The graph with each fused op that has no kernel expanded to primitives."""
+    return expand_fused(graph, FUSED)
+
+
+PASSES: tuple[Pass, ...] = (
+    fuse_attention,
+    expand_unsupported,
+    relu_backward_from_output,
+    channels_last_layout,
+    legalize,
+    rematerialize,
+)
+
+
+def name_of(one: Pass) -> str:
+    """The name of a pass as `build --emit after:NAME` takes it."""
+    return one.__name__.replace("_", "-")
+
+
+def run_passes(graph: Graph, target: Target) -> Graph:
+    """The graph after all passes: each value is read in place or made by one kernel."""
+    *_, (_, last) = after_each(graph, target)
+    return last
+
+
+def after_each(graph: Graph, target: Target) -> Iterator[tuple[str, Graph]]:
+    """The name of each pass with the graph after it. Raises `PassError` where `VERIFY` is set."""
+    verifies = os.environ.get(VERIFY) == "1"
+    for one in PASSES:
+        graph = one(graph, target)
+        if verifies:
+            try:
+                verify(graph)
+            except GraphError as error:
+                raise PassError(f"after {name_of(one)}: {error}") from error
+        yield name_of(one), graph
