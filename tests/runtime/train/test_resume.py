@@ -173,7 +173,7 @@ def test_a_checkpoint_that_was_cut_short_is_named_too(place: Place) -> None:
     assert f"--weights {folder.weights}" in told(place)
 
 
-TRAIN = [sys.executable, "-m", "meganeura.cli", "train"]
+TRAIN = [sys.executable, "-m", "meganeura", "train"]
 
 
 def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_path: Path) -> None:
