@@ -252,7 +252,7 @@ class Expressions(ABC):
         base = self.evaluate(node.base, frame)
         if is_tensor(base):
             return self._slice(node, base, frame)
-        if isinstance(base, Dim):
+        if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes):
             raise ProblemError(

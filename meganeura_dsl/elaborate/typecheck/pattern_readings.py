@@ -33,9 +33,7 @@ def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...
 
     for first, second in combinations(range(len(source)), 2):
         if source[first] == source[second] and any(
-            passes(axis, first) != passes(axis, second)
-            for axis in range(len(source))
-            if axis not in (first, second)
+            passes(axis, first) != passes(axis, second) for axis in range(len(source))
         ):
             swap = {first: second, second: first}
             return tuple(swap.get(axis, axis) for axis in order)

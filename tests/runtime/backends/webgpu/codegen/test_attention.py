@@ -28,6 +28,8 @@ pytestmark = pytest.mark.adapter
 SMALL = AttentionTile(16, 16, 4, 4, 4, 16)
 WIDE = AttentionTile(16, 32, 4, 4, 8, 16)
 TALL = AttentionTile(32, 16, 4, 8, 4, 8)
+DEEP = AttentionTile(32, 16, 4, 4, 4, 16)
+"""More lanes along the rows than terms at once."""
 ONES = (1, 1, 1)
 
 
@@ -79,6 +81,7 @@ def assert_right(graph: Graph, feeds: dict[str, Array], device: Device, kernels:
         (127, 129, 41, 8, WIDE),
         (129, 3, 1, 41, TALL),
         (3, 127, 128, 1, SMALL),
+        (37, 21, 9, 5, DEEP),
     ],
 )
 def test_queries_keys_and_widths(
