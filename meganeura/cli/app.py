@@ -17,6 +17,7 @@ from meganeura.cli.commands.cache import cache
 from meganeura.cli.commands.check import check
 from meganeura.cli.commands.deploy import deploy
 from meganeura.cli.commands.devices import devices
+from meganeura.cli.commands.docs import docs
 from meganeura.cli.commands.explain import explain
 from meganeura.cli.commands.explain_opt import explain_opt
 from meganeura.cli.commands.format import fmt
@@ -54,6 +55,7 @@ for verb in (
     build,
     gradcheck,
     explain,
+    docs,
     explain_opt,
     profile,
     tune,
