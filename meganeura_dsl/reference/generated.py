@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.resources import grammar, standard_model_names, standard_models
-from meganeura_dsl.settings.run_settings import CHOICES, MEANINGS, RunSettings, shown
+from meganeura_dsl.settings.run_settings import CHOICES, MEANINGS, RunSettings
 from meganeura_dsl.settings.setting_values import DEFAULT_CHOICES
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter.statements import is_formula
@@ -133,8 +133,7 @@ def _signature(block: ast.Block) -> str:
 def settings_page() -> Page:
     """What stands under `run:`, and the arguments of each choice."""
     entries = [
-        Entry(name, f"`{name} = {_default(RunSettings, name)}`: {meaning}")
-        for name, meaning in MEANINGS.items()
+        Entry(name, f"{_with_default(name)}: {meaning}") for name, meaning in MEANINGS.items()
     ]
     text = [
         SETTINGS,
@@ -160,13 +159,32 @@ def _choice(name: str, fields: type[BaseModel]) -> Entry:
     return Entry(name, f"`{name}({arguments})`: {cleandoc(fields.__doc__ or '')}")
 
 
+def _with_default(name: str) -> str:
+    if RunSettings.model_fields[name].is_required() and name not in DEFAULT_CHOICES:
+        return f"`{name}`, which is required"
+    return f"`{name} = {_default(RunSettings, name)}`"
+
+
 def _default(model: type[BaseModel], name: str) -> str:
-    """The default of a field as it is written in a program; `required` where there is none."""
+    """The default of a field as it is written in a program."""
     field = model.model_fields[name]
     if name in DEFAULT_CHOICES:
         return DEFAULT_CHOICES[name]
-    value = field.get_default(call_default_factory=True)
-    return "required" if field.is_required() else shown(value)
+    return _written(field.get_default(call_default_factory=True))
+
+
+def _written(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
 
 
 def grammar_page() -> Page:

@@ -290,12 +290,12 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
             return UnknownChoice(span, setting, str(context["tag"]), _choices(setting))
         case "union_tag_not_found" | "model_attributes_type":
             expected = f"one of {', '.join(_choices(setting))}"
-            return WrongSettingType(span, name, expected, shown(given))
+            return WrongSettingType(span, name, expected, _shown(given))
         case _ if kind in EXPECTED:
-            return WrongSettingType(span, name, EXPECTED[kind], shown(given))
+            return WrongSettingType(span, name, EXPECTED[kind], _shown(given))
         case _:
-            rule = RULES[kind].format(**{key: shown(each) for key, each in context.items()})
-            return ImpossibleSetting(span, name, rule, shown(given))
+            rule = RULES[kind].format(**{key: _shown(each) for key, each in context.items()})
+            return ImpossibleSetting(span, name, rule, _shown(given))
 
 
 def _first(written: RawSettings) -> Span | None:
@@ -323,7 +323,7 @@ CHOICES: Mapping[str, Mapping[str, type[Strict]]] = {
 """The words a setting chooses among, and what takes their arguments."""
 
 
-def shown(value: object) -> str:
+def _shown(value: object) -> str:
     """A value as one writes it in a .mgn file."""
     match value:
         case bool():
