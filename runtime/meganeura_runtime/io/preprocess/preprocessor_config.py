@@ -44,7 +44,7 @@ Spread = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Sizes(BaseModel):
-    """A size of a picture: of its shorter edge, or of both."""
+    """A size of an image: of its shorter edge, or of both."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +60,7 @@ class _Config(BaseModel):
 
 
 class ImageConfig(_Config):
-    """The keys that say what is done with a picture."""
+    """The keys that say what is done with an image."""
 
     do_resize: bool = True
     size: Positive | Sizes = 224
@@ -97,7 +97,7 @@ class ImageConfig(_Config):
         return Cover(resized, resized)
 
     def _shortest_edge(self) -> int | None:
-        """The size a picture's shorter edge gets, where its proportions are kept."""
+        """The size an image's shorter edge gets, where its proportions are kept."""
         if not isinstance(self.size, int):
             return self.size.shortest_edge
         return self.size if self.do_center_crop or self.crop_pct is not None else None
@@ -154,7 +154,7 @@ def find(weights: Path) -> Path | None:
 
 
 def image_steps(path: Path) -> ImageSteps:
-    """What a file says is done with a picture; raises `ProblemError`."""
+    """What a file says is done with an image; raises `ProblemError`."""
     config = _read(path, ImageConfig)
     try:
         return config.steps()
