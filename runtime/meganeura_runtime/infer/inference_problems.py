@@ -1,4 +1,4 @@
-"""What can be wrong with the inputs of a model that is run, and the words for it."""
+"""Problems of the inputs of inference."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""The files a model is fed from: tensors as they are, images and sounds made into tensors."""
+"""Input files of a model: tensors as they are, images and sounds converted to tensors."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Given:
 
 @dataclass
 class Reader:
-    """Reads what is given for each input, and tells what it did."""
+    """Reads the files of each input, and reports each step by `tell`."""
 
     declared: Mapping[str, TensorType]
     choices: Choices

@@ -104,7 +104,7 @@ class Middle:
 
 @dataclass(frozen=True)
 class ImageSteps:
-    """What is done with an image, in this order."""
+    """The steps of preparing an image, in this order."""
 
     resize: Cover | Stretch | None
     crop: Middle | None
@@ -176,7 +176,7 @@ def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
 
 
 def _open(path: Path, mode: str) -> PilImage:
-    """The image, decoded, upright as its camera says, and in the colours asked for."""
+    """The image, decoded, turned by its EXIF orientation, converted to `mode`."""
     pil = load("PIL.Image", "images", "read images")
     turned = load("PIL.ImageOps", "images", "read images").exif_transpose
     decode = cast("Callable[[BinaryIO], PilImage]", pil.open)

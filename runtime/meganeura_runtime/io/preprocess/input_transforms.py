@@ -1,4 +1,4 @@
-"""What is done with images and sounds, put together from all who have a say.
+"""The transforms of images and sounds, from all sources of settings.
 
 The command line comes first, then `preprocessor_config.json` beside the weights, then the sizes the
 model itself demands, then the habits of ImageNet and of Whisper.
@@ -74,7 +74,7 @@ class Choices:
         return () if self.seconds is None else ("--seconds",)
 
     def image_steps(self, wanted: TensorType) -> ImageInput | None:
-        """How an image is made into what an input wants; `None` if it cannot be."""
+        """How an image is converted to the type of an input; `None` if it cannot be."""
         if not wanted.dtype.is_float or len(wanted.shape) != 4:
             return None
         _, first, height, width = wanted.shape
@@ -121,7 +121,7 @@ def usual_steps(height: Size, width: Size, colors: int) -> ImageSteps:
 
 
 def resized(steps: ImageSteps, height: int, width: int, crop: float) -> ImageSteps:
-    """The same steps, showing so many pixels, which are a share of the resized image."""
+    """The same steps for another crop, which is a share of the resized image."""
     cover = Cover(int(height / crop), int(width / crop))
     return replace(steps, resize=cover, crop=Middle(height, width))
 

@@ -1,4 +1,4 @@
-"""What keeps an image or a sound from becoming a tensor, and the words for it."""
+"""Problems of images and sounds."""
 
 from dataclasses import dataclass
 from pathlib import Path

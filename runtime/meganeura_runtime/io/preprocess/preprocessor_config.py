@@ -1,6 +1,6 @@
 """`preprocessor_config.json`: what Hugging Face's checkpoints say about their inputs.
 
-What a file asks for and is not done here is refused: it would change every number that comes out.
+A step that is not implemented is refused, as it would change every output.
 """
 
 import json
@@ -54,7 +54,7 @@ class Sizes(BaseModel):
 
 
 class _Config(BaseModel):
-    """A file whose unknown keys are looked at afterwards."""
+    """A file whose unknown keys are checked afterwards."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -147,7 +147,7 @@ class SoundConfig(_Config):
 
 
 def find(weights: Path) -> Path | None:
-    """The file beside some weights, if there is one."""
+    """The file in the folder of some weights, if there is one."""
     folder = weights if weights.is_dir() else weights.parent
     path = folder / NAME
     return path if path.is_file() else None
