@@ -93,8 +93,9 @@ class WithTorch:
         def step() -> Tensor:
             optimizer.zero_grad(set_to_none=True)
             y = run(x)
-            alike = y.shape == target.shape
-            loss = functional.mse_loss(y, target) if alike else functional.cross_entropy(y, target)
+            is_regression = y.shape == target.shape
+            loss_of = functional.mse_loss if is_regression else functional.cross_entropy
+            loss = loss_of(y, target)
             loss.backward()
             optimizer.step()
             return loss.detach()
