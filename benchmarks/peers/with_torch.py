@@ -22,7 +22,7 @@ SETTLING = 3
 
 @dataclass(frozen=True)
 class WithTorch:
-    """Inputs stay on the GPU, pictures lie channels last, and cuDNN searches for algorithms.
+    """Inputs stay on the GPU, images are channels last, and cuDNN searches for algorithms.
 
     The search is made when a case has the GPU to itself; until then cuDNN takes other ones.
     `strict` is single precision throughout, TF32 takes tensor cores for products, and bf16 is

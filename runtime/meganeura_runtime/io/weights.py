@@ -180,7 +180,10 @@ class NothingToAllow(Problem):
     def _cure(self) -> Help | None:
         if self.unlike:
             both = f"--allow-missing '{self.glob}' --allow-unexpected '{self.glob}'"
-            return Help(f"`{self.unlike[0]}` is not alike; to start it anew, allow both", both)
+            return Help(
+                f"`{self.unlike[0]}` differs in shape or type; to start it anew, allow both",
+                both,
+            )
         if not self.names:
             return Help(f"leave out --allow-{self.kind} '{self.glob}'")
         return None
