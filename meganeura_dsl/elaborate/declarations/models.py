@@ -82,7 +82,7 @@ def elaborate_block(
     facts: Facts | None = None,
     span: Span | None = None,
 ) -> Elaboration:
-    """The graph of a block that stands alone, as a model of this configuration would.
+    """The graph of a block by itself, as of a model with this configuration.
 
     `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
     anywhere. Raises `ProblemError`.
