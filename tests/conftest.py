@@ -1,6 +1,11 @@
-"""What all tests share: a repeatable search for examples, and what is left out on request."""
+"""What all tests share: a repeatable search for examples, and the two tiers.
+
+`pytest` runs every test. `pytest --fast` runs those that are neither marked `slow` nor `adapter`,
+and leaves tests/parity out. It hides wgpu, so that no test of it can need an adapter.
+"""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -28,20 +33,32 @@ hypothesis.settings.load_profile("meganeura")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--fast", action="store_true", help="leave out what is slow, and what needs an adapter"
+    )
+    parser.addoption(
         "--without-parity", action="store_true", help="leave out what needs PyTorch (tests/parity)"
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        sys.modules["wgpu"] = None  # pyright: ignore[reportArgumentType] - as if it were missing
+
+
+def is_without_parity(config: pytest.Config) -> bool:
+    return bool(config.getoption("--without-parity") or config.getoption("--fast"))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Their modules import torch, so they are not even collected."""
-    ignored = config.getoption("--without-parity") and collection_path.is_relative_to(PARITY)
+    ignored = is_without_parity(config) and collection_path.is_relative_to(PARITY)
     return True if ignored else None
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if config.getoption("--without-parity"):
+    if is_without_parity(config):
         modules = len(list(PARITY.rglob("test_*.py")))
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
 
@@ -53,8 +70,17 @@ def has_adapter() -> bool:
         return False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without an adapter, what runs on one is skipped; where one is required, it fails."""
+def is_fast(item: pytest.Item) -> bool:
+    """Whether a test is of the fast tier: every test that is not marked otherwise."""
+    return not any(item.get_closest_marker(name) for name in ("slow", "adapter", "parity"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a tier or this machine does not run; a required adapter is never missed."""
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = filter(is_fast, items)
+        return
     if os.environ.get("MEGANEURA_REQUIRE_ADAPTER") == "1":
         return
     on_adapter = [item for item in items if item.get_closest_marker("adapter")]
