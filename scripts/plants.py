@@ -17,8 +17,7 @@ class Plant:
     tests: tuple[str, ...]
 
 
-BDOOR = "tests/cli/test_door.py"
-LOCKS = "tests/dsl/gradcheck/test_standard_blocks.py::test_layers"
+BLOCKS = "tests/dsl/gradcheck/test_standard_blocks.py::test_layers"
 RESUME = "tests/runtime/train/test_resume.py"
 GRAPHS = "tests/runtime/backends/webgpu/schedule/test_random_graphs.py"
 SESSIONS = "tests/runtime/backends/test_sessions.py"

@@ -154,7 +154,7 @@ def test_what_is_sound_is_refused_by_none(tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
     file.write_text(SOUND)
     assert api.check(str(file)).reports == ()
-    assert api.load(str(file)).trains == ("fit",)
+    assert api.load(str(file)).models == ("net", "other")
 
 
 def test_what_only_some_models_prove_runs_and_is_noted(meganeura: Command, tmp_path: Path) -> None:
