@@ -49,14 +49,14 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "return shifted - insert_axis(log(sum(exp(shifted), axis)), axis, classes)",
         "return exp(shifted) / insert_axis(sum(exp(shifted), axis), axis, classes)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "cross-entropy sums over the batch",
         "stdlib_models/loss.mgn",
         "return -mean(sum(labels * log_softmax(logits), -1))",
         "return -sum(sum(labels * log_softmax(logits), -1))",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "binary cross-entropy overflows",
@@ -70,7 +70,7 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "= 0.5 * x * (1 + erf(x * 2 ** -0.5))",
         "= x * sigmoid(1.702 * x)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "the slope of erf belongs to another function",
@@ -106,7 +106,9 @@ PLANTS = (
         "return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)",
         "whole = tensors.reduce_mean(frame, span, call.add(ops.Mul(), value, value), axes)\n"
         "    return call.add(ops.Sub(), whole, call.add(ops.Mul(), mean, mean))",
-        ("tests/parity/test_layers.py",),
+        (
+            "tests/stdlib_models/test_behaviour.py::test_a_variance_beside_a_large_mean_keeps_its_digits",
+        ),
     ),
     Plant(
         "indices are divided through a rounded reciprocal",
