@@ -222,7 +222,7 @@ def test_a_layer_is_its_formula(expression: str) -> None:
 
 
 def test_a_variance_beside_a_large_mean_keeps_its_digits() -> None:
-    x = np.float32(noise(2, 6) + 1e4)
+    x = (noise(2, 6) + 1e4).astype(np.float32)
     net = model(block("x: [n, c]", "variance(x, 1)"), n=2, c=6)
     found = Interpreter(net.graph).run({"x": x}).outputs["output"]
     np.testing.assert_allclose(found, np.var(x.astype(np.float64), 1), rtol=1e-2)
