@@ -23,6 +23,7 @@ GRAPHS = "tests/runtime/backends/webgpu/schedule/test_random_graphs.py"
 SESSIONS = "tests/runtime/backends/test_sessions.py"
 ATTENTION = "tests/runtime/backends/webgpu/codegen/test_attention.py"
 ARTEFACT = "tests/runtime/export/mgb/test_artefact.py"
+DOOR = "tests/cli/test_door.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
 NUMBERS = "tests/dsl/ir/ops/test_numbers.py"
@@ -48,14 +49,14 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "return shifted - insert_axis(log(sum(exp(shifted), axis)), axis, classes)",
         "return exp(shifted) / insert_axis(sum(exp(shifted), axis), axis, classes)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "cross-entropy sums over the batch",
         "stdlib_models/loss.mgn",
         "return -mean(sum(labels * log_softmax(logits), -1))",
         "return -sum(sum(labels * log_softmax(logits), -1))",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "binary cross-entropy overflows",
@@ -69,7 +70,7 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "= 0.5 * x * (1 + erf(x * 2 ** -0.5))",
         "= x * sigmoid(1.702 * x)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "the slope of erf belongs to another function",
@@ -105,7 +106,9 @@ PLANTS = (
         "return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)",
         "whole = tensors.reduce_mean(frame, span, call.add(ops.Mul(), value, value), axes)\n"
         "    return call.add(ops.Sub(), whole, call.add(ops.Mul(), mean, mean))",
-        ("tests/parity/test_layers.py",),
+        (
+            "tests/stdlib_models/test_behaviour.py::test_a_variance_beside_a_large_mean_keeps_its_digits",
+        ),
     ),
     Plant(
         "indices are divided through a rounded reciprocal",
@@ -674,7 +677,35 @@ PLANTS = (
         "meganeura_dsl/pipeline.py",
         '*((".".join(words), each.source) for words, each in self._linker.imports.items()),',
         "",
-        ("tests/cli/test_door.py::test_a_proof_is_made_once_for_each_content",),
+        (f"{DOOR}::test_a_proof_is_made_once_for_each_content",),
+    ),
+    Plant(
+        "what check refused is remembered as proved",
+        "meganeura_dsl/pipeline.py",
+        "if result.fine and found.chosen is None:",
+        "if found.chosen is None:",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "what check proved of one model is remembered of all",
+        "meganeura_dsl/pipeline.py",
+        "if result.fine and found.chosen is None:",
+        "if result.fine:",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "a program is proved for what its target chooses",
+        "meganeura_dsl/pipeline.py",
+        "checker = Checker(found.read(), loader_beside(found.path))",
+        "checker = Checker(found.read(), loader_beside(found.path), found.chosen)",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "a proof in memory is found whatever the texts are",
+        "meganeura_dsl/proof_cache.py",
+        "content = _in_memory.get(key)",
+        "content = next(iter(_in_memory.values()), None)",
+        (f"{DOOR}::test_so_it_is_within_a_process_that_keeps_nothing_on_disk",),
     ),
     Plant(
         "padding adds no zero to a range",
