@@ -26,7 +26,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph.optimize import Optimized, optimize
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph

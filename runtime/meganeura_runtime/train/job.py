@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import assert_never
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings import run_settings as resolve
 from meganeura_dsl.settings.run_settings import RunSettings, data_of, resolve_settings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.settings.settings_problems import UnknownSetting
@@ -46,7 +44,6 @@ from meganeura_runtime.io.data.index_bounds import check_dataset
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.data_fingerprint import fingerprints
-from meganeura_runtime.train.learning_rate import is_steady
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 
 DRAWERS = 4
@@ -281,27 +278,13 @@ def step_of(
 def training_settings(settings: RunSettings) -> training.TrainingSettings:
     """The part of the settings that the graph of a step depends on."""
     return training.TrainingSettings(
-        _optimizer(settings.optimizer), settings.clip_norm, not is_steady(settings.schedule)
+        settings.optimizer, settings.clip_norm, not settings.schedule.is_steady
     )
 
 
 def rewriting_of(settings: RunSettings, device: DeviceModel) -> RewriteOptions:
     """What the optimizer may do."""
     return RewriteOptions(settings.optimize, tuple(settings.disabled_rules), device)
-
-
-def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:
-    match optimizer:
-        case resolve.Sgd():
-            return training.Sgd(
-                optimizer.lr, optimizer.momentum, optimizer.nesterov, optimizer.weight_decay
-            )
-        case resolve.Adam() as adam:
-            return training.Adam(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
-        case resolve.AdamW() as adam:
-            return training.AdamW(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
-        case _:
-            assert_never(optimizer)
 
 
 def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:

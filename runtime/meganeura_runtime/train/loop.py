@@ -47,7 +47,6 @@ from meganeura_runtime.train.events import (
 )
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, concrete
-from meganeura_runtime.train.learning_rate import learning_rate
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
@@ -224,7 +223,7 @@ class Trainer:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(position), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = learning_rate(job.settings, self.step, job.steps)
+        rate = job.settings.learning_rate(self.step, job.steps)
         self.step += 1
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
