@@ -169,8 +169,9 @@ PLANTS = (
     Plant(
         "the hash of a program forgets attributes",
         "runtime/meganeura_runtime/train/job.py",
-        'line.partition("  # ")[0] for line',
-        'line.partition("(")[0] for line',
+        "return sha256(text.encode()).hexdigest()",
+        'text = "".join(line.partition("(")[0] for line in text.splitlines())\n'
+        "        return sha256(text.encode()).hexdigest()",
         (f"{RESUME}::test_another_program_is_another_run",),
     ),
     Plant(

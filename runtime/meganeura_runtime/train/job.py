@@ -20,6 +20,7 @@ from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound, leaf_bounds, with_checks
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
@@ -147,8 +148,8 @@ class Job:
     @cached_property
     def program_hash(self) -> str:
         """A hash of what a step means: ops, attributes, shapes and names, not places."""
-        lines = (line.partition("  # ")[0] for line in format_graph(self.step).splitlines())
-        return sha256("\n".join(lines).encode()).hexdigest()
+        text = format_graph(self.step, origins=False).removesuffix("\n")
+        return sha256(text.encode()).hexdigest()
 
     @cached_property
     def fingerprints(self) -> tuple[Fingerprint, ...]:
@@ -168,7 +169,7 @@ class Job:
         """What a kept leaf begins with: what was given, what was declared, or zeros."""
         if leaf.name in self.given:
             return self.given[leaf.name]
-        shape = concrete(leaf.shape)
+        shape = concrete_shape(leaf.shape)
         if declared is None:
             return np.zeros(shape, NUMPY[leaf.dtype])
         first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
@@ -322,11 +323,3 @@ def _data_path(written: RawSettings, data: str, folder: Path, run: Path | None) 
     if data not in embedded_data() and not is_below:
         raise ProblemError(ForeignData(None, Path(data)))
     return find_data(data, Path(), setting.span)
-
-
-def concrete(shape: Sequence[object]) -> tuple[int, ...]:
-    """A shape whose sizes are all numbers."""
-    sizes = tuple(size for size in shape if isinstance(size, int))
-    if len(sizes) < len(shape):
-        raise ValueError(f"the shape {list(shape)} is not known yet")
-    return sizes
