@@ -24,6 +24,7 @@ from meganeura_dsl.symbolic.prover.solver_state import Knowledge
 from meganeura_dsl.symbolic.size import Dim, dim, substitute
 
 _MOST_STEPS = 200
+"""Facts that follow from one and are added; the standard models have 7 at most."""
 
 Step = tuple[Knowledge, Iterable[Condition]]
 """What is known now, and what is to be learned next."""
