@@ -230,8 +230,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "rate = learning_rate(job.settings, step, job.steps)",
-        "rate = learning_rate(job.settings, max(0, step - 1), job.steps)",
+        "rate = job.settings.learning_rate(step, job.steps)",
+        "rate = job.settings.learning_rate(max(0, step - 1), job.steps)",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
