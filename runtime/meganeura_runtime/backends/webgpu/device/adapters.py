@@ -110,12 +110,16 @@ def wgpu_module() -> ModuleType:
     try:
         import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
-        if wgpu.version_info[:2] != VERSION:
-            raise ImportError(f"wgpu {wgpu.__version__} is installed, 0.{VERSION[1]} is needed")
+        _require_version(wgpu)
         _load_library()
     except (ImportError, OSError, RuntimeError) as error:
         raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
     return wgpu
+
+
+def _require_version(wgpu: ModuleType) -> None:
+    if wgpu.version_info[:2] != VERSION:
+        raise ImportError(f"wgpu {wgpu.__version__} is installed, 0.{VERSION[1]} is needed")
 
 
 @cache
