@@ -172,8 +172,9 @@ PLANTS = (
     Plant(
         "the hash of a program forgets attributes",
         "runtime/meganeura_runtime/train/job.py",
-        'line.partition("  # ")[0] for line',
-        'line.partition("(")[0] for line',
+        "return sha256(text.encode()).hexdigest()",
+        'text = "".join(line.partition("(")[0] for line in text.splitlines())\n'
+        "        return sha256(text.encode()).hexdigest()",
         (f"{RESUME}::test_another_program_is_another_run",),
     ),
     Plant(
@@ -232,8 +233,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "rate = learning_rate(job.settings, step, job.steps)",
-        "rate = learning_rate(job.settings, max(0, step - 1), job.steps)",
+        "rate = job.settings.learning_rate(step, job.steps)",
+        "rate = job.settings.learning_rate(max(0, step - 1), job.steps)",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
@@ -559,22 +560,22 @@ PLANTS = (
     Plant(
         "a clip scales small gradients up to its limit",
         "meganeura_dsl/transforms/training_step.py",
-        "factor = build.add(Minimum(), ratio, _number(build, 1.0))",
+        "factor = build.add(Minimum(), ratio, number(build, 1.0))",
         "factor = ratio",
         (TRAINING,),
     ),
     Plant(
         "the second moment is corrected by the decay of the first",
-        "meganeura_dsl/transforms/training_step.py",
-        "self._do(Sqrt(), self._correction(adam.beta2))",
-        "self._do(Sqrt(), self._correction(adam.beta1))",
+        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "update.op(Sqrt(), _bias_correction(update, self.beta2))",
+        "update.op(Sqrt(), _bias_correction(update, self.beta1))",
         (TRAINING,),
     ),
     Plant(
         "weight decay is forgotten where Nesterov looks ahead",
-        "meganeura_dsl/transforms/training_step.py",
-        "self._do(Add(), decayed, self._times(sgd.momentum, direction))",
-        "self._do(Add(), g, self._times(sgd.momentum, direction))",
+        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "update.op(Add(), decayed, update.times(self.momentum, direction))",
+        "update.op(Add(), g, update.times(self.momentum, direction))",
         (TRAINING,),
     ),
     Plant(

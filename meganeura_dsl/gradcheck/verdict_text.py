@@ -73,7 +73,7 @@ def _place(culprit: FaultyValue) -> str:
     value = culprit.value
     span = value.origin.span
     layer = f", layer `{value.origin.path}`" if value.origin.path else ""
-    line = f" at {span.source.name}:{span.line}{layer}: {span.text}" if span else layer
+    line = f" at {value.origin.location}{layer}: {span.text}" if span else layer
     return f"`{type(value.op).__name__}`, which gives {value.type}{line}"
 
 

@@ -32,7 +32,9 @@ __all__ = [
 ]  # fmt: skip
 
 _FEW_TRIALS = 8
+"""Sizes that may refute a condition before its proof is tried, which takes longer."""
 _SOME_TRIALS = 2_000
+"""Sizes among which a suggested fact must have an example: one that none satisfies is no cure."""
 _Answer = TypeVar("_Answer")
 
 

@@ -24,6 +24,7 @@ from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, dim, substitute
 
 _MOST_STEPS = 200
+"""Facts that follow from one and are added; the standard models have 7 at most."""
 
 Step = tuple[SolverState, Iterable[Condition]]
 """The state, and the facts still to be added."""

@@ -12,11 +12,17 @@ from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, evaluate
 
+# The bounds below end a search for sizes to show; without an example there is no refutation.
 _FARTHEST = 400
+"""A size alone is found up to 400 above its least; of several, their sum is."""
 _MARGIN = 6
+"""How far above the solution of the facts a size is looked for."""
 _MOST_SMALL = 5_000
+"""Small candidates, in the order of their sum, so that the first that fits is the smallest."""
 _MOST_LARGE = 2_500
+"""Candidates of sizes of real models: all 15 of two variables, 13 of three, 7 of four."""
 _MOST_FLAGS = 256
+"""Combinations of flags, which are all of 8 of them."""
 _LARGE = (2, 3, 4, 7, 8, 16, 32, 56, 64, 128, 224, 256, 512, 1000, 1024)
 """Sizes of real models, tried when no small ones will do."""
 

@@ -24,6 +24,7 @@ Sign = Literal["==", "!=", ">="]
 """How a size compares with 0."""
 
 _MOST_CLASSES = 64
+"""Residue classes that are proved one by one, each with bounds of its own."""
 
 
 def follows(condition: Condition, known: SolverState) -> bool:

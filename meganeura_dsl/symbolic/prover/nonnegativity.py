@@ -33,9 +33,13 @@ from meganeura_dsl.symbolic.polynomial import (
 from meganeura_dsl.symbolic.prover.residue_classes import periods_of, residue_classes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, rebuild, substitute
 
+# The bounds below end a search that could go on; a lower one leaves more unproved, never less true.
 _DEPTHS = (2, 4, 6)
+"""Depths of proofs: short ones are looked for first, as there are fewer of them."""
 _STEPS = 50
+"""Steps of one question at all depths; those proved for the standard models take 4 at most."""
 _MOST_CLASSES = 64
+"""Residue classes that are proved one by one, each a question of its own."""
 _LONGEST = 100
 """Most terms of a size that is tried, those inside its floors included."""
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
@@ -288,7 +289,7 @@ Both = Iterable[tuple[Declared, StoredTensor]]
 
 def _shape_differences(both: Both) -> Iterator[Difference]:
     for each, tensor in both:
-        wanted = _sizes(each)
+        wanted = concrete_shape(each.type.shape)
         if tensor.shape != wanted:
             hint = transposed(tensor.shape, wanted)
             yield Difference(each.name, str(list(tensor.shape)), str(list(wanted)), hint)
@@ -323,9 +324,9 @@ def read_weights(
 def initial_values(parameters: Iterable[ParameterInfo], seed: int) -> dict[str, Array]:
     """What the parameters start as before any training."""
     return {
-        each.name: sample(each.initializer, seed, each.name, _sizes(each)).astype(
-            NUMPY[each.type.dtype]
-        )
+        each.name: sample(
+            each.initializer, seed, each.name, concrete_shape(each.type.shape)
+        ).astype(NUMPY[each.type.dtype])
         for each in parameters
     }
 
@@ -339,10 +340,6 @@ def write_weights(
     """Save all parameters under their own names and in their stored types, atomically."""
     stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
     write_tensors(path, stored, metadata)
-
-
-def _sizes(declared: Declared) -> tuple[int, ...]:
-    return tuple(size for size in declared.type.shape if isinstance(size, int))
 
 
 PROBLEMS: tuple[type[Problem], ...] = (WeightsMismatch, NothingToAllow)

@@ -7,7 +7,7 @@ from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.errors import LimitError, describe
+from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,
@@ -211,7 +211,7 @@ class _Assembly:
         return Dispatch(
             name=str(title),
             kind=title.kind,
-            origin=describe(made[0].origin),
+            origin=str(made[0].origin),
             kernel=self._texts.setdefault(kernel.text, len(self._texts)),
             slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
             workgroups=kernel.workgroups,
