@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from inspect import cleandoc
 from typing import TypeVar
 
-from pydantic import BaseModel
-
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.reference.page import Entry, Page
 from meganeura_dsl.resources import grammar, standard_model_names, standard_models
-from meganeura_dsl.settings.run_settings import CHOICES, MEANINGS, RunSettings
-from meganeura_dsl.settings.setting_values import DEFAULT_CHOICES
+from meganeura_dsl.settings.choices import CHOICES, arguments
+from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings
+from meganeura_dsl.settings.setting_values import DEFAULT_CHOICES, shown_value
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.formatter.statements import is_formula
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 from meganeura_dsl.syntax.parser.source_files import read_source
+from meganeura_dsl.transforms.optimizers.hyperparameters import Choice
 
 Kind = TypeVar("Kind", bound=ast.Declaration)
 
@@ -140,7 +140,7 @@ def settings_page() -> Page:
         _listed(entries),
     ]
     for setting, choices in CHOICES.items():
-        chosen = [_choice(name, fields) for name, fields in choices.items()]
+        chosen = [_choice(name, choice) for name, choice in choices.items()]
         text += [f"## `{setting}`", _listed(chosen)]
         entries += chosen
     return Page(
@@ -152,39 +152,22 @@ def settings_page() -> Page:
     )
 
 
-def _choice(name: str, fields: type[BaseModel]) -> Entry:
-    arguments = ", ".join(
-        f"{each}={_default(fields, each)}" for each in fields.model_fields if each != "kind"
-    )
-    return Entry(name, f"`{name}({arguments})`: {cleandoc(fields.__doc__ or '')}")
+def _choice(name: str, choice: type[Choice]) -> Entry:
+    given = ", ".join(f"{each.name}={each.default}" for each in arguments(choice))
+    return Entry(name, f"`{name}({given})`: {cleandoc(choice.__doc__ or '')}")
 
 
 def _with_default(name: str) -> str:
     if RunSettings.model_fields[name].is_required() and name not in DEFAULT_CHOICES:
         return f"`{name}`, which is required"
-    return f"`{name} = {_default(RunSettings, name)}`"
+    return f"`{name} = {_default(name)}`"
 
 
-def _default(model: type[BaseModel], name: str) -> str:
-    """The default of a field as it is written in a program."""
-    field = model.model_fields[name]
+def _default(name: str) -> str:
+    """The default of a setting as it is written in a program."""
     if name in DEFAULT_CHOICES:
         return DEFAULT_CHOICES[name]
-    return _written(field.get_default(call_default_factory=True))
-
-
-def _written(value: object) -> str:
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value}"'
-        case float():
-            return f"{value:g}"
-        case _:
-            return str(value)
+    return shown_value(RunSettings.model_fields[name].get_default(call_default_factory=True))
 
 
 def grammar_page() -> Page:
