@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, quoted
+from meganeura_dsl.diagnostics.spelling import corrected
+from meganeura_dsl.elaborate.problems.location import (
+    Location,
+    PlacedProblem,
+    did_you_mean,
+    quoted,
+)
 from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
@@ -26,7 +32,7 @@ class UnknownName(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.name, self.nearest)
         return self.words(
             f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
         )
@@ -44,9 +50,16 @@ class WrongArguments(PlacedProblem):
     callee: str
     fault: str
     signature: str
+    unknown: str = ""
+    """The name of an argument that there is none of, if that is what is wrong."""
+    known: tuple[str, ...] = ()
+    """The arguments that are not given."""
 
     def report(self) -> Report:
-        return self.words(f"`{self.callee}` {self.fault}", cure=Help("its form is", self.signature))
+        told = f"its form is     {self.signature}"
+        fix = corrected(self.place.span, self.unknown, self.known, told)
+        cure = fix if fix.edits else Help("its form is", self.signature)
+        return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
 
 @dataclass(frozen=True)
@@ -249,7 +262,7 @@ class UnknownModule(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.module, self.nearest)
         return self.words(
             f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
         )
@@ -266,7 +279,7 @@ class NotExported(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.name, self.nearest)
         return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
 
 
@@ -375,7 +388,8 @@ class UnknownParameter(PlacedProblem):
             if self.known
             else ("it declares no parameters itself: say it where the layer that does is applied")
         )
-        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=Help(told))
+        cure = corrected(self.place.span, self.name, self.known, told)
+        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
 
 
 @dataclass(frozen=True)

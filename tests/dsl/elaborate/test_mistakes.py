@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Report, Severity
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check, check_file, loader_beside
 from meganeura_dsl.resources import standard_models
 

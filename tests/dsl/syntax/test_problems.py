@@ -3,7 +3,7 @@
 import pytest
 
 from meganeura_dsl.diagnostics.problem import Report
-from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.syntax.parser.parser import LARGEST
 from meganeura_dsl.syntax.problems.token_problems import PROBLEMS
 from tests.dsl.syntax.trees import read
