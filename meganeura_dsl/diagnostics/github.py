@@ -3,6 +3,7 @@
 Their form and its escapes are those of https://github.com/actions/toolkit, `core/src/command.ts`.
 """
 
+from meganeura_dsl.diagnostics.characters import safe
 from meganeura_dsl.diagnostics.plain_text import plain_text
 from meganeura_dsl.diagnostics.problem import Report, Severity
 from meganeura_dsl.diagnostics.source import Span
@@ -36,4 +37,4 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return _data(safe(text)).replace(":", "%3A").replace(",", "%2C")

@@ -283,8 +283,8 @@ def _update(span: Span) -> tuple[Edit, ...]:
     """`x = x * (a + b)` for `x *= a + b`, where all of it stands on the line."""
     name, value = _before(span).strip(), _after(span)
     operand = value.strip()
-    is_whole = is_balanced(operand) and _is_last_of_its_body(span)
-    if not operand or not is_whole or not re.fullmatch(_NAME, name):
+    is_whole = is_balanced(operand) and re.search(r"[\w)\]]$", operand) is not None
+    if not is_whole or not _is_last_of_its_body(span) or not re.fullmatch(_NAME, name):
         return ()
     edit = Edit(span, f"= {name} {span.text.removesuffix('=')}")
     if re.fullmatch(_ATOM, _outermost(operand)):
