@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -181,7 +182,9 @@ class Model:
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
 
-    def session(self, sizes: Mapping[str, int] | None = None, *, device: str = "auto") -> Session:
+    def session(
+        self, sizes: Mapping[str, SupportsIndex] | None = None, *, device: str = "auto"
+    ) -> Session:
         """The model on a device, with its weights, for inputs of these sizes.
 
         `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
@@ -226,19 +229,16 @@ class Model:
         self._require_values()
         write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
 
-    def _all_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
+    def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:
         """The sizes that are given, if they are those that the inputs leave open."""
         sizes = [size for each in self.inputs.values() for size in each.shape]
         names = [size.variables() for size in sizes if isinstance(size, Dim)]
         wanted = frozenset[str]().union(*names)
-        if wanted != set(given):
+        if wanted.symmetric_difference(given):
             listed = ", ".join(sorted(wanted)) or "no size"
             text = f"the inputs leave open {listed}; given are {', '.join(given) or 'none'}"
             raise ValueError(text)
-        return {
-            name: int(size) if isinstance(size, np.integer) else size
-            for name, size in given.items()
-        }
+        return {name: index(size) for name, size in given.items()}
 
     def _require_values(self) -> None:
         if not self.values and self.parameters:

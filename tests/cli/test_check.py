@@ -245,3 +245,16 @@ def test_a_file_that_cannot_be_written_stays(meganeura: Command, tmp_path: Path)
     assert shown.code == 1
     assert "E0534" in shown.err
     assert Path(target).read_text() == BROKEN
+
+
+def test_check_judges_what_run_does(meganeura: Command, tmp_path: Path) -> None:
+    wrong = "\nblock Wrong()(x: [n, 4]) -> [n, 3] = x\n\nmodel wrong = Wrong()\n"
+    target = written(tmp_path, FINE + wrong)
+    for name in ("", ":twice", ":wrong"):
+        shown = meganeura("check", target + name)
+        assert shown.code == 1
+        assert f"{target}{name}: 1 error" in shown.out
+        assert meganeura("shapes", f"{target}:twice").code == 1
+    target = written(tmp_path, FINE)
+    assert meganeura("check", f"{target}:twice").code == 0
+    assert meganeura("check", f"{target}:thrice").code == 2
