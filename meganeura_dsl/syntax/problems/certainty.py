@@ -4,6 +4,7 @@ Each function looks at the text alone, as the tree does not exist, and prefers t
 """
 
 import re
+from functools import lru_cache
 
 from meganeura_dsl.diagnostics.problem import Edit
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -11,7 +12,10 @@ from meganeura_dsl.diagnostics.source import Source, Span
 _QUOTES = "'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 _NAME = r"[A-Za-z_]\w*"
 _ATOM = rf'(?:-?\d[\w.]*|"[^"]*"|{_NAME})'
-_GROUP = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
+_CLOSING = {"(": ")", "[": "]"}
+_FAR = 10_000
+"""Characters that are looked at before or behind a place, so that a hostile text costs little."""
+
 _WITHOUT_CODE = re.compile(r'"[^"\n]*"|#[^\n]*')
 _MOVABLE = re.compile(r"\|>|->|\*\*|//|[=!<>]=|[-+*/%@<>]|and|or")
 _LAST_ITEM = re.compile(rf"(?:{_NAME}\s*=\s*)?{_ATOM}")
@@ -54,8 +58,8 @@ def _indentation(line: str) -> int:
 def _next_line(span: Span) -> str:
     """The next line with code below a span; empty at the end of the file."""
     end = span.source.text.find("\n", span.end)
-    below = "" if end < 0 else span.source.text[end + 1 :]
-    return next((line for line in below.split("\n", 50) if _code(line)), "")
+    below = "" if end < 0 else span.source.text[end + 1 : end + _FAR]
+    return next((line for line in below.split("\n") if _code(line)), "")
 
 
 def _is_last_of_its_body(span: Span) -> bool:
@@ -65,25 +69,33 @@ def _is_last_of_its_body(span: Span) -> bool:
 
 def is_balanced(text: str) -> bool:
     """Whether all brackets of a text are closed in it."""
-    text, count = _WITHOUT_CODE.sub("", text), 1
-    while count:
-        text, count = _GROUP.subn("", text)
-    return not re.search(r"[()\[\]]", text)
+    open_: list[str] = []
+    for char in _WITHOUT_CODE.sub("", text):
+        if char in _CLOSING:
+            open_.append(_CLOSING[char])
+        elif char in ")]" and (not open_ or open_.pop() != char):
+            return False
+    return not open_
 
 
 def _outermost(text: str) -> str:
-    """A text with its bracket groups taken out."""
-    text, count = _WITHOUT_CODE.sub("0", text), 1
-    while count:
-        text, count = _GROUP.subn("", text)
-    return text
+    """A text with its bracket groups taken out; a bracket that closes nothing stays."""
+    kept: list[str] = []
+    starts: list[int] = []
+    for char in _WITHOUT_CODE.sub("0", text):
+        kept.append(char)
+        if char in _CLOSING:
+            starts.append(len(kept) - 1)
+        elif char in ")]" and starts:
+            del kept[starts.pop() :]
+    return "".join(kept)
 
 
 def _declaration_before(span: Span) -> str:
     """The text of a declaration up to a span."""
-    text = span.source.text[: span.start]
-    starts = list(re.finditer(r"(?m)^(?=[A-Za-z_])", text[-10_000:]))
-    return text[-10_000:][starts[-1].start() if starts else 0 :]
+    text = span.source.text[max(0, span.start - _FAR) : span.start]
+    starts = list(re.finditer(r"(?m)^(?=[A-Za-z_])", text))
+    return text[starts[-1].start() if starts else 0 :]
 
 
 def ends_line(span: Span) -> bool:
@@ -233,8 +245,14 @@ def is_label(source: Source, label: str) -> bool:
     if "." in label or "[" in label:
         return True
     is_numbered = re.fullmatch(r"[a-z_]+\d+", label) is not None
-    declared = rf"(?m)^(?:block|model|def|from)\b[^\n(]*\b{label}\b"
-    return is_numbered and re.search(declared, source.text) is None
+    return is_numbered and label not in _declared(source)
+
+
+@lru_cache(maxsize=1)
+def _declared(source: Source) -> frozenset[str]:
+    """The words by which declarations and imports name something, and some more."""
+    lines: list[str] = re.findall(r"(?m)^(?:block|model|def|from)\b[^\n(]*", source.text)
+    return frozenset(word for line in lines for word in re.findall(_NAME, line))
 
 
 def is_in_condition(span: Span) -> bool:
