@@ -5,29 +5,66 @@
     program = meganeura.load("digits_cnn")
     run = program.train(device="cpu", settings={"epochs": 3})
     network = program.model(weights=run.weights)
-    logits = network.run(image=images)["output"]
+    logits = network.run({"image": images})["output"]
 
 Importing this package loads neither NumPy nor a GPU library; each call loads what it needs.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from meganeura_dsl import __version__
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
-    from meganeura.program import Program
+    from meganeura.program import Model, Program, Run
+    from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
+    from meganeura_runtime.backends.base import Session, SessionError
+    from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 
-__all__ = ["__version__", "check", "load"]
+__all__ = [
+    "DeviceError",
+    "FeedError",
+    "Model",
+    "OutOfMemoryError",
+    "ProblemError",
+    "ProblemsError",
+    "Program",
+    "Run",
+    "Session",
+    "SessionError",
+    "__version__",
+    "check",
+    "load",
+]
+
+_LOADED_WHEN_USED = {
+    "DeviceError": "meganeura_runtime.backends.errors",
+    "FeedError": "meganeura_dsl.ir.interpreter",
+    "Model": "meganeura.program",
+    "OutOfMemoryError": "meganeura_runtime.backends.errors",
+    "Program": "meganeura.program",
+    "Run": "meganeura.program",
+    "Session": "meganeura_runtime.backends.base",
+    "SessionError": "meganeura_runtime.backends.base",
+}
+"""Public names of modules that load NumPy."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module `meganeura` has no attribute `{name}`")
+    return getattr(import_module(_LOADED_WHEN_USED[name]), name)
 
 
 def load(target: str) -> Program:
     """A program: a path such as `net.mgn`, or the name of a standard model such as `resnet18`.
 
     All of it is proved, as `check` does; what was proved before is not proved again. Raises
-    `ProblemError` or `ProblemsError`, whose text says what is wrong and where.
+    `ProblemError` if it cannot be found or read, and `ProblemsError` with all that is wrong in it.
     """
     from meganeura.program import Program
 
@@ -37,7 +74,7 @@ def load(target: str) -> Program:
 def check(target: str) -> CheckResult:
     """Prove everything a program declares; `.fine` says whether it holds, `.reports` what does not.
 
-    Raises `meganeura_dsl.diagnostics.problem.ProblemError` if the program cannot be read.
+    Raises `ProblemError` if the program cannot be read or found.
     """
     from meganeura_dsl import pipeline
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, SupportsIndex, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
@@ -16,8 +18,10 @@ from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
+from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session
+from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.infer.feeds import as_tensors, feeds
@@ -93,7 +97,8 @@ class Program:
         Loading is strict: globs such as `"fc.*"` name the parameters that may be missing, which
         start as `seed` (or 0) says, and the tensors that may be unexpected. Without weights and
         without a seed the model has no values yet. `config` replaces arguments of the model, such
-        as `{"classes": 10}`. Raises `ProblemError` for everything that does not fit.
+        as `{"classes": 10}`. Raises `ProblemError` for a name that no model has and for everything
+        that does not fit; `ValueError` if globs are given without weights.
         """
         model = Model(self._program, name, config or {})
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
@@ -123,7 +128,9 @@ class Program:
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
-        Raises `ProblemError` for everything that is wrong with settings, data or weights.
+        Losses and metrics are means over examples, in the units of the program. Raises
+        `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
+        or the device, and for a loss that is not finite.
         """
         name = self._program.train()
         overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
@@ -132,9 +139,10 @@ class Program:
         start = None if weights is None else Start(_paths(weights), allowed)
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
-        with folder_of(name, None if out is None else Path(out)) as place:
+        with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = choose_device(job.settings.device)
-            finished = train(job, place, chosen.open, record, lambda: False)
+            with folder_of(name, None if out is None else Path(out)) as place:
+                finished = train(job, place, chosen.open, record, lambda: False)
         return Run(
             place.path,
             finished.steps,
@@ -163,41 +171,71 @@ class Model:
         """The value of every parameter and state, by name; empty until there are some."""
 
     def load(self, weights: Files, allowed: Allowed, seed: int) -> None:
-        """Take the weights of files, all of them or none; what may be missing starts anew."""
+        """Take the weights of files, all of them or none; what may be missing starts anew.
+
+        Raises `ProblemError` for files that cannot be read and for tensors that do not fit.
+        """
         found = compare(_paths(weights), self.parameters, allowed)
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
 
-    def session(self, *, device: str = "auto", **sizes: int) -> Session:
-        """The model on a device, for inputs of these sizes."""
+    def session(
+        self, sizes: Mapping[str, SupportsIndex] | None = None, *, device: str = "auto"
+    ) -> Session:
+        """The model on a device, with its weights, for inputs of these sizes.
+
+        `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
+        `image: [n, 1, 8, 8]`. `device` is `auto`, `cpu`, `wgpu` or `wgpu:N`. Raises `ProblemError`
+        for sizes the model cannot have and for a device that is not there, refuses the model or has
+        too little memory; `ValueError` for a size that is missing or that no input has, and if the
+        model has no weights.
+        """
         self._require_values()
+        numbers = self._all_sizes(sizes or {})
         concrete = pipeline.elaborate_model(
-            self._program, self._name, config=self._config, sizes=sizes
+            self._program, self._name, config=self._config, sizes=numbers
         )
         rules = RewriteOptions(device=model_of(device))
-        session = open_inference(concrete.graph, choose_device(device).open, rules)
+        with explained_failures():
+            session = open_inference(concrete.graph, choose_device(device).open, rules)
         session.load(self.values)
         return session
 
-    def run(self, device: str = "auto", **inputs: Array) -> dict[str, Array]:
-        """The outputs for some inputs. To run many, keep a `session`.
+    def run(self, inputs: Mapping[str, ArrayLike], *, device: str = "auto") -> dict[str, Array]:
+        """The outputs, by name, for one array for each of `self.inputs`, by name.
 
-        An array of another type is converted if no value changes its meaning: integers to floats,
-        wide numbers to narrow ones that hold them. Raises `ProblemError` for inputs that do not
-        fit.
+        The sizes that the inputs leave open are those of the arrays. An array of another type is
+        converted if no value changes its meaning: integers to floats, wide numbers to narrow ones
+        that hold them. Each call opens the device anew: to run many, keep a `session`. Raises
+        `ProblemError` for inputs that do not fit and as `session` does; `ValueError` for arrays of
+        an element type that no tensor has, or if the model has no weights.
         """
         self._require_values()
-        tensors = as_tensors(inputs)
+        tensors = as_tensors({name: np.asarray(array) for name, array in inputs.items()})
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
         fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
-        with self.session(device=device, **sizes) as session:
+        with explained_failures(), self.session(sizes, device=device) as session:
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
 
     def save(self, path: Path | str) -> None:
-        """Write the weights as safetensors, with the names and types of the checkpoint."""
+        """Write the weights as safetensors, with the names and types of the checkpoint.
+
+        Raises `ProblemError` if the file cannot be written, `ValueError` if there are no weights.
+        """
         self._require_values()
         write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
+
+    def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:
+        """The sizes that are given, if they are those that the inputs leave open."""
+        sizes = [size for each in self.inputs.values() for size in each.shape]
+        names = [size.variables() for size in sizes if isinstance(size, Dim)]
+        wanted = frozenset[str]().union(*names)
+        if wanted.symmetric_difference(given):
+            listed = ", ".join(sorted(wanted)) or "no size"
+            text = f"the inputs leave open {listed}; given are {', '.join(given) or 'none'}"
+            raise ValueError(text)
+        return {name: index(size) for name, size in given.items()}
 
     def _require_values(self) -> None:
         if not self.values and self.parameters:

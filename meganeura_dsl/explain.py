@@ -6,7 +6,6 @@ of the message. All classes are found through the tuples `PROBLEMS` of the modul
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
-from inspect import cleandoc
 
 from meganeura_dsl import target_problems as targets
 from meganeura_dsl.diagnostics.problem import Problem
@@ -45,7 +44,7 @@ def explain(code: str, problems: tuple[type[Problem], ...]) -> str:
     if wanted not in by_code:
         raise UnknownCodeError(code, _nearest(wanted, by_code))
     problem = by_code[wanted]
-    return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{page(problem)}"
+    return f"{problem.severity.value}[{problem.code}]  ({problem.topic})\n\n{problem.page()}"
 
 
 def _nearest(code: str, known: Iterable[str]) -> str:
@@ -62,11 +61,6 @@ def overview(problems: tuple[type[Problem], ...]) -> str:
     ordered = sorted(problems, key=lambda problem: problem.code)
     widest = max(len(problem.topic) for problem in ordered)
     return "\n".join(
-        f"{problem.code}  {problem.topic:<{widest}}  {page(problem).splitlines()[0]}"
+        f"{problem.code}  {problem.topic:<{widest}}  {problem.page().splitlines()[0]}"
         for problem in ordered
     )
-
-
-def page(problem: type[Problem]) -> str:
-    """What there is to know about a kind of problem."""
-    return cleandoc(problem.__doc__ or "")

@@ -228,7 +228,7 @@ def loader_beside(path: Path) -> Loader:
 
 
 def check_file(target: str) -> CheckResult:
-    """Check the file a target names, or one model of it. Raises `ProblemError` if unreadable."""
+    """Check all of the file a target names, as `load` does. Raises `ProblemError` if unreadable."""
     found = find(target)
     checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
     result = checker.run()
@@ -237,12 +237,9 @@ def check_file(target: str) -> CheckResult:
     return result
 
 
-def check(source: Source, loader: Loader, chosen: str | None = None) -> CheckResult:
-    """Prove everything a file declares: its blocks, models, expectations and trainings.
-
-    With `chosen`, of the models and trainings only the one of that name.
-    """
-    return Checker(source, loader, chosen).run()
+def check(source: Source, loader: Loader) -> CheckResult:
+    """Prove everything a file declares: its blocks, models, expectations and trainings."""
+    return Checker(source, loader).run()
 
 
 class Checker:
@@ -288,21 +285,18 @@ class Checker:
         return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
 
     def _declarations(self) -> None:
-        for name, model in self.module.models.items():
-            if self._is_chosen(name):
-                self._attempt(
-                    model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
-                )
+        for model in self.module.models.values():
+            self._attempt(
+                model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
+            )
         expectations = Expectations(self.module, self._elaborate)
         for expectation in self.module.expectations:
-            if self._is_chosen(expectation.call.callee):
-                self.holds += self._attempt(
-                    expectation.call.span,
-                    lambda e=expectation: self._used.update(expectations.check(e).blocks),
-                )
-        for name, train in self.module.trains.items():
-            if self._is_chosen(name):
-                self._attempt(train.name.span, lambda t=train: self._train(t))
+            self.holds += self._attempt(
+                expectation.call.span,
+                lambda e=expectation: self._used.update(expectations.check(e).blocks),
+            )
+        for train in self.module.trains.values():
+            self._attempt(train.name.span, lambda t=train: self._train(t))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -316,17 +310,14 @@ class Checker:
     def _judged(self, problem: Problem) -> Problem:
         """The problem itself; of a block that is left to others, an error if there are none.
 
-        There may be some among what was not chosen, or behind what was refused.
+        There may be some behind what was refused.
         """
         block = next((block for each, block in self._undecided if each is problem), None)
-        if block is None or block in self._used or self.chosen is not None or self._failed:
+        if block is None or block in self._used or self._failed:
             return problem
         assert isinstance(problem, CheckedPerModel)
         example = example_expectation(self.module, block, problem.reason)
         return NothingChecks(problem.place, problem.block, problem.reason, example)
-
-    def _is_chosen(self, name: str) -> bool:
-        return self.chosen is None or name == self.chosen
 
     def _elaborate(
         self, module: LinkedModule, model: ast.Model, config: Mapping[str, Static]

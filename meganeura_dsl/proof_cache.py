@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, cast
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.support.compiler_fingerprint import front_end
 from meganeura_dsl.support.disk_cache import user_cache
@@ -69,7 +69,12 @@ def _as_data(note: Report, texts: Texts) -> dict[str, object]:
         "remarks": [
             [each.title, each.text, each.span and place(each.span)] for each in note.remarks
         ],
-        "help": note.help and [note.help.text, note.help.code, note.help.line],
+        "help": note.help
+        and [
+            note.help.text,
+            note.help.code,
+            [[place(edit.span), edit.text] for edit in note.help.edits],
+        ],
         "path": note.path,
     }
 
@@ -101,6 +106,9 @@ def _report(data: dict[str, Any], texts: Texts) -> Report:
             Remark(str(title), str(text), place and span(cast("Place", place)))
             for title, text, place in data["remarks"]
         ),
-        help_ and Help(*help_),
+        help_
+        and Help(
+            help_[0], help_[1], tuple(Edit(span(where), str(text)) for where, text in help_[2])
+        ),
         str(data["path"]),
     )

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Problem, Report
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check
 from tests.spec_examples import EXAMPLES
 

@@ -1,14 +1,22 @@
 """The package as a user of Python meets it."""
 
+import ast
+import builtins
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 import meganeura
+import meganeura.program
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.backends import base
 from meganeura_runtime.train.events import EpochEnded, Event, Finished
 
 IMAGE = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
@@ -40,9 +48,9 @@ def test_a_program_is_trained_and_its_weights_are_used(tmp_path: Path) -> None:
     trained = program.model(weights=run.weights)
     fresh = program.model(seed=3)
     image = np.arange(3 * 64, dtype=np.float32).reshape(3, 1, 8, 8) % 17
-    outputs = trained.run(image=image)["output"]
+    outputs = trained.run({"image": image})["output"]
     assert outputs.shape == (3, 10)
-    assert not np.allclose(outputs, fresh.run(image=image)["output"])
+    assert not np.allclose(outputs, fresh.run({"image": image})["output"])
 
 
 def test_no_epochs_leave_no_loss(tmp_path: Path) -> None:
@@ -68,7 +76,7 @@ def test_saved_weights_are_read_back(tmp_path: Path) -> None:
 def test_a_session_is_kept_for_many_runs() -> None:
     model = meganeura.load("digits_mlp").model(seed=0)
     image = np.ones((2, 1, 8, 8), np.float32)
-    with model.session(device="cpu", n=2) as session:
+    with model.session({"n": 2}, device="cpu") as session:
         first = session.step({"image": image})["output"]
         second = session.step({"image": 2 * image})["output"]
         np.testing.assert_array_equal(session.read("fc1.weight"), model.values["fc1.weight"])
@@ -78,7 +86,7 @@ def test_a_session_is_kept_for_many_runs() -> None:
 def test_a_model_has_no_weights_that_nobody_asked_for() -> None:
     model = meganeura.load("digits_mlp").model()
     assert model.values == {}
-    for use in (lambda: model.run(image=IMAGE), model.session, lambda: model.save("never")):
+    for use in (lambda: model.run({"image": IMAGE}), model.session, lambda: model.save("never")):
         with pytest.raises(ValueError, match="no weights"):
             use()
 
@@ -99,7 +107,7 @@ def test_some_weights_are_loaded_and_the_others_start_anew(tmp_path: Path) -> No
         model.values["fc2.weight"],
         program.model(seed=5, config={"classes": 3}).values["fc2.weight"],
     )
-    assert model.run(image=IMAGE)["output"].shape == (1, 3)
+    assert model.run({"image": IMAGE})["output"].shape == (1, 3)
     with pytest.raises(ProblemError, match="E0540"):
         program.model(weights=tmp_path / "weights.safetensors", config={"classes": 3})
     with pytest.raises(ValueError, match="no weights"):
@@ -108,15 +116,15 @@ def test_some_weights_are_loaded_and_the_others_start_anew(tmp_path: Path) -> No
 
 def test_arrays_of_other_types_are_converted_or_refused() -> None:
     model = meganeura.load("digits_mlp").model(seed=0)
-    expected = model.run(image=IMAGE)["output"]
+    expected = model.run({"image": IMAGE})["output"]
     for dtype in (np.float64, np.uint8, ">i4"):
-        np.testing.assert_array_equal(model.run(image=IMAGE.astype(dtype))["output"], expected)
+        np.testing.assert_array_equal(model.run({"image": IMAGE.astype(dtype)})["output"], expected)
     with pytest.raises(ProblemError, match="E0561"):
-        model.run(image=IMAGE[0])
+        model.run({"image": IMAGE[0]})
     with pytest.raises(ProblemError, match="E0560"):
-        model.run(picture=IMAGE)
+        model.run({"picture": IMAGE})
     with pytest.raises(ProblemError, match="E0531"):
-        model.run(image=IMAGE * np.float32(np.nan))
+        model.run({"image": IMAGE * np.float32(np.nan)})
 
 
 def test_training_starts_from_weights(tmp_path: Path) -> None:
@@ -158,3 +166,102 @@ def test_settings_of_another_kind_are_refused(
     with pytest.raises((ProblemError, ProblemsError), match=told):
         meganeura.load("digits_mlp").train(device="cpu", out=tmp_path / "run", settings=settings)
     assert not (tmp_path / "run").exists()
+
+
+# --- names and errors ----------------------------------------------------------------------------
+
+PUBLIC = (meganeura, meganeura.program, base)
+"""The modules whose functions and methods a user of Python calls."""
+
+NAMED = re.compile(r"`(\w+Error)`")
+
+
+def public_functions(module: ModuleType) -> Iterator[ast.FunctionDef]:
+    """The functions and methods of a module without `_`, as they are written."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+def raised_in(module: ModuleType) -> Iterator[str]:
+    """The names of exceptions that stand after a `raise` anywhere in a module."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            assert isinstance(node.exc.func, ast.Name)
+            yield node.exc.func.id
+
+
+def test_all_errors_that_are_raised_or_documented_can_be_imported() -> None:
+    documented = {
+        name
+        for module in PUBLIC
+        for function in public_functions(module)
+        for name in NAMED.findall(ast.get_docstring(function) or "")
+    }
+    raised = {name for module in PUBLIC for name in raised_in(module)}
+    assert {"ProblemError", "ProblemsError", "FeedError", "SessionError"} <= documented
+    own = {name for name in documented | raised if not hasattr(builtins, name)}
+    assert own <= set(meganeura.__all__)
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    for name in meganeura.__all__:
+        public = getattr(meganeura, name)
+        assert name == "__version__" or inspect.getdoc(public)
+    assert meganeura.SessionError is base.SessionError
+    with pytest.raises(AttributeError, match="`nothing`"):
+        _ = meganeura.nothing
+
+
+def test_each_error_is_what_its_mistake_raises(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    model = program.model(seed=0)
+    for use in (
+        lambda: model.run({"image": IMAGE}, device="wgpu:99"),
+        lambda: model.session({"n": 1}, device="cuda"),
+        lambda: model.session({"n": 0}, device="cpu"),
+        lambda: program.train(device="wgpu:99", out=tmp_path / "run"),
+        lambda: program.model("nothing"),
+        lambda: program.model(weights=tmp_path / "no.safetensors"),
+    ):
+        with pytest.raises((meganeura.ProblemError, meganeura.ProblemsError)):
+            use()
+    assert not (tmp_path / "run").exists()
+    with model.session({"n": 1}, device="cpu") as session:
+        with pytest.raises(meganeura.FeedError, match="did you mean `image`"):
+            session.step({"image": IMAGE, "imgae": IMAGE})
+        with pytest.raises(meganeura.FeedError, match="no value was fed"):
+            session.step({})
+        with pytest.raises(meganeura.SessionError, match="no step"):
+            session.outputs()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ({}, "leave open n; given are none"),
+        (None, "leave open n; given are none"),
+        ({"m": 3}, "leave open n; given are m"),
+        ({"n": 1, "m": 3}, "leave open n; given are n, m"),
+    ],
+)
+def test_a_session_needs_exactly_the_open_sizes(sizes: dict[str, int] | None, told: str) -> None:
+    model = meganeura.load("digits_mlp").model(seed=0)
+    with pytest.raises(ValueError, match=told):
+        model.session(sizes, device="cpu")
+
+
+def test_inputs_and_sizes_may_have_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        "block Sum()(device: [self, sizes], inputs: [self, sizes]) -> [self, sizes] =\n"
+        "  device + inputs\n\nmodel sum_up = Sum()\n"
+    )
+    model = meganeura.load(str(path)).model()
+    ones = np.ones((2, 3), np.float32)
+    outputs = model.run({"device": ones, "inputs": [[1, 2, 3]] * 2}, device="cpu")
+    np.testing.assert_array_equal(outputs["output"], [[2, 3, 4]] * 2)
+    with model.session({"self": np.int64(2), "sizes": 3}, device="cpu") as session:
+        np.testing.assert_array_equal(
+            session.step({"device": ones, "inputs": ones})["output"], 2 * ones
+        )

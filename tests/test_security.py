@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from meganeura.cli.reports.model_outputs import read_labels
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.syntax.parser.source_files import read_source
 from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.io.checkpoint import read_checkpoint

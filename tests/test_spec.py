@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from meganeura.cli.error_catalogue import problems
-from tests.literate import SPEC, Page, pages, read, update
+from meganeura_dsl.diagnostics.fixes import apply, compatible_fixes
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.pipeline import check, loader_beside
+from tests.literate import SPEC, Page, Program, pages, read, update
 
 CODES = {problem.code for problem in problems()}
 ERRORS = SPEC / "errors"
@@ -33,6 +37,51 @@ def test_page_shows_its_code(code: str) -> None:
     assert path.read_text(encoding="utf-8").startswith(f"# {code}: ")
     shown = [each for each in page.programs if f"[{code}]: " in (each.message or "")]
     assert shown, f"{path.name} shows no whole message"
+
+
+# --- the fixes of the pages ---------------------------------------------------------------------
+
+FIXABLE = {
+    *("E0102", "E0103", "E0104", "E0105", "E0106", "E0111", "E0112", "E0113", "E0114", "E0121"),
+    *("E0126", "E0129", "E0130", "E0131", "E0134", "E0135", "E0136", "E0137", "E0201", "E0202"),
+    *("E0211", "E0212", "E0230", "E0304", "E0305", "E0311", "E0312"),
+}
+"""Codes whose pages show a fix of a whole program."""
+
+
+def test_every_fix_of_a_page_cures_its_problem_and_causes_no_other() -> None:
+    seen: set[str] = set()
+    for path in pages():
+        page = read(path)
+        for program in page.programs:
+            if program.example is None:
+                seen |= fixed_codes(page, program)
+    assert seen == FIXABLE
+
+
+def fixed_codes(page: Page, program: Program) -> set[str]:
+    """Apply the fixes of a program until none is left; the codes that had one."""
+    source, standard = program.source, loader_beside(page.path)
+
+    def load(module: tuple[str, ...]) -> Source | None:
+        return page.load(module) or standard(module)
+
+    reports = check(source, load).reports
+    without = [
+        each.code
+        for each in reports
+        if each.code != "N0004" and (each.help is None or not each.help.edits)
+    ]
+    seen: set[str] = set()
+    while fixed := compatible_fixes(reports, source):
+        seen |= {each.code for each in fixed}
+        edits = [edit for each in fixed if each.help for edit in each.help.edits]
+        source = Source(source.name, apply(source.text, edits))
+        reports = check(source, load).reports
+        assert not {render(each) for each in fixed} & {render(each) for each in reports}
+        assert {each.code for each in reports} <= {*without, *seen, "N0004"}, source.text
+    assert [each.code for each in reports if each.code != "N0004"] == without, source.text
+    return seen
 
 
 # --- the runner bites ----------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import StringIO
 from pkgutil import iter_modules
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -25,6 +26,9 @@ INTERNAL_ERROR = f"""\
 internal error: {{kind}}: {{text}}
 This is a mistake of Meganeura, not yours. Please report it with the command and the program.
 Set {TRACEBACK}=1 to see where it happened."""
+
+UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+"""What is raised for wrong arguments, of which typer exports this one kind."""
 
 app = typer.Typer(
     help="Check, train and inspect neural networks written in .mgn.",
@@ -68,9 +72,12 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; what a user did wrong is told without a traceback."""
     try:
-        app(arguments, prog_name="meganeura")
+        code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
+        return _after_output(code if isinstance(code, int) else 0)
     except SystemExit as done:
         return _after_output(done.code if isinstance(done.code, int) else 0)
+    except UsageError as error:
+        return _wrong_usage(error)
     except ProblemError as error:
         return _refuse((error.problem.report(),))
     except ProblemsError as error:
@@ -87,6 +94,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(INTERNAL_ERROR.format(kind=type(error).__name__, text=error), err=True)
         return 1
     return 0
+
+
+def _wrong_usage(error: typer.BadParameter) -> int:
+    """Say what is wrong with the arguments, in which a terminal must not find what it obeys."""
+    text = StringIO()
+    error.show(text)
+    say(text.getvalue().rstrip("\n"), err=True)
+    return error.exit_code
 
 
 def _outside(error: Exception) -> Report | None:

@@ -1,9 +1,10 @@
-"""What can be said about a program: problems as data. Their drawing lives in `render`."""
+"""What can be said about a program: problems as data. Each renderer is a module beside this one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from inspect import cleandoc
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
@@ -35,12 +36,24 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A replacement in a source: `text` takes the place of the characters of `span`."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
 class Help:
     """How to cure the problem: a sentence, and the code one would write."""
 
     text: str
     code: str | None = None
-    line: int | None = None
+    edits: tuple[Edit, ...] = ()
+    """The cure as a fix, all of one source and none overlapping another.
+
+    Only where the text after it surely says what the user meant; a guess is `text` and `code`.
+    """
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,11 @@ class Problem(ABC):
     @abstractmethod
     def report(self) -> Report:
         """The words for this problem."""
+
+    @classmethod
+    def page(cls) -> str:
+        """What there is to know about this kind of problem."""
+        return cleandoc(cls.__doc__ or "")
 
 
 class ProblemError(Exception):

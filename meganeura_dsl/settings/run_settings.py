@@ -109,7 +109,7 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
     place = next(iter(written.values())).span if written else None
     return [
         *(
-            UnknownSetting(setting.span, name, "", known)
+            UnknownSetting(setting.span, name, "", known, tuple(written))
             for name, setting in written.items()
             if name not in known
         ),

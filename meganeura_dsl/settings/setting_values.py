@@ -7,6 +7,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.settings_problems import (
+    OVERRIDE,
     MalformedOverride,
     NoArguments,
     NotASettingValue,
@@ -14,9 +15,6 @@ from meganeura_dsl.settings.settings_problems import (
 )
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
-
-OVERRIDE = "--set"
-"""The name under which the text of an override is shown in messages."""
 
 BARE_TEXTS = ("data", "device")
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.spelling import corrected
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,21 @@ class SettingProblem(Problem):
         return Report(self.code, self.severity, headline, self.topic, place, tuple(remarks), advice)
 
 
+OVERRIDE = "--set"
+"""The name under which the text of an override is shown in messages."""
+
+
+def _did_you_mean(
+    span: Span, word: str, known: Sequence[str], possible: Sequence[str]
+) -> Help | None:
+    """The known word that is nearest, if one is near; a fix if it is possible and surely meant."""
+    near = get_close_matches(word, known, n=1)
+    if not near:
+        return None
+    free = () if span.source.name == OVERRIDE else possible
+    return corrected(span, word, free, f"did you mean `{near[0]}`?")
+
+
 @dataclass(frozen=True)
 class UnknownSetting(SettingProblem):
     """A `run:` block or a `--set` names a setting that does not exist.
@@ -44,12 +60,14 @@ class UnknownSetting(SettingProblem):
     within: str
     """The choice the name is an argument of, or empty."""
     known: tuple[str, ...]
+    given: tuple[str, ...] = ()
+    """Settings beside it, which it can therefore not mean."""
 
     def report(self) -> Report:
         """Name the nearest setting, or list all."""
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"
-        near = get_close_matches(self.name, self.known, n=1)
-        advice = Help(f"did you mean `{near[0]}`?") if near else None
+        free = [each for each in self.known if each not in self.given]
+        advice = _did_you_mean(self.span, self.name, self.known, free)
         choices = Remark("there are" if self.known else "it takes none", ", ".join(self.known))
         return self.words(f"{what} `{self.name}`", remarks=(choices,), advice=advice)
 
@@ -134,8 +152,7 @@ class UnknownChoice(SettingProblem):
 
     def report(self) -> Report:
         """Name the nearest choice, or list all."""
-        near = get_close_matches(self.given, self.known, n=1)
-        advice = Help(f"did you mean `{near[0]}`?") if near else None
+        advice = _did_you_mean(self.span, self.given, self.known, self.known)
         choices = Remark("there are", ", ".join(self.known))
         return self.words(f"`{self.given}` is no {self.name}", remarks=(choices,), advice=advice)
 

@@ -1,10 +1,12 @@
 """`meganeura check`: reports, summaries, JSON, one line each, and settings."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from meganeura_dsl import pipeline
 from tests.cli.command import Command
 
 FINE = """\
@@ -101,3 +103,158 @@ def test_a_file_that_is_not_there_is_the_command_line_s_fault(
     shown = meganeura("check", str(tmp_path / "no.mgn"))
     assert shown.code == 2
     assert "no.mgn" in shown.out
+
+
+# --- formats -------------------------------------------------------------------------------------
+
+WRONG = FINE.replace("x + x", "x + y")
+
+
+def test_sarif_is_one_log_of_all_targets(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, WRONG)
+    shown = meganeura("check", "--output-format", "sarif", "digits_cnn", target, "no.mgn")
+    assert shown.code == 1
+    assert shown.err == ""
+    log = json.loads(shown.out)
+    first, second = log["runs"][0]["results"]
+    assert first["ruleId"] == "E0201"
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == Path(target).as_uri()
+    assert place["region"]["startLine"] == 1
+    assert second["ruleId"] == "E0119"
+
+
+def test_github_annotations_are_one_line_each(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, WRONG)
+    shown = meganeura("check", "--format", "github", target)
+    assert shown.code == 1
+    [line] = shown.out.splitlines()
+    assert line.startswith(f"::error file={target},line=1,endLine=1,col=")
+    assert ",title=E0201::nothing here is called `y`" in line
+    assert meganeura("check", "--format", "github", "digits_cnn").out == ""
+
+
+def test_every_format_has_the_same_exit_code(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, WRONG)
+    for name in ("text", "short", "json", "sarif", "github"):
+        codes = [meganeura("check", "--format", name, each).code for each in (target, "no.mgn")]
+        assert codes == [1, 2]
+        assert meganeura("check", "--format", name, "digits_mlp").code == 0
+    for old, new in (("--json", "json"), ("--short", "short")):
+        alike = [meganeura("check", *each, target) for each in ([old], ["--format", new])]
+        assert alike[0] == alike[1]
+        assert alike[0] == meganeura("check", old, "--format", new, target)
+
+
+def test_one_output_has_one_format(meganeura: Command) -> None:
+    for options in (["--json", "--short"], ["--json", "--format", "sarif"], ["--format", "xml"]):
+        shown = meganeura("check", *options, "digits_mlp")
+        assert (shown.code, shown.out) == (2, "")
+        assert "--output-format" in shown.err
+
+
+# --- fixes ---------------------------------------------------------------------------------------
+
+BROKEN = """\
+block Twice(x: [n, d]) -> [n, d] = x + x
+
+model twice: Twice()
+
+train fit(x: [batch, 3])
+  minimize mean(x |> twise)
+  run:
+    data  = "x.safetensors"
+    bach = 4
+"""
+
+
+def test_fixes_are_applied_until_none_is_left(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, BROKEN)
+    Path(target).chmod(0o640)
+    shown = meganeura("check", "--fix", target)
+    assert (shown.code, shown.err) == (0, "")
+    assert Path(target).read_text() == FINE
+    assert Path(target).stat().st_mode & 0o777 == 0o640
+    *fixed, fine = shown.out.splitlines()
+    assert fine == f"{target}: fine, 1 block proved for all sizes"
+    places = [line.removeprefix(f"fixed {target}:").split(": ")[:2] for line in fixed]
+    assert sorted(places) == [
+        ["1", "E0131"], ["3", "E0101"], ["5", "E0112"], ["6", "E0201"], ["9", "E0510"]
+    ]  # fmt: skip
+    assert list(tmp_path.iterdir()) == [Path(target)]
+
+
+def test_what_remains_decides_the_exit_code(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, BROKEN.replace("x + x", "x + z"))
+    shown = meganeura("check", "--fix", "--json", target)
+    assert shown.code == 1
+    assert f"fixed {target}:3: E0101: write `=`" in shown.err
+    [checked] = json.loads(shown.out)
+    assert [report["code"] for report in checked["reports"]] == ["E0201"]
+    again = Path(target).read_text()
+    assert meganeura("check", "--fix", target).code == 1
+    assert Path(target).read_text() == again
+
+
+def test_without_fix_nothing_is_written(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, BROKEN)
+    assert "3 + model twice = Twice()" in meganeura("check", target).out
+    assert Path(target).read_text() == BROKEN
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_all_else_of_a_file_stays(meganeura: Command, tmp_path: Path, mark: bytes) -> None:
+    text = "# größe\r\nblock A()(x: [n])\r\n  if n > 1: x = x # 1\r\n  return x\r\n\r\n\r\n"
+    right = (
+        "# größe\r\nblock A()(x: [n]):\r\n  if n > 1:\r\n    x = x # 1\r\n  return x\r\n\r\n\r\n"
+    )
+    path = tmp_path / "net.mgn"
+    path.write_bytes(mark + text.encode())
+    link = tmp_path / "link.mgn"
+    link.symlink_to(path)
+    meganeura("check", "--fix", str(link))
+    assert path.read_bytes() == mark + right.encode()
+    assert link.is_symlink()
+
+
+def test_only_the_named_file_is_fixed(meganeura: Command, tmp_path: Path) -> None:
+    (tmp_path / "lib.mgn").write_text("block A()(x: [n])\n  return x\n")
+    target = written(tmp_path, "from lib import A\n\nmodel a: A()\n")
+    shown = meganeura("check", "--fix", target)
+    assert shown.code == 1
+    assert "E0112" in shown.out
+    assert (tmp_path / "lib.mgn").read_text() == "block A()(x: [n])\n  return x\n"
+    assert Path(target).read_text() == "from lib import A\n\nmodel a = A()\n"
+
+
+def test_a_standard_model_is_never_written(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.mgn").write_text("model a: A()\n")
+    monkeypatch.setattr(pipeline, "standard_models", lambda: tmp_path)
+    shown = meganeura("check", "--fix", "own")
+    assert shown.code == 1
+    assert "fixed" not in shown.out
+    assert (tmp_path / "own.mgn").read_text() == "model a: A()\n"
+
+
+def test_a_file_that_cannot_be_written_stays(meganeura: Command, tmp_path: Path) -> None:
+    target = written(tmp_path, BROKEN)
+    (tmp_path / f".program.mgn.{os.getpid()}.partial").mkdir()
+    shown = meganeura("check", "--fix", target)
+    assert shown.code == 1
+    assert "E0534" in shown.err
+    assert Path(target).read_text() == BROKEN
+
+
+def test_check_judges_what_run_does(meganeura: Command, tmp_path: Path) -> None:
+    wrong = "\nblock Wrong()(x: [n, 4]) -> [n, 3] = x\n\nmodel wrong = Wrong()\n"
+    target = written(tmp_path, FINE + wrong)
+    for name in ("", ":twice", ":wrong"):
+        shown = meganeura("check", target + name)
+        assert shown.code == 1
+        assert f"{target}{name}: 1 error" in shown.out
+        assert meganeura("shapes", f"{target}:twice").code == 1
+    target = written(tmp_path, FINE)
+    assert meganeura("check", f"{target}:twice").code == 0
+    assert meganeura("check", f"{target}:thrice").code == 2

@@ -11,8 +11,8 @@ import meganeura as api
 from meganeura.cli.app import app
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]

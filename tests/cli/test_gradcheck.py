@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl.gradcheck import case_search
+from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
+from meganeura_dsl.gradcheck.subjects import Subject
+from meganeura_dsl.gradcheck.verdicts import Skipped, Verdict
 from meganeura_dsl.ir.graph import Builder, Value
 from meganeura_dsl.ir.ops import Mul, Tanh
 from meganeura_dsl.ir.ops.primitive.broadcast import full
@@ -62,3 +66,64 @@ def test_a_file_without_blocks_and_models_says_so(meganeura: Command, tmp_path: 
 def test_kinks(meganeura: Command) -> None:
     shown = meganeura("gradcheck", "nn", "--block", "relu", "--kinks", "--examples", "5")
     assert (shown.code, shown.out) == (0, "relu: fine, 5 examples\n")
+
+
+def unchecked(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Make the check of some subjects find no case."""
+
+    def verdict(subject: Subject, effort: SearchBudget) -> Verdict:
+        if subject.name in names:
+            return Skipped(subject.name, "no case fits")
+        return check_gradients(subject, effort)
+
+    monkeypatch.setattr(case_search, "check_gradients", verdict)
+
+
+TWO = "block F(c)(x: [n, 3]) -> [n, c] = x |> fc: linear(c)\nblock G()(x: [n]) -> [n] = x * x\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "skipped", "code"),
+    [
+        ([], ["F"], 0),  # G was checked, and nothing was asked for by name
+        ([], ["F", "G"], 1),
+        (["--block", "G"], ["F"], 0),
+        (["--block", "F"], ["F"], 1),
+    ],
+)
+def test_what_was_asked_for_and_is_not_checked_exits_with_1(
+    meganeura: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    skipped: list[str],
+    code: int,
+) -> None:
+    unchecked(monkeypatch, *skipped)
+    file = tmp_path / "net.mgn"
+    file.write_text(TWO)
+    shown = meganeura("gradcheck", str(file), "--examples", "2", *options)
+    assert shown.code == code
+    assert [f"{name}: not checked: no case fits" in shown.out for name in skipped] == [
+        not options or name in options for name in skipped
+    ]
+
+
+def test_one_target_that_is_not_checked_decides(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unchecked(monkeypatch, "F", "G")
+    file = tmp_path / "net.mgn"
+    file.write_text(TWO)
+    other = tmp_path / "other.mgn"
+    other.write_text("block H()(x: [n]) -> [n] = x * x\n")
+    for targets in ((file, other), (other, file)):
+        assert meganeura("gradcheck", *map(str, targets), "--examples", "2").code == 1
+
+
+def test_a_train_block_has_no_check_of_its_own(meganeura: Command, tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(f"{TWO}train fit(x: [batch]):\n  minimize mean(x |> G())\n")
+    shown = meganeura("gradcheck", f"{file}:fit")
+    assert shown.code == 1
+    assert "`fit` is no block and no model: it is not checked" in shown.out

@@ -137,8 +137,32 @@ def test_what_a_file_is_called_does_not_reach_the_terminal_raw(
     assert "\x1b" not in told.out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [ESCAPE],
+        ["check", f"--{ESCAPE}"],
+        ["check", "--format", ESCAPE, "net.mgn"],
+        ["gradcheck", "nn", "--block", ESCAPE],
+        ["train", "digits_mlp", "--set", ESCAPE],
+        ["check", ESCAPE],
+        ["explain", ESCAPE],
+    ],
+)
+def test_wrong_arguments_do_not_reach_the_terminal_raw(
+    meganeura: Command, arguments: list[str]
+) -> None:
+    told = meganeura(*arguments)
+    assert told.code == 2
+    assert (told.out + told.err).count("owned") >= 1
+    for stream in (told.out, told.err):
+        assert all(char.isprintable() or char == "\n" for char in stream)
+
+
 def test_commands_write_in_one_way_which_escapes() -> None:
-    for path in Path(cli.__path__[0]).glob("*.py"):
+    paths = list(Path(cli.__path__[0]).rglob("*.py"))
+    assert len(paths) > 20
+    for path in paths:
         text = path.read_text(encoding="utf-8")
-        assert ("typer.echo" in text) == (path.name == "output.py"), path
+        assert ("typer.echo" in text) == (path.name == "console.py"), path
         assert not re.search(r"(?<![.\w])print\(", text), path

@@ -44,7 +44,7 @@ def test_a_model_is_run_with_its_weights(meganeura: Command) -> None:
     assert lines[:2] == ["weights: weights.safetensors", "device: cpu (as asked)"]
     assert lines[2].startswith("output: float32[3, 10], from ")
     assert lines[-1] == "written: y.npy"
-    expected = api.load("digits_mlp").model(seed=0).run(image=digits())["output"]
+    expected = api.load("digits_mlp").model(seed=0).run({"image": digits()})["output"]
     np.testing.assert_allclose(np.load("y.npy"), expected, atol=1e-6)
 
 
@@ -54,7 +54,7 @@ def test_random_weights_are_those_of_their_seed(meganeura: Command) -> None:
         "--input", "x.npy", "--output", "y.npy",
     )  # fmt: skip
     assert shown.out.startswith("weights: random, of seed 5\n")
-    expected = api.load("digits_mlp").model(seed=5).run(image=digits(), device="cpu")["output"]
+    expected = api.load("digits_mlp").model(seed=5).run({"image": digits()}, device="cpu")["output"]
     np.testing.assert_allclose(np.load("y.npy"), expected, atol=1e-6)
 
 

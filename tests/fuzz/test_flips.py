@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from fuzz.corpus import corpus
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Tanh
 from meganeura_dsl.ir.text import format_graph

@@ -10,8 +10,8 @@ import numpy as np
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
 from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne

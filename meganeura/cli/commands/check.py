@@ -3,36 +3,28 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated, assert_never
 
 import typer
 
+from meganeura.cli.driver.checked_target import Checked, check_target
+from meganeura.cli.driver.fix_file import fix_file
 from meganeura.cli.ui.console import count, exit_code, say, show
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report, Severity
-from meganeura_dsl.diagnostics.render import as_json, printable
-
-if TYPE_CHECKING:
-    from meganeura_dsl.pipeline import Program
+from meganeura_dsl import __version__
+from meganeura_dsl.diagnostics.characters import printable
+from meganeura_dsl.diagnostics.json_report import as_json
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What was found about one target."""
+class Format(StrEnum):
+    """How the reports are written."""
 
-    target: str
-    program: "Program | None"
-    """What was checked; None if it could not be read."""
-    reports: tuple[Report, ...]
-    proved: tuple[str, ...] = ()
-    holds: int = 0
-    facts: tuple[str, ...] = ()
-    """What else there is to say, such as what a training step needs of a GPU."""
-
-    @property
-    def errors(self) -> tuple[Report, ...]:
-        """The reports that make the target wrong."""
-        return tuple(each for each in self.reports if each.severity is Severity.ERROR)
+    TEXT = "text"
+    SHORT = "short"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 def check(
@@ -40,39 +32,77 @@ def check(
         list[str], typer.Argument(metavar="FILE|MODEL...", help="Programs, or standard models.")
     ],
     *,
-    as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    short: Annotated[bool, typer.Option("--short", help="One line for each message.")] = False,
+    output_format: Annotated[
+        Format | None,
+        typer.Option(
+            "--output-format",
+            "--format",
+            help="With carets, one line each, or for other tools: JSON, SARIF 2.1.0, "
+            "annotations of GitHub Actions.",
+        ),
+    ] = None,
+    as_data: Annotated[bool, typer.Option("--json", help="--output-format json")] = False,
+    short: Annotated[bool, typer.Option("--short", help="--output-format short")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Apply the cures that are certain to the files.")
+    ] = False,
     limits: Annotated[
         str | None,
         typer.Option(metavar="webgpu-default|DEVICE", help="Does a training step fit a GPU?"),
     ] = None,
 ) -> None:
     """Prove shapes, names, expectations and settings of programs."""
-    results = [_check(target) for target in targets]
+    shape = _format(output_format, as_data=as_data, short=short)
+    if fix:
+        for_people = shape in (Format.TEXT, Format.SHORT)
+        for fixed in (line for target in targets for line in fix_file(target)):
+            say(fixed, err=not for_people)
+    results = [check_target(target) for target in targets]
     if limits is not None:
         results = [_within(result, limits) for result in results]
-    if as_data:
-        say(json.dumps(_as_data(results), indent=2))
-    else:
-        for result in results:
-            show(result.reports, sys.stdout, short=short)
-            if not short:
-                say(_summary(result))
+    _write(results, shape)
     errors = [report for result in results for report in result.errors]
     if errors:
         raise typer.Exit(exit_code(errors))
 
 
-def _check(target: str) -> Checked:
-    from meganeura_dsl import pipeline
+def _format(chosen: Format | None, *, as_data: bool, short: bool) -> Format:
+    """The one format that was asked for; text if none was."""
+    asked = {
+        *([chosen] if chosen else []),
+        *([Format.JSON] if as_data else []),
+        *([Format.SHORT] if short else []),
+    }
+    if len(asked) > 1:
+        text = f"there is one output, and not {' and '.join(sorted(asked))}"
+        raise typer.BadParameter(text, param_hint="--output-format")
+    return asked.pop() if asked else Format.TEXT
 
-    try:
-        found = pipeline.check_file(target)
-        settings = () if not found.fine else _settings_reports(found.program)
-    except ProblemError as error:
-        return Checked(target, None, (error.problem.report(),))
-    reports = (*found.reports, *settings)
-    return Checked(target, found.program, reports, found.proved, found.holds)
+
+def _write(results: Sequence[Checked], shape: Format) -> None:
+    """Write what was found on standard output."""
+    reports = [report for result in results for report in result.reports]
+    match shape:
+        case Format.TEXT:
+            for result in results:
+                show(result.reports, sys.stdout)
+                say(_summary(result))
+        case Format.SHORT:
+            show(reports, sys.stdout, short=True)
+        case Format.JSON:
+            say(json.dumps(_as_data(results), indent=2))
+        case Format.SARIF:
+            from meganeura.cli.error_catalogue import problems
+            from meganeura_dsl.diagnostics.sarif import as_sarif
+
+            say(json.dumps(as_sarif(reports, problems(), __version__), indent=2))
+        case Format.GITHUB:
+            from meganeura_dsl.diagnostics.github import annotation
+
+            for report in reports:
+                say(annotation(report))
+        case _:
+            assert_never(shape)
 
 
 def _within(result: Checked, limits: str) -> Checked:
@@ -85,24 +115,6 @@ def _within(result: Checked, limits: str) -> Checked:
     reports = [report for found, _ in fitting for report in found]
     facts = tuple(fact for _, fact in fitting)
     return replace(result, reports=(*result.reports, *reports), facts=facts)
-
-
-def _settings_reports(program: "Program") -> tuple[Report, ...]:
-    """What is wrong with the settings of the `train` blocks that are checked and have any."""
-    from meganeura_dsl import pipeline
-
-    reports: list[Report] = []
-    for train in program.trains if program.chosen is None else {program.chosen} & {*program.trains}:
-        raw = pipeline.train_settings(program, train)
-        if not raw:
-            continue
-        from meganeura_dsl.settings.run_settings import resolve_settings
-
-        try:
-            resolve_settings(raw, (), pipeline.free_sizes(program, train))
-        except ProblemsError as error:
-            reports.extend(problem.report() for problem in error.problems)
-    return tuple(reports)
 
 
 def _summary(result: Checked) -> str:

@@ -29,11 +29,14 @@ def gradcheck(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Other cases.")] = 0,
 ) -> None:
-    """Compare the gradients of blocks and models with finite differences."""
+    """Compare the gradients of blocks and models with finite differences.
+
+    Fails where a gradient is wrong, and where nothing that was asked for could be checked.
+    """
     from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
     from meganeura_dsl.gradcheck.subjects import subjects
     from meganeura_dsl.gradcheck.verdict_text import describe
-    from meganeura_dsl.gradcheck.verdicts import Failed
+    from meganeura_dsl.gradcheck.verdicts import Failed, Skipped, Verdict
 
     effort = SearchBudget(examples, seed, kinks, None if device is None else _runner(device))
     wrong = False
@@ -43,13 +46,18 @@ def gradcheck(
         if block is not None and block not in known:
             text = f"{program.source.name} has {', '.join(known)}, not `{block}`"
             raise typer.BadParameter(text, param_hint="--block")
-        found = subjects(program.module, block or program.chosen)
-        if not found:
+        asked = block or program.chosen
+        found = subjects(program.module, asked)
+        if not found and asked:
+            say(f"{program.source.name}: `{asked}` is no block and no model: it is not checked")
+        elif not found:
             say(f"{program.source.name}: it declares no block and no model")
+        verdicts: list[Verdict] = []
         for subject in found:
-            verdict = check_gradients(subject, effort)
-            wrong = wrong or isinstance(verdict, Failed)
-            say(describe(verdict))
+            verdicts.append(check_gradients(subject, effort))
+            say(describe(verdicts[-1]))
+        wrong |= any(isinstance(each, Failed) for each in verdicts)
+        wrong |= bool(found or asked) and all(isinstance(each, Skipped) for each in verdicts)
     if wrong:
         raise typer.Exit(1)
 

@@ -18,8 +18,8 @@ from meganeura.cli.options.model_options import (
     exceptions,
 )
 from meganeura.cli.ui.console import count, exit_code, say, show
+from meganeura_dsl.diagnostics.json_report import as_json
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
-from meganeura_dsl.diagnostics.render import as_json
 
 if TYPE_CHECKING:
     from meganeura_runtime.io.weights import Comparison

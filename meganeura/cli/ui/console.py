@@ -6,8 +6,9 @@ from typing import TextIO
 
 import typer
 
+from meganeura_dsl.diagnostics.characters import safe
 from meganeura_dsl.diagnostics.problem import Report
-from meganeura_dsl.diagnostics.render import render, render_short, safe, wants_colour
+from meganeura_dsl.diagnostics.terminal import render, render_short, wants_colour
 
 ON_THE_COMMAND_LINE = ("--set",)
 """Names of sources that are part of the command line."""

@@ -168,7 +168,7 @@ class Expressions(ABC):
         if layer is not None:
             cure = "a layer or function is no value: apply it where it stands"
             raise ProblemError(WrongKind(place, "a value", layer, cure))
-        known = [*frame.names, *frame.module.names(), "training"]
+        known = [*frame.names, "training"]
         raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
 
     def _binary(self, node: ast.Binary, frame: Frame) -> Evaluated:

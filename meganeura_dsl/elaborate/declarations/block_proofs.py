@@ -1,12 +1,15 @@
 """A block proved once, for all sizes and configurations."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import product as every
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
-from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.location import FIRST, Clause, Location, PlacedProblem
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
@@ -70,11 +73,35 @@ class Prover:
         except UndecidableError as error:
             return CheckedPerModel(Location(block.name.span), block.name.text, error.reason)
         except ProblemError as error:
-            return error.problem
+            return _with_clause(error.problem, block)
         except OutOfWorkError as error:
             return TooMuchWork(Location(block.name.span), error.reason, block.name.text)
         self.blocks |= blocks
         return None
+
+
+def _with_clause(problem: Problem, block: ast.Block) -> Problem:
+    """The problem, with the place where the block can state a fact that it lacks."""
+    if not isinstance(problem, PlacedProblem) or problem.place.span.source is not block.span.source:
+        return problem
+    return replace(problem, place=replace(problem.place, where=_clause(block)))
+
+
+def _clause(block: ast.Block) -> Clause | None:
+    """The end of a block's `where`, or of its signature, and what begins a clause there."""
+    if not block.inputs:
+        return None
+    source, signature = block.span.source, (*block.inputs, *(block.results or ()))
+    names = {parameter.name for parameter in block.parameters}
+    for item in block.inputs:
+        names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))
+    if block.where:
+        end, lead = block.where[-1].span.end, ", "
+    else:
+        end, lead = signature[-1].span.end, FIRST
+        if not block.results:
+            end = source.text.index(")", end) + 1
+    return Clause(Span(source, end, end), lead, frozenset(names))
 
 
 def prove_block(module: LinkedModule, block: ast.Block) -> Problem | None:

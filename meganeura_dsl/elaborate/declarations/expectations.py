@@ -219,9 +219,9 @@ def _check_tensors(module: LinkedModule, node: ast.ExpectHolds, elaboration: Ela
         if name not in shapes:
             alike = [each for each in shapes if shapes[each] == shape]
             close = nearest(name, alike) or nearest(name, shapes)
-            raise ProblemError(NotHeld(place, subject, wanted, likely=tuple(
-                f"`{each}`, which is {shapes[each]}" for each in close[:1]
-            )))  # fmt: skip
+            likely = tuple(f"`{each}`, which is {shapes[each]}" for each in close[:1])
+            known = tuple(alike or shapes)
+            raise ProblemError(NotHeld(place, subject, wanted, likely=likely, known=known))
         if (shapes[name], stored[name]) != (shape, dtype):
             shown = stored[name] if held.type.dtype else ""
             raise ProblemError(NotHeld(place, subject, wanted, f"it is {shown}{shapes[name]}"))

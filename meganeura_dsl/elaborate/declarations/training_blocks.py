@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
-from meganeura_dsl.elaborate.declarations.example_axis import unclear_inputs
+from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
@@ -148,7 +148,9 @@ def _require_counted(train: ast.Train, module: LinkedModule) -> None:
         (item.name, show(shapes[item.name][0]) if shapes[item.name] else "no first size")
         for item in counted
     )
-    raise ProblemError(UnclearExamples(place, readings, f"{odd.name}: whole {odd.type.span.text}"))
+    certain = len(unclear) == 1 < len(counted) - 1 and counting_size(types, {odd.name}) == USUAL
+    cure = f"{odd.name}: whole {odd.type.span.text}"
+    raise ProblemError(UnclearExamples(place, readings, cure, odd.type.span if certain else None))
 
 
 class SettingElaborator(Elaborator):

@@ -1,9 +1,36 @@
 """Where in the user's text something happens, even when it happens inside a library layer."""
 
+import re
 from dataclasses import dataclass, replace
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.spelling import corrected
+from meganeura_dsl.diagnostics.wording import quoted
+
+FIRST = " where "
+"""What begins the first clause of a `where`, on the line of the signature if that stays short."""
+
+WIDTH = 100
+STATE_IT = "state it where the sizes come from"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Where a block can state one more fact, what begins it there, and the names it may use."""
+
+    span: Span
+    lead: str
+    names: frozenset[str]
+
+    def edit(self, fact: str) -> Edit | None:
+        """The edit that states a fact; None if the fact uses what the block has no name for."""
+        words = set(re.findall(r"[A-Za-z_]\w*", fact)) - {"and", "or", "not"}
+        if not words <= self.names:
+            return None
+        line = self.span.source.line(self.span.line)
+        is_long = self.lead == FIRST and len(line) + len(self.lead) + len(fact) > WIDTH
+        return Edit(self.span, ("\n    where " if is_long else self.lead) + fact)
 
 
 @dataclass(frozen=True)
@@ -18,6 +45,8 @@ class Location:
     path: str = ""
     inside: tuple[tuple[str, Span], ...] = ()
     path_condition: str = ""
+    where: "Clause | None" = None
+    """Where the block that is being proved can state a further fact."""
 
     def outside(self) -> "Location":
         """The same place, without what happens below it."""
@@ -27,6 +56,13 @@ class Location:
         """The place with a text that stands at it."""
         return Label(self.span, text)
 
+    def stating(self, text: str, fact: str) -> Help:
+        """Advice to state a fact in `where`; a fix where all paths of a block need it."""
+        edit = None
+        if self.where is not None and not self.path_condition:
+            edit = self.where.edit(fact)
+        return Help(text, f"where {fact}") if edit is None else Help(text, edits=(edit,))
+
     def remarks(self) -> tuple[Remark, ...]:
         """What to add to a message so that the place is understood."""
         remarks = [
@@ -35,6 +71,13 @@ class Location:
         if self.path_condition:
             remarks.append(Remark("on the path where", self.path_condition))
         return tuple(remarks)
+
+
+def did_you_mean(place: Location, word: str, nearest: tuple[str, ...]) -> Help | None:
+    """Advice on a word that is misspelt, if some known ones are like it."""
+    if not nearest:
+        return None
+    return corrected(place.span, word, nearest, f"did you mean {quoted(nearest, 'or')}?")
 
 
 def counted(number: int, noun: str) -> str:
@@ -67,3 +110,7 @@ class PlacedProblem(Problem):
             help=cure,
             path=self.place.path,
         )
+
+    def stated(self, fact: str) -> Help | None:
+        """Advice to state the fact that would decide what failed, if there is one."""
+        return self.place.stating(STATE_IT, fact) if fact else None

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, did_you_mean
 from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
@@ -27,7 +28,7 @@ class UnknownName(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.name, self.nearest)
         return self.words(
             f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
         )
@@ -45,9 +46,16 @@ class WrongArguments(PlacedProblem):
     callee: str
     fault: str
     signature: str
+    unknown: str = ""
+    """The name of an argument that there is none of, if that is what is wrong."""
+    known: tuple[str, ...] = ()
+    """The arguments that are not given."""
 
     def report(self) -> Report:
-        return self.words(f"`{self.callee}` {self.fault}", cure=Help("its form is", self.signature))
+        told = f"its form is     {self.signature}"
+        fix = corrected(self.place.span, self.unknown, self.known, told)
+        cure = fix if fix.edits else Help("its form is", self.signature)
+        return self.words(f"`{self.callee}` {self.fault}", cure=cure)
 
 
 @dataclass(frozen=True)
@@ -250,7 +258,7 @@ class UnknownModule(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.module, self.nearest)
         return self.words(
             f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
         )
@@ -267,7 +275,7 @@ class NotExported(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
+        cure = did_you_mean(self.place, self.name, self.nearest)
         return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
 
 
@@ -376,7 +384,8 @@ class UnknownParameter(PlacedProblem):
             if self.known
             else ("it declares no parameters itself: say it where the layer that does is applied")
         )
-        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=Help(told))
+        cure = corrected(self.place.span, self.name, self.known, told)
+        return self.words(f"`{self.block}` has no parameter `{self.name}`", cure=cure)
 
 
 @dataclass(frozen=True)

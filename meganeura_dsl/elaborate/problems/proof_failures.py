@@ -51,12 +51,10 @@ def helpful_fact(facts: Facts, condition: Condition) -> Condition | None:
     return fact
 
 
-def cure_of(facts: Facts, condition: Condition) -> str:
-    """The `where` clause that would make the condition hold, as advice, or nothing."""
+def deciding_fact(facts: Facts, condition: Condition) -> str:
+    """The `where` clause that would make the condition hold, or nothing."""
     fact = helpful_fact(facts, condition)
-    return (
-        "" if fact is None else f"state it where the sizes come from: where {show_condition(fact)}"
-    )
+    return "" if fact is None else show_condition(fact)
 
 
 def require_countable(type_: TensorType, place: Location, facts: Facts) -> None:
@@ -82,7 +80,9 @@ def refusal(
         shapes = [("an operand", operand.type.shape) for operand in operands[:1]]
         example = example_of(error.verdict, shapes)
         needed = show_condition(condition)
-        return TooSmall(place, error.reason, needed, found, example, cure_of(facts, condition))
+        return TooSmall(
+            place, error.reason, needed, found, example, deciding_fact(facts, condition)
+        )
     fact = helpful_fact(facts, condition)
     sides = (("found", show(condition.left)), ("against", show(condition.right)))
     example = example_of(error.verdict, [("", (condition.left,)), ("against", (condition.right,))])

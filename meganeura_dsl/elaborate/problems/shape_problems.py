@@ -119,14 +119,14 @@ class RearrangeMismatch(PlacedProblem):
     fault: str
     found: str
     example: Example | None = None
-    cure: str = ""
+    fact: str = ""
 
     def report(self) -> Report:
         return self.words(
             self.fault,
             self.found,
             remarks=example_remarks(self.example),
-            cure=Help(self.cure) if self.cure else None,
+            cure=self.stated(self.fact),
         )
 
 
@@ -168,14 +168,14 @@ class TooSmall(PlacedProblem):
     condition: str
     found: str
     example: Example | None
-    cure: str
+    fact: str
 
     def report(self) -> Report:
         return self.words(
             f"cannot show for every size that {self.what}",
             f"needs {self.condition}\n{self.found}".rstrip(),
             remarks=example_remarks(self.example),
-            cure=Help(self.cure) if self.cure else None,
+            cure=self.stated(self.fact),
         )
 
 
@@ -229,14 +229,14 @@ class ArgumentMismatch(PlacedProblem):
     found: str
     axis: int
     example: Example | None
-    cure: str = ""
+    fact: str = ""
 
     def report(self) -> Report:
         return self.words(
             f"`{self.block}` cannot take this tensor as `{self.input}`",
             f"found    {self.found}\ndeclared {self.declared}",
             remarks=(Remark("axis", str(self.axis)), *example_remarks(self.example)),
-            cure=Help(self.cure) if self.cure else None,
+            cure=self.stated(self.fact),
         )
 
 
@@ -255,7 +255,8 @@ class WhereUnproved(PlacedProblem):
     values: str
     clause_place: Location
     example: Example | None
-    cure: str
+    fact: str
+    cure: str = ""
 
     def report(self) -> Report:
         stated = Remark("stated here", self.clause_place.span.text, self.clause_place.span)
@@ -263,7 +264,7 @@ class WhereUnproved(PlacedProblem):
             f"`{self.block}` needs `{self.clause}`",
             f"where {self.values}" if self.values else "",
             remarks=(stated, *example_remarks(self.example)),
-            cure=Help(self.cure) if self.cure else None,
+            cure=self.stated(self.fact) or (Help(self.cure) if self.cure else None),
         )
 
 
@@ -309,7 +310,7 @@ class MissingFact(PlacedProblem):
             f"cannot show that {self.what} for every size",
             f"{left} {left_size}\n{right} {right_size}",
             remarks=(*example_remarks(self.example), Remark("they agree when", self.fact)),
-            cure=Help("state it (callers will have to prove it)", f"where {self.fact}"),
+            cure=self.place.stating("state it (callers will have to prove it)", self.fact),
         )
 
 

@@ -1,9 +1,18 @@
 """Problems of expectations and of training, and their words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import (
+    Edit,
+    Help,
+    Problem,
+    Remark,
+    Report,
+    Severity,
+)
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.elaborate.problems.location import PlacedProblem
 
 
@@ -26,6 +35,9 @@ class ExpectationFailed(PlacedProblem):
         )
 
 
+UNITS = ("params", "weights", "states")
+
+
 @dataclass(frozen=True)
 class UnknownUnit(PlacedProblem):
     """`expect ... has` counts something it does not know: params, weights or states."""
@@ -35,9 +47,8 @@ class UnknownUnit(PlacedProblem):
     unit: str
 
     def report(self) -> Report:
-        return self.words(
-            f"cannot count `{self.unit}`", cure=Help("count params, weights or states")
-        )
+        cure = corrected(self.place.span, self.unit, UNITS, "count params, weights or states")
+        return self.words(f"cannot count `{self.unit}`", cure=cure)
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,8 @@ class NotHeld(PlacedProblem):
     found: str = ""
     after: str = ""
     likely: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    """Tensors of this shape, or all if there are none."""
 
     def report(self) -> Report:
         if self.after:
@@ -64,7 +77,10 @@ class NotHeld(PlacedProblem):
                 f"{self.subject} has no `{self.tensor}` behind `{self.after}`",
                 "it stands before that",
             )
-        cure = Help(f"did you mean {' or '.join(self.likely)}?") if self.likely else None
+        cure = None
+        if self.likely:
+            told = f"did you mean {' or '.join(self.likely)}?"
+            cure = corrected(self.place.span, self.tensor.partition(":")[0], self.known, told)
         return self.words(f"{self.subject} has no `{self.tensor}`", self.found, cure=cure)
 
 
@@ -218,14 +234,16 @@ class UnclearExamples(PlacedProblem):
     readings: tuple[tuple[str, str], ...]
     """Each input, and what its first axis would count."""
     cure: str
+    type: Span | None = None
+    """The type to mark, if one input alone differs from several."""
 
     def report(self) -> Report:
         remarks = tuple(Remark(f"`{name}`", f"counts {size}") for name, size in self.readings)
-        return self.words(
-            "which size counts the examples?",
-            remarks=remarks,
-            cure=Help("mark what is the same at every step", self.cure),
-        )
+        cure = Help("mark what is the same at every step", self.cure)
+        if self.type is not None:
+            start = Span(self.type.source, self.type.start, self.type.start)
+            cure = replace(cure, code=None, edits=(Edit(start, "whole "),))
+        return self.words("which size counts the examples?", remarks=remarks, cure=cure)
 
 
 PROBLEMS: tuple[type[Problem], ...] = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.proof_failures import cure_of, example_of
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     AmbiguousRearrangement,
     RearrangeMismatch,
@@ -385,8 +385,8 @@ class Mover:
         example = None
         if mismatch.verdict is not None and isinstance(mismatch.verdict, Refuted):
             example = example_of(mismatch.verdict, [("this is", value.type.shape)])
-        cure = cure_of(self.frame.facts, condition)
-        return ProblemError(RearrangeMismatch(place, fault, found, example, cure))
+        fact = deciding_fact(self.frame.facts, condition)
+        return ProblemError(RearrangeMismatch(place, fault, found, example, fact))
 
 
 def _keys(atoms: Sequence[Atom]) -> list[str]:

@@ -8,7 +8,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import UnknownDType, WrongArguments, WrongKind
-from meganeura_dsl.elaborate.problems.proof_failures import cure_of, example_of
+from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
 from meganeura_dsl.elaborate.problems.shape_problems import (
     ArgumentMismatch,
     ElementTypeMismatch,
@@ -132,15 +132,16 @@ def bind_config(
         else:
             fault = f"needs `{parameter.name}`"
             break
-    if fault is None and (positional or named):
-        fault = (
-            f"has no argument `{next(iter(named))}`"
-            if named
-            else f"got {counted(len(positional), 'argument')} too many"
-        )
+    unknown = next(iter(named), "") if fault is None else ""
+    if unknown:
+        fault = f"has no argument `{unknown}`"
+    elif fault is None and positional:
+        fault = f"got {counted(len(positional), 'argument')} too many"
     if fault is not None:
-        form = signature(name, parameters)
-        raise ProblemError(WrongArguments(caller_place(inner, span), name, fault, form))
+        form, place = signature(name, parameters), caller_place(inner, span)
+        left = parameters[len(arguments.positional) :]
+        known = tuple(each.name for each in left if each.name not in arguments.named)
+        raise ProblemError(WrongArguments(place, name, fault, form, unknown, known))
 
 
 def caller_place(inner: Frame, span: Span) -> Location:
@@ -202,9 +203,9 @@ def _argument_problem(
         else example_of(mismatch.verdict, [("found", value.type.shape)])
     )
     told = f"{declared}, where axis {mismatch.axis} is {show(mismatch.wanted)}"
-    cure = cure_of(inner.facts, condition)
+    fact = deciding_fact(inner.facts, condition)
     return ArgumentMismatch(
-        place, block.name.text, item.name, told, str(value.type), mismatch.axis, example, cure
+        place, block.name.text, item.name, told, str(value.type), mismatch.axis, example, fact
     )
 
 
@@ -313,7 +314,7 @@ def check_where(
             if not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller, clause, part, verdict)
                 smallest = _smallest(inner, block, clause, condition)
-                raise ProblemError(replace(problem, cure=problem.cure or smallest))
+                raise ProblemError(replace(problem, cure=smallest))
 
 
 LARGEST_TRIED = 4096
@@ -387,5 +388,5 @@ def _where_problem(
         values,
         Location(clause.span),
         example_of(verdict, tensors),
-        cure_of(inner.facts, part),
+        deciding_fact(inner.facts, part),
     )

@@ -219,7 +219,8 @@ def _foreign(failure: Failure) -> Problem | None:
 def _misspelt(failure: Failure) -> Problem | None:
     token, previous = failure.token, failure.previous
     fitting = tuple(word for word, kind in KEYWORDS.items() if kind in failure.accepts)
-    if token.kind == "NAME" and (keyword := _nearest(token.text, fitting)):
+    is_argument = failure.following.kind == "EQUAL" and "COMMA" in failure.accepts
+    if token.kind == "NAME" and not is_argument and (keyword := _nearest(token.text, fitting)):
         return problems.MisspeltKeyword(failure.span(token), keyword)
     is_operand = token.kind in ("NAME", "LSQB", *_LITERALS)
     if failure.follows_targets and is_operand and (near := _nearest(previous.text, _STATEMENTS)):

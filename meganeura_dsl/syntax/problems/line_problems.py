@@ -6,9 +6,10 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Report
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, rewritten
+from meganeura_dsl.syntax.problems import certainty
+from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class MissingBody(SyntaxProblem):
 
     def report(self) -> Report:
         headline = f"the body of this `{self.opener}` is missing"
-        return self.say(headline, "expected here", Help("write it on the next line, indented"))
+        indentation = certainty.body_indentation(self.span)
+        edits = () if indentation is None else (Edit(certainty.gap_before(self.span), indentation),)
+        cure = Help("write it on the next line, indented", edits=edits)
+        return self.say(headline, "expected here", cure)
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,14 @@ class MissingColon(SyntaxProblem):
         return self.say(
             f"this `{self.opener}` needs a colon",
             "the body comes after a `:`",
-            Help("write a colon", rewritten(self.span, ": ").rstrip()),
+            self._cure(),
         )
+
+    def _cure(self) -> Help:
+        if certainty.opens_body(self.span):
+            end = Span(self.span.source, self.span.start, self.span.start)
+            return Help("write a colon", edits=(Edit(end, ":"),))
+        return Help("write a colon", rewritten(self.span, ": ").rstrip())
 
 
 @dataclass(frozen=True)
@@ -142,7 +152,9 @@ class UnfinishedLine(SyntaxProblem):
         operator = self.span.text
         cure = None
         if self.following:
-            cure = Help("begin the next line with the operator", f"{operator} {self.following}")
+            edits = certainty.moved_down(self.span)
+            code = None if edits else f"{operator} {self.following}"
+            cure = Help("begin the next line with the operator", code, edits)
         return self.say(f"this line ends with `{operator}`", "something must follow it", cure)
 
 
@@ -159,10 +171,13 @@ class MissingBrackets(SyntaxProblem):
     code: ClassVar[str] = "E0131"
 
     def report(self) -> Report:
+        text, code = "write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"
+        brackets = certainty.only_brackets(self.span)
+        cure = Help(text, code) if brackets is None else replacing(text, brackets, "()")
         return self.say(
             "a block has two pairs of brackets",
             "the first holds configuration, the second tensors",
-            Help("write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"),
+            cure,
         )
 
 
@@ -214,7 +229,8 @@ class LoopWithoutRange(SyntaxProblem):
     code: ClassVar[str] = "E0135"
 
     def report(self) -> Report:
-        cure = Help("write a range", rewritten(self.span, "0..4"))
+        written = certainty.range_of(self.span.text)
+        cure = replacing("write a range", self.span, written or "0..4", certain=bool(written))
         return self.say("a loop runs over a range", "this is no range", cure)
 
 
@@ -231,7 +247,12 @@ class ColonAfterDef(SyntaxProblem):
     code: ClassVar[str] = "E0136"
 
     def report(self) -> Report:
-        cure = Help("write one expression after `=`", rewritten(self.span, " = ..."))
+        text, body = "write one expression after `=`", certainty.returned_formula(self.span)
+        cure = (
+            Help(text, rewritten(self.span, " = ..."))
+            if body is None
+            else replacing(text, body, " = ")
+        )
         return self.say("a `def` has no body", "expected `=` and an expression", cure)
 
 

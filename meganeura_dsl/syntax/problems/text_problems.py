@@ -9,8 +9,24 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.syntax.problems import certainty
+
+BYTE_ORDER_MARK = 0xFEFF
+
+_SAME = {
+    "\N{RIGHTWARDS ARROW}": "->",
+    "\N{MULTIPLICATION SIGN}": "*",
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+    "\N{NOT EQUAL TO}": "!=",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{NO-BREAK SPACE}": " ",
+}
+"""Characters that stand for the same as these."""
 
 _LOOKALIKES = {
     "'": 'a text stands in double quotes, `"like this"`',
@@ -24,17 +40,8 @@ _LOOKALIKES = {
     "?": "a choice is written `a if condition else b`",
     "\\": "a line goes on where the next one begins with an operator",
     "`": 'a text stands in double quotes, `"like this"`',
-    "\N{RIGHTWARDS ARROW}": "write `->`",
-    "\N{MULTIPLICATION SIGN}": "write `*`",
-    "\N{MINUS SIGN}": "write `-`",
-    "\N{EN DASH}": "write `-`",
-    "\N{LESS-THAN OR EQUAL TO}": "write `<=`",
-    "\N{GREATER-THAN OR EQUAL TO}": "write `>=`",
-    "\N{NOT EQUAL TO}": "write `!=`",
-    "\N{HORIZONTAL ELLIPSIS}": "write `...`",
     "\N{LEFT DOUBLE QUOTATION MARK}": 'write straight quotes, `"`',
     "\N{RIGHT DOUBLE QUOTATION MARK}": 'write straight quotes, `"`',
-    "\N{NO-BREAK SPACE}": "write a space",
 }
 
 
@@ -43,6 +50,13 @@ def rewritten(span: Span, replacement: str) -> str:
     line = span.source.line(span.line)
     before, after = line[: span.column - 1], line[span.column - 1 + len(span.text) :]
     return re.sub(r'\s+#[^"]*$', "", before + replacement + after).strip()
+
+
+def replacing(text: str, span: Span, new: str, *, certain: bool = True) -> Help:
+    """Advice to write `new` in place of a span: a fix if that is certain, else a line of code."""
+    if certain:
+        return Help(text, edits=(Edit(span, new),))
+    return Help(text, rewritten(span, new))
 
 
 @dataclass(frozen=True)
@@ -154,7 +168,9 @@ class TabInIndentation(SyntaxProblem):
     code: ClassVar[str] = "E0106"
 
     def report(self) -> Report:
-        cure = Help("indent with two spaces for each level")
+        tabs = certainty.indenting_tabs(self.span)
+        edits = tuple(Edit(tab, "  " * len(tab.text)) for tab in tabs)
+        cure = Help("indent with two spaces for each level", edits=edits)
         return self.say("a tab cannot indent a line", "this is a tab", cure)
 
 
@@ -174,7 +190,8 @@ class ForbiddenCharacter(SyntaxProblem):
         point = ord(self.span.text)
         name = unicodedata.name(self.span.text, "")
         what = "a NUL byte" if point == 0 else f"U+{point:04X} {name}".rstrip()
-        return self.say("this character cannot be seen", f"{what} stands here", Help("delete it"))
+        cure = Help("delete it", edits=(Edit(self.span, ""),) if point == BYTE_ORDER_MARK else ())
+        return self.say("this character cannot be seen", f"{what} stands here", cure)
 
 
 @dataclass(frozen=True)
@@ -203,7 +220,23 @@ class UnknownCharacter(SyntaxProblem):
             cure = (
                 "a number in a label stands in `[ ]` and becomes a part of its path: `layers[i]:`"
             )
-        return self.say(headline, _described(character), Help(cure) if cure else None)
+        return self.say(
+            headline, _described(character), self._fix() or (Help(cure) if cure else None)
+        )
+
+    def _fix(self) -> Help | None:
+        """The sign that surely was meant."""
+        character = self.span.text
+        if character in _SAME:
+            return replacing(
+                f"write `{_SAME[character].strip() or 'a space'}`", self.span, _SAME[character]
+            )
+        if character == ";" and certainty.ends_line(self.span):
+            return Help("delete it: a line ends by itself", edits=(Edit(self.span, ""),))
+        if quotes := certainty.quotes(self.span):
+            text = "a text stands in double quotes"
+            return Help(text, edits=tuple(Edit(quote, '"') for quote in quotes))
+        return None
 
 
 def _described(character: str) -> str:
@@ -224,9 +257,11 @@ class UnterminatedString(SyntaxProblem):
 
     def report(self) -> Report:
         text = self.span.text.split(" #")[0].rstrip()
-        return self.say(
-            "this text has no closing quote", "it begins here", Help("close it", f'{text}"')
-        )
+        cure = Help("close it", f'{text}"')
+        if certainty.is_whole_text(self.span, text):
+            end = self.span.start + len(text)
+            cure = Help("close it", edits=(Edit(Span(self.span.source, end, end), '"'),))
+        return self.say("this text has no closing quote", "it begins here", cure)
 
 
 @dataclass(frozen=True)
@@ -247,6 +282,8 @@ class MalformedNumber(SyntaxProblem):
 
     def report(self) -> Report:
         cure = Help("numbers look like", "1_500    0.5    1e-5")
+        if not self.fault and (number := certainty.number(self.span.text)):
+            cure = replacing(f"write `{number}`", self.span, number)
         fault = self.fault or "digits, single underscores, and a point between digits"
         return self.say("this is not a number", fault, cure)
 
@@ -267,7 +304,10 @@ class UnclosedBracket(SyntaxProblem):
     def report(self) -> Report:
         closing = {"(": ")", "[": "]"}[self.span.text]
         headline = f"this `{self.span.text}` is never closed"
-        return self.say(headline, f"no `{closing}` follows it", Help(f"close it with `{closing}`"))
+        end = certainty.end_of_brackets(self.span)
+        edits = () if end is None else (Edit(end, closing),)
+        cure = Help(f"close it with `{closing}`", edits=edits)
+        return self.say(headline, f"no `{closing}` follows it", cure)
 
 
 @dataclass(frozen=True)
@@ -285,11 +325,13 @@ class UnexpectedClosingBracket(SyntaxProblem):
         closing = self.span.text
         if self.opening is None:
             headline = f"this `{closing}` closes nothing"
-            return self.say(headline, "no bracket is open here", Help("delete it"))
+            edits = (Edit(self.span, ""),) if certainty.is_superfluous(self.span) else ()
+            return self.say(headline, "no bracket is open here", Help("delete it", edits=edits))
         opened = Remark("opened here", "", self.opening)
         headline = f"this `{closing}` cannot close a `{self.opening.text}`"
         wanted = {"(": ")", "[": "]"}[self.opening.text]
-        cure = Help(f"close it with `{wanted}`", rewritten(self.span, wanted))
+        certain = certainty.is_only_bracket(self.opening, self.span)
+        cure = replacing(f"close it with `{wanted}`", self.span, wanted, certain=certain)
         return self.say(headline, f"`{wanted}` is missing before it", cure, opened)
 
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.problems import line_problems, text_problems
-from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, rewritten
+from meganeura_dsl.diagnostics.spelling import meant
+from meganeura_dsl.syntax.problems import certainty, line_problems, text_problems
+from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class UnexpectedToken(SyntaxProblem):
             return Help(text, "[n, d]   i32[n]")
         if self.expected == ("`=`",) and self.span.text in (":", "->"):
             before = self.span.source.text[: self.span.start]
-            return Help("write `=`", rewritten(self.span, "=" if before.endswith(" ") else " ="))
+            return replacing("write `=`", self.span, "=" if before.endswith(" ") else " =")
         return None
 
 
@@ -63,7 +64,12 @@ class LabelLostColon(SyntaxProblem):
         return self.say(
             "this label has lost its colon",
             f"I read `{self.label}` as a layer, then found another name",
-            Help("write a colon to make it a label", rewritten(self.span, ": ")),
+            replacing(
+                "write a colon to make it a label",
+                self.span,
+                ": ",
+                certain=certainty.is_label(self.span.source, self.label),
+            ),
         )
 
 
@@ -81,7 +87,12 @@ class AssignmentInExpression(SyntaxProblem):
         return self.say(
             "`=` does not compare",
             "`=` gives a name to a value",
-            Help("write `==` to compare", rewritten(self.span, "==")),
+            replacing(
+                "write `==` to compare",
+                self.span,
+                "==",
+                certain=certainty.is_in_condition(self.span),
+            ),
         )
 
 
@@ -118,7 +129,8 @@ class ForeignSpelling(SyntaxProblem):
 
     def report(self) -> Report:
         headline = f"there is no `{self.span.text}` in this language"
-        return self.say(headline, "from another language", Help(self.advice))
+        cure = Help(self.advice, edits=certainty.translated(self.span))
+        return self.say(headline, "from another language", cure)
 
 
 @dataclass(frozen=True)
@@ -168,8 +180,23 @@ class MisspeltKeyword(SyntaxProblem):
     keyword: str
 
     def report(self) -> Report:
-        cure = Help(f"did you mean `{self.keyword}`?", rewritten(self.span, self.keyword))
+        is_meant = meant(self.span.text, (self.keyword,)) is not None
+        text = f"did you mean `{self.keyword}`?"
+        cure = replacing(text, self.span, self.keyword, certain=is_meant)
         return self.say(f"`{self.span.text}` means nothing here", "this is no keyword", cure)
+
+
+_SAME_TYPES = {
+    "float": "f32",
+    "float32": "f32",
+    "float16": "f16",
+    "half": "f16",
+    "int": "i32",
+    "int32": "i32",
+    "uint32": "u32",
+    "boolean": "bool",
+}
+"""Element types as other languages name them, of those that a tensor of a program can have."""
 
 
 @dataclass(frozen=True)
@@ -187,11 +214,10 @@ class UnknownElementType(SyntaxProblem):
 
     def report(self) -> Report:
         headline = f"`{self.span.text}` is no element type"
-        return self.say(
-            headline,
-            "unknown",
-            Help("the element types are", "f32 f16 bf16 f64 i32 i64 u32 u8 bool"),
-        )
+        cure = Help("the element types are", "f32 f16 bf16 f64 i32 i64 u32 u8 bool")
+        if same := _SAME_TYPES.get(self.span.text.lower()):
+            cure = replacing(f"write `{same}`", self.span, same)
+        return self.say(headline, "unknown", cure)
 
 
 @dataclass(frozen=True)
@@ -236,9 +262,9 @@ class ChainedComparison(SyntaxProblem):
     middle: str
 
     def report(self) -> Report:
-        cure = Help(
-            "join two comparisons", rewritten(self.span, f"and {self.middle} {self.span.text}")
-        )
+        written = f"and {self.middle} {self.span.text}"
+        certain = certainty.is_balanced(self.middle)
+        cure = replacing("join two comparisons", self.span, written, certain=certain)
         return self.say("comparisons cannot be chained", "the second comparison", cure)
 
 
@@ -253,7 +279,8 @@ class MissingComma(SyntaxProblem):
     code: ClassVar[str] = "E0134"
 
     def report(self) -> Report:
-        cure = Help("separate them", rewritten(self.span, ", "))
+        certain = certainty.lacks_comma(self.span)
+        cure = replacing("separate them", self.span, ", ", certain=certain)
         return self.say("a comma or an operator is missing", "missing here", cure)
 
 

@@ -82,24 +82,27 @@ class Session(Closing):
         return tuple(self._kept)
 
     def write(self, name: str, array: Array) -> None:
-        """Give a parameter or state its value."""
+        """Give a parameter or state its value; raises `FeedError` for another name or type."""
         self._put(name, fitting(name, self._kept, array))
         self._missing.pop(name, None)
 
     def read(self, name: str) -> Array:
-        """The value of a parameter or state after all steps so far."""
+        """The value of a parameter or state after all steps so far, in its shape and type.
+
+        Raises `FeedError` for another name, `SessionError` if it has no value yet.
+        """
         known(name, self._kept)
         if name in self._missing:
             raise SessionError(f"`{name}` has no value yet")
         return self._get(name)
 
     def load(self, values: Mapping[str, Array]) -> None:
-        """Write several parameters and states."""
+        """Write several parameters and states, as `write` does."""
         for name, array in values.items():
             self.write(name, array)
 
     def kept(self) -> dict[str, Array]:
-        """Read all parameters and states."""
+        """Read all parameters and states, as `read` does."""
         return {name: self.read(name) for name in self.names}
 
     def require_values(self) -> None:
@@ -112,18 +115,24 @@ class Session(Closing):
         self.load(other.kept())
 
     def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
-        """Put inputs on the device, for `step` to take any number of times."""
+        """Put inputs on the device, for `step` to take any number of times; raises as `step`."""
         return self._upload(self._fitting(feeds))
 
     def stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         """Copy inputs for one step to where the device takes them from.
 
-        Another thread may do so while steps run.
+        Another thread may do so while steps run. Raises as `step`.
         """
         return self._stage(self._fitting(feeds))
 
     def step(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
-        """Run one step on these inputs; all updates read the values from before it."""
+        """Run one step on these inputs; all updates read the values from before it.
+
+        There is one array for each input, in exactly its shape and type, or what `upload` or
+        `stage` gave. Raises `FeedError` for other inputs, `SessionError` if a parameter has no
+        value, `DeviceError` if the device fails, and `ProblemError` for indices out of range,
+        then or once the outputs are read.
+        """
         self.require_values()
         self._last = None
         self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
@@ -134,7 +143,7 @@ class Session(Closing):
         self.step(feeds)
 
     def outputs(self) -> Outputs:
-        """The outputs of the last step."""
+        """The outputs of the last step; raises `SessionError` if there was none."""
         if self._last is None:
             raise SessionError("no step has run yet")
         return self._last

@@ -4,8 +4,8 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.builtins.initial_values import initial_setting
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError, Report, Severity
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check, check_file, loader_beside
 from meganeura_dsl.resources import standard_models
 
@@ -172,7 +172,7 @@ def test_a_kernel_is_not_larger_than_its_input() -> None:
     (symbolic,) = errors(text.format("h"))
     assert symbolic.code == "E0311"
     assert symbolic.help is not None
-    assert "h >= 7" in symbolic.help.text
+    assert [edit.text for edit in symbolic.help.edits] == [" where h >= 7"]
     (concrete,) = errors(text.format("4"))
     assert concrete.code == "E0311"
 

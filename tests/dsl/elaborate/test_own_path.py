@@ -2,8 +2,8 @@
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.pipeline import Program, elaborate_model

@@ -5,8 +5,8 @@ from textwrap import dedent
 import pytest
 
 from meganeura_dsl.diagnostics.problem import Severity
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.pipeline import check
 from meganeura_dsl.resources import standard_models
 

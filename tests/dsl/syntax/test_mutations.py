@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meganeura_dsl.diagnostics.problem import Report
-from meganeura_dsl.diagnostics.render import render
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.syntax.parser.parser import outline
 from tests.dsl.syntax.trees import NAMES, nodes, plain, program, read
 

@@ -170,15 +170,15 @@ def test_a_model_that_runs_tells(
     tmp_path: Path, device: str, word: np.ndarray, shift: np.ndarray, code: str
 ) -> None:
     model = meganeura.load(str(words(tmp_path))).model(seed=0)
-    assert list(model.run(device, word=GOOD, shift=GOOD)) == ["output"]
+    assert list(model.run({"word": GOOD, "shift": GOOD}, device=device)) == ["output"]
     with pytest.raises(ProblemError, match=code):
-        model.run(device, word=word, shift=shift)
+        model.run({"word": word, "shift": shift}, device=device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_session_tells_when_its_outputs_are_read(tmp_path: Path, device: str) -> None:
     model = meganeura.load(str(words(tmp_path))).model(seed=0)
-    with model.session(n=3, device=device) as session:
+    with model.session({"n": 3}, device=device) as session:
         for word, shift, code in WRONG:
             with pytest.raises(ProblemError, match=code):
                 _ = session.step({"word": word, "shift": shift})["output"]
@@ -207,7 +207,7 @@ def test_a_parameter_that_is_an_index_is_looked_at_when_it_is_written(tmp_path: 
     text += "  return gather(x, at)\n\nmodel pick = Pick()\n"
     (tmp_path / "pick.mgn").write_text(text)
     model = meganeura.load(str(tmp_path / "pick.mgn")).model(seed=0)
-    with model.session(n=4, device="cpu") as session:
+    with model.session({"n": 4}, device="cpu") as session:
         session.write("at", np.array([0, 3], np.int32))
         with pytest.raises(ProblemError, match="`at` holds 4, and must be below 4"):
             session.write("at", np.array([0, 4], np.int32))

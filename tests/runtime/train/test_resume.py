@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
 from meganeura_runtime.backends.device_failures import explained_failures

@@ -15,12 +15,13 @@ def replacing(path: Path) -> Generator[Path]:
     """A path to write to; when the block ends well, the file takes the place of `path`.
 
     The content reaches the disk before the name does, and the name before this returns, so that
-    a crash at any moment leaves the old file or the new one. Raises `ProblemError`.
+    a crash at any moment leaves the old file or the new one. It keeps the permissions of an old
+    file. Raises `ProblemError`.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.touch()  # as the umask says, which libraries that write the file may not heed
-        mode = S_IMODE(partial.stat().st_mode)
+        mode = S_IMODE((path if path.is_file() else partial).stat().st_mode)
         yield partial
         partial.chmod(mode)
         _flush(partial)

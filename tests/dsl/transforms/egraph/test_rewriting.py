@@ -3,7 +3,7 @@
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph import optimize as optimizer
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule

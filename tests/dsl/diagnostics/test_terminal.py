@@ -1,23 +1,21 @@
 """Messages are drawn as designed, whatever the user's text holds and however long it is."""
 
 import io
-import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
-from meganeura_dsl.diagnostics.render import (
+from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.diagnostics.terminal import (
     WIDTH,
-    as_json,
     printable,
     render,
     render_short,
     wants_colour,
     width,
 )
-from meganeura_dsl.diagnostics.source import Source, Span
 
 
 def at(text: str, fragment: str, *, line: int = 1, name: str = "net.mgn") -> Span:
@@ -66,7 +64,7 @@ def test_refuted_equality() -> None:
             Remark("for example", "stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]"),
             Remark("y shrank here", "conv1: conv2d(c, 3, stride, ...)", Span(span.source, 5, 6)),
         ),
-        Help("project whenever the stride changes too", "  if stride != 1 or c_in != c:", 8),
+        Help("project whenever the stride changes too", "  if stride != 1 or c_in != c:"),
     )
     assert render(report).split("\n") == [
         "error[E0301]: the two sides of `+` have different shapes" + 21 * " " + "(refuted sizes)",
@@ -75,8 +73,7 @@ def test_refuted_equality() -> None:
         "                               x: [n, c, h, w]          on the path where c_in == c",
         "  for example    stride=2  c_in=c=64  h=w=56   gives   x [n, 64, 56, 56]",
         "  y shrank here  resnet.mgn:6  conv1: conv2d(c, 3, stride, ...)",
-        "  help: project whenever the stride changes too",
-        "        8 |   if stride != 1 or c_in != c:",
+        "  help: project whenever the stride changes too       if stride != 1 or c_in != c:",
     ]
 
 
@@ -143,14 +140,54 @@ def test_topic_stands_in_its_column_or_gives_way(length: int, shown: str) -> Non
     assert headline == f"error[E0999]: {shown}"
 
 
-def test_help_over_several_lines_is_numbered() -> None:
-    report = error(None, cure=Help("write both\nin this order", "a = 1\n  b = 2", 9))
+def test_help_over_several_lines_stands_below() -> None:
+    report = error(None, cure=Help("write both\nin this order", "a = 1\n  b = 2"))
     assert render(report).split("\n")[1:] == [
         "  help: write both",
         "        in this order",
-        "        9  | a = 1",
-        "        10 |   b = 2",
+        "        a = 1",
+        "          b = 2",
     ]
+
+
+def fixing(*edits: tuple[Span, str]) -> list[str]:
+    """The lines of a fix, below the words of the help."""
+    cure = Help("do", edits=tuple(Edit(span, text) for span, text in edits))
+    return render(error(None, cure=cure)).split("\n")[2:]
+
+
+def test_a_fix_is_a_diff_with_line_numbers() -> None:
+    span = at("  a = 1", "1", line=9)
+    assert fixing((span, "2\n  b = 3")) == [
+        "         9 -   a = 1",
+        "         9 +   a = 2",
+        "        10 +   b = 3",
+    ]
+
+
+def test_edits_of_one_line_are_shown_together_and_of_others_apart() -> None:
+    source = Source("net.mgn", "x = (a]\n\ny = c\n")
+    spans = [Span(source, *place) for place in ((4, 5), (6, 7), (13, 14))]
+    assert fixing(*zip(spans, "[", strict=False), (spans[1], "]"), (spans[2], "d")) == [
+        "        1 - x = (a]",
+        "        1 + x = [a]",
+        "        3 - y = c",
+        "        3 + y = d",
+    ]
+
+
+def test_a_long_line_of_a_fix_is_cut_around_the_change() -> None:
+    lines = fixing((at("a" * 300 + "b" + "c" * 300, "b"), "B\x1b"))
+    assert all(width(line) <= WIDTH for line in lines)
+    assert "ab" in lines[0]
+    assert "aB\\x1b" in lines[1]
+
+
+def test_a_fix_of_many_lines_is_shown_in_part() -> None:
+    source = Source("net.mgn", "x\n" * 40)
+    lines = fixing(*((Span(source, 2 * row, 2 * row + 1), "y") for row in range(40)))
+    assert len(lines) == 13
+    assert lines[-1] == "        ... and 68 more lines"
 
 
 def test_help_with_long_code_puts_it_below() -> None:
@@ -284,24 +321,30 @@ def test_nothing_raw_reaches_the_terminal(
     report = error(
         span, words, headline=words, path=words, remarks=(remark,), cure=Help(words, words)
     )
-    shown = render(report, colour=colour)
+    fixed = Help(words, edits=(Edit(span, words),))
+    shown = render(report, colour=colour) + render(error(span, cure=fixed), colour=colour)
     if colour:
-        for paint in ("0", "1", "36", "1;31"):
+        for paint in ("0", "1", "31", "32", "36", "1;31"):
             shown = shown.replace(f"\x1b[{paint}m", "")
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert render_short(report).isprintable()
     assert max(width(line) for line in drawn(span, "")) <= max(WIDTH, len(printable(name)) + 8)
 
 
-# --- colour, one line, JSON ----------------------------------------------------------------------
+# --- colour, one line ---------------------------------------------------------------------
 
 
 def test_colour_changes_nothing_but_colour() -> None:
     span = at("x + y", "y")
-    report = error(span, "one\ntwo", remarks=(Remark("also", "", span),), cure=Help("do", "z", 1))
+    report = error(
+        span,
+        "one\ntwo",
+        remarks=(Remark("also", "", span),),
+        cure=Help("do", edits=(Edit(span, "z"),)),
+    )
     coloured = render(report, colour=True)
     assert coloured.startswith("\x1b[1;31merror[E0999]\x1b[0m\x1b[1m: wrong\x1b[0m")
-    for paint in ("0", "1", "36", "1;31"):
+    for paint in ("0", "1", "31", "32", "36", "1;31"):
         coloured = coloured.replace(f"\x1b[{paint}m", "")
     assert coloured == render(report)
     assert "\x1b" not in render(report)
@@ -335,36 +378,3 @@ def test_when_colour_is_wanted(
 def test_short_form() -> None:
     report = error(at("  x + y", "y", line=7), severity=Severity.WARNING, headline="a\nb")
     assert render_short(report) == "net.mgn:7:7: warning[E0999]: a\\nb"
-
-
-def test_json_has_every_key() -> None:
-    span = at("x = (1 +\n  2)", "(1 +\n  2)")
-    report = error(
-        span,
-        "a\x1bb",
-        path="fc",
-        remarks=(Remark("for example", "h=7"), Remark("made here", "", span)),
-        cure=Help("write", "x = 3", 1),
-    )
-    nowhere = dict.fromkeys(("file", "line", "column", "end_line", "end_column"))
-    place = {"file": "net.mgn", "line": 1, "column": 5, "end_line": 2, "end_column": 5}
-    assert json.loads(json.dumps(as_json(report))) == {
-        "code": "E0999",
-        "severity": "error",
-        "headline": "wrong",
-        "topic": "test",
-        **place,
-        "label": "a\x1bb",
-        "path": "fc",
-        "remarks": [
-            {"title": "for example", "text": "h=7", **nowhere},
-            {"title": "made here", "text": "", **place},
-        ],
-        "help": {"text": "write", "code": "x = 3", "line": 1},
-    }
-
-
-def test_json_without_place_or_help() -> None:
-    shown = as_json(error(None))
-    assert shown["file"] is shown["line"] is shown["end_column"] is shown["help"] is None
-    assert shown["remarks"] == []

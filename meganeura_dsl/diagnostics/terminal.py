@@ -1,14 +1,14 @@
-"""Draws reports: with carets under the user's own code, as one line, or as plain data for JSON.
+"""Draws reports for a terminal: with carets under the user's own code, or as one line.
 
-Nothing that a user wrote reaches a terminal raw: control, bidirectional and invisible characters
-are spelled out, and a line of code is shown in a window of at most `WIDTH` columns.
+A line of code is shown in a window of at most `WIDTH` columns. A fix is shown as a diff.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TextIO, TypedDict
-from unicodedata import category, east_asian_width
+from typing import TextIO
 
+from meganeura_dsl.diagnostics.characters import CUT, printable, width
+from meganeura_dsl.diagnostics.fixes import Hunk, hunks
 from meganeura_dsl.diagnostics.problem import Help, Label, Remark, Report, Severity
 from meganeura_dsl.diagnostics.source import Span
 
@@ -18,13 +18,12 @@ WIDTH = 100
 TOPIC_COLUMN = 77
 WIDEST_PLACE, WIDEST_TITLE = 32, 18
 HELP_INDENT = " " * 8
-TAB = " " * 4
-LONGEST_TEXT = 400
-CUT = "..."
+LONGEST_DIFF = 13
 PATH_TITLE = "in layer"
 
 BOLD, CYAN = "1", "36"
 SEVERITY_COLOUR = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1;36"}
+DIFF_COLOUR = {"-": "31", "+": "32"}
 
 Paint = Callable[[str, str], str]
 """Gives a text a colour, or leaves it as it is."""
@@ -131,23 +130,56 @@ def _remark(remark: Remark, margin: int, paint: Paint) -> Iterator[str]:
 
 
 def _help(advice: Help, paint: Paint) -> Iterator[str]:
-    """The advice, and the code to write: below it if it has a line or is long, else beside it."""
+    """The advice, and the code to write: below it if it is a fix or long, else beside it."""
     first, *rest = [printable(line) for line in advice.text.split("\n")]
     code = [] if advice.code is None else [printable(line) for line in advice.code.split("\n")]
     lead = f"  {paint('help:', BOLD)} "
-    if len(code) == 1 and advice.line is None and not rest:
+    if len(code) == 1 and not advice.edits and not rest:
         beside = f"{lead}{first}     {code[0]}"
         if len("  help: ") + width(first) + 5 + width(code[0]) <= WIDTH:
             yield beside
             return
     yield lead + first
     yield from (HELP_INDENT + line for line in rest)
-    if advice.line is None:
-        yield from (HELP_INDENT + line for line in code)
+    if advice.edits:
+        yield from _diff(hunks(advice.edits), paint)
         return
-    digits = len(str(advice.line + len(code) - 1))
-    for number, line in enumerate(code, advice.line):
-        yield f"{HELP_INDENT}{paint(f'{number:<{digits}} |', CYAN)} {line}"
+    yield from (HELP_INDENT + line for line in code)
+
+
+def _diff(changes: Sequence[Hunk], paint: Paint) -> Iterator[str]:
+    """`12 - x = y` and `12 + x = z`: lines that go, and lines that come."""
+    lines = [line for change in changes for line in _changed_lines(change)]
+    shown = lines if len(lines) <= LONGEST_DIFF else lines[: LONGEST_DIFF - 1]
+    digits = max(len(str(number)) for number, *_ in shown)
+    room = WIDTH - len(HELP_INDENT) - digits - len(" - ")
+    for number, sign, line, column in shown:
+        mark = paint(f"{number:>{digits}} {sign}", DIFF_COLOUR[sign])
+        yield f"{HELP_INDENT}{mark} {_cut(line, column, room)}"
+    if len(lines) > len(shown):
+        yield f"{HELP_INDENT}{CUT} and {len(lines) - len(shown)} more lines"
+
+
+def _changed_lines(change: Hunk) -> Iterator[tuple[int, str, str, int]]:
+    """Each line that goes or comes: its number, `-` or `+`, its text, and a column to show."""
+    column = _first_difference(change)
+    for sign, lines in (("-", change.before), ("+", change.after)):
+        for number, line in enumerate(lines, change.line):
+            yield number, sign, line, min(column, len(line)) if number == change.line else 0
+
+
+def _first_difference(change: Hunk) -> int:
+    """The column, from 0, in which the first lines of a change begin to differ."""
+    before, after = change.before[0], change.after[0]
+    same = (column for column, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    return next(same, min(len(before), len(after)))
+
+
+def _cut(line: str, column: int, room: int) -> str:
+    """A line as it is shown, cut to a number of columns around one that stays."""
+    low, high = _window(line, (0, len(line)), (column, column + 1), room)
+    head, tail = CUT if low else "", CUT if high < len(line) else ""
+    return head + printable(line[low:high]) + tail
 
 
 # --- one line of code ----------------------------------------------------------------------------
@@ -205,42 +237,6 @@ def _place(span: Span) -> str:
     return f"{printable(span.source.name)}:{span.line}"
 
 
-# --- characters ----------------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """One line that is safe on any terminal: what has no glyph is spelled out, ESC as `x1b`."""
-    if len(text) > LONGEST_TEXT:
-        text = text[:LONGEST_TEXT] + CUT
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _spell(char) for char in text)
-
-
-def safe(text: str) -> str:
-    """Lines of any length that are safe on any terminal, as `printable` makes one line."""
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else _spell(char) for char in text)
-
-
-def _spell(char: str) -> str:
-    return TAB if char == "\t" else char.encode("unicode_escape").decode("ascii")
-
-
-def width(text: str) -> int:
-    """Columns a printable text takes on a terminal (Unicode Standard Annex 11)."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(char) for char in text)
-
-
-def _columns(char: str) -> int:
-    if category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if east_asian_width(char) in ("W", "F") else 1
-
-
 def _fill(text: str, columns: int) -> str:
     return " " * (columns - width(text))
 
@@ -251,80 +247,3 @@ def _plain(text: str, code: str) -> str:  # noqa: ARG001 - the signature of Pain
 
 def _ansi(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if text else text
-
-
-# --- plain data ----------------------------------------------------------------------------------
-
-
-class JsonPlace(TypedDict):
-    """Where something is: lines and columns count characters from 1, the end is exclusive.
-
-    All are null where a message has no place.
-    """
-
-    file: str | None
-    line: int | None
-    column: int | None
-    end_line: int | None
-    end_column: int | None
-
-
-class JsonRemark(JsonPlace):
-    """A remark: `title` may be empty."""
-
-    title: str
-    text: str
-
-
-class JsonHelp(TypedDict):
-    """A cure: `code` is what to write, and `line` where, if that is known."""
-
-    text: str
-    code: str | None
-    line: int | None
-
-
-class JsonReport(JsonPlace):
-    """A report as `--json` prints it. Keys are only ever added, never renamed or removed."""
-
-    code: str
-    severity: str
-    headline: str
-    topic: str
-    label: str
-    path: str
-    remarks: list[JsonRemark]
-    help: JsonHelp | None
-
-
-def as_json(report: Report) -> JsonReport:
-    """The report as plain data, ready for `json.dumps`."""
-    label = report.label
-    advice = report.help
-    return {
-        "code": report.code,
-        "severity": report.severity.value,
-        "headline": report.headline,
-        "topic": report.topic,
-        **_json_place(None if label is None else label.span),
-        "label": "" if label is None else label.text,
-        "path": report.path,
-        "remarks": [
-            {"title": each.title, "text": each.text, **_json_place(each.span)}
-            for each in report.remarks
-        ],
-        "help": advice and {"text": advice.text, "code": advice.code, "line": advice.line},
-    }
-
-
-def _json_place(span: Span | None) -> JsonPlace:
-    if span is None:
-        return {"file": None, "line": None, "column": None, "end_line": None, "end_column": None}
-    end_line, end_column = span.source.position(span.end)
-    return {
-        "file": span.source.name,
-        "line": span.line,
-        "column": span.column,
-        "end_line": end_line,
-        "end_column": end_column,
-    }

@@ -1,0 +1,84 @@
+"""Fixes: the edits of a help, as they are applied to a text and as they are shown.
+
+A fix is `Help.edits`: all of them are applied, or none. Offsets are those of the text before.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import Edit, Report
+from meganeura_dsl.diagnostics.source import Source, Span
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Lines that a fix changes: the number of the first, and all of them before and after."""
+
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all edits made; they must not overlap."""
+    for edit in sorted(edits, key=_place, reverse=True):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text
+
+
+def compatible_fixes(reports: Iterable[Report], source: Source) -> tuple[Report, ...]:
+    """The reports with a fix of this source, without each whose fix overlaps one before it."""
+    chosen: list[Report] = []
+    taken: list[Edit] = []
+    for report in reports:
+        edits = () if report.help is None else report.help.edits
+        is_here = all(edit.span.source is source for edit in edits)
+        if edits and is_here and not any(_overlap(a, b) for a in edits for b in taken):
+            chosen.append(report)
+            taken.extend(edits)
+    return tuple(chosen)
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    """Whether two edits change the same characters, or one inserts at an end of the other."""
+    first, second = one.span, other.span
+    if first.start == first.end or second.start == second.end:
+        return first.start <= second.end and second.start <= first.end
+    return first.start < second.end and second.start < first.end
+
+
+def hunks(edits: Sequence[Edit]) -> tuple[Hunk, ...]:
+    """The lines that edits of one source change, top down; edits of the same lines together."""
+    groups: list[list[Edit]] = []
+    for edit in sorted(edits, key=_place):
+        if groups and edit.span.line <= _last_line(groups[-1][-1]):
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return tuple(map(_hunk, groups))
+
+
+def _hunk(edits: Sequence[Edit]) -> Hunk:
+    source, line = edits[0].span.source, edits[0].span.line
+    start = edits[0].span.start - edits[0].span.column + 1
+    end = source.text.find("\n", edits[-1].span.end)
+    end = len(source.text) if end < 0 else end
+    before = source.text[start:end]
+    moved = [Edit(_shifted(edit, -start), edit.text) for edit in edits]
+    return Hunk(line, _lines(before), _lines(apply(before, moved)))
+
+
+def _shifted(edit: Edit, by: int) -> Span:
+    return Span(edit.span.source, edit.span.start + by, edit.span.end + by)
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.rstrip() for line in text.split("\n"))
+
+
+def _last_line(edit: Edit) -> int:
+    return edit.span.source.position(edit.span.end)[0]
+
+
+def _place(edit: Edit) -> tuple[int, int]:
+    return edit.span.start, edit.span.end

@@ -1,0 +1,54 @@
+"""Which known word a misspelt one surely means."""
+
+from collections.abc import Iterable
+
+from meganeura_dsl.diagnostics.problem import Edit, Help
+from meganeura_dsl.diagnostics.source import Span
+
+SHORTEST = 4
+"""Letters from which one mistake leaves no doubt which word was meant."""
+
+
+def meant(word: str, known: Iterable[str]) -> str | None:
+    """The one known word that is a single slip away: a letter more, less, other, or two swapped.
+
+    None if there are several such words, if the words are short, or if the slip is in a digit:
+    `conv1` is not `conv2` misspelt.
+    """
+    near = [each for each in dict.fromkeys(known) if _is_slip(word, each)]
+    return near[0] if len(near) == 1 else None
+
+
+def _is_slip(word: str, other: str) -> bool:
+    if not word or max(len(word), len(other)) < SHORTEST or _digits(word) != _digits(other):
+        return False
+    start = 0
+    while start < min(len(word), len(other)) and word[start] == other[start]:
+        start += 1
+    one, two = word[start:], other[start:]
+    if len(one) == len(two):
+        is_swapped = one[:2] == two[1::-1] and one[2:] == two[2:]
+        return bool(one) and (one[1:] == two[1:] or is_swapped)
+    longer, shorter = (one, two) if len(one) > len(two) else (two, one)
+    return longer[1:] == shorter
+
+
+def _digits(word: str) -> str:
+    return "".join(char for char in word if char.isdigit())
+
+
+def corrected(span: Span, word: str, known: Iterable[str], text: str) -> Help:
+    """Advice on a misspelt word; a fix if it is sure what it means, and stands in the span once."""
+    right = meant(word, known)
+    if right is None:
+        return Help(text)
+    before, found, after = span.text.partition(word)
+    if not found or word in after or _is_part(before[-1:], after[:1]):
+        return Help(text)
+    start = span.start + len(before)
+    return Help(text, edits=(Edit(Span(span.source, start, start + len(word)), right),))
+
+
+def _is_part(before: str, after: str) -> bool:
+    """Whether these characters make what is between them part of a longer word."""
+    return any(char.isalnum() or char == "_" for char in before + after)

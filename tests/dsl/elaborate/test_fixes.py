@@ -1,0 +1,101 @@
+"""Fixes of names, of facts and of training: applied where they are certain, withheld elsewhere."""
+
+import pytest
+
+from meganeura_dsl.diagnostics.fixes import apply, compatible_fixes
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.pipeline import check
+
+
+def nothing_to_import(_words: tuple[str, ...]) -> None:
+    return None
+
+
+def fixed(text: str) -> str:
+    """The text after all fixes, in as many rounds as it takes."""
+    for _ in range(8):
+        source = Source("net.mgn", text)
+        reports = compatible_fixes(check(source, nothing_to_import).reports, source)
+        if not reports:
+            break
+        text = apply(text, [edit for each in reports if each.help for edit in each.help.edits])
+    return text
+
+
+CERTAIN = [
+    (  # the name of a layer, of a tensor and of an argument
+        ("block A()(image: [n, 3, h, w]) -> [n, 8, h, w]:\n"
+        "  return imag |> conv: conv2d(8, 3, paad=1) |> bn: batch_nrom\n"),
+        ("block A()(image: [n, 3, h, w]) -> [n, 8, h, w]:\n"
+        "  return image |> conv: conv2d(8, 3, pad=1) |> bn: batch_norm\n"),
+    ),
+    ("block A()(x: [n, d], y: [n, e]) = x + y\n",
+     "block A()(x: [n, d], y: [n, e]) where d == e = x + y\n"),
+    (  # a fact that does not fit on the line of the signature
+        f"block {'A' * 60}()(x: [n, d], y: [n, e]) -> [n, d]:\n  return x + y\n",
+        f"block {'A' * 60}()(x: [n, d], y: [n, e]) -> [n, d]\n    where d == e:\n  return x + y\n",
+    ),
+    (  # what a block needs, its callers state
+        ("block A()(x: [n, d], y: [n, e]) -> [n, d] where d == e:\n  return x + y\n\n"
+        "block B()(a: [n, k], b: [n, m]) -> [n, k]:\n  return A(a, b)\n"),
+        ("block A()(x: [n, d], y: [n, e]) -> [n, d] where d == e:\n  return x + y\n\n"
+        "block B()(a: [n, k], b: [n, m]) -> [n, k] where k == m:\n  return A(a, b)\n"),
+    ),
+    (
+        ("block A()(x: [n, 4]) -> [n, 2]:\n  return x |> fc: linear(2, bias=false)\n\n"
+        "model a = A()\nexpect a has 1 parms\n"),
+        ("block A()(x: [n, 4]) -> [n, 2]:\n  return x |> fc: linear(2, bias=false)\n\n"
+        "model a = A()\nexpect a has 1 params\n"),
+    ),
+    (
+        ("block A()(x: [n, 4]) -> [n, 2]:\n  return x |> fc: linear(2)\n\n"
+        "model a = A()\nexpect a holds fc.wieght: [2, 4]\n"),
+        ("block A()(x: [n, 4]) -> [n, 2]:\n  return x |> fc: linear(2)\n\n"
+        "model a = A()\nexpect a holds fc.weight: [2, 4]\n"),
+    ),
+    (
+        ("train fit(x: [batch, 4], y: [batch, 1], near: [many, 4]):\n"
+        "  minimize mse(x |> fc: linear(1), y) + mean(near |> near: linear(1))\n"),
+        ("train fit(x: [batch, 4], y: [batch, 1], near: whole [many, 4]):\n"
+        "  minimize mse(x |> fc: linear(1), y) + mean(near |> near: linear(1))\n"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), CERTAIN)
+def test_certain_cures(before: str, after: str) -> None:
+    assert fixed(before) == after
+    assert check(Source("net.mgn", after), nothing_to_import).fine
+
+
+UNCERTAIN = [
+    # two names are as near
+    "block A()(left: [n, d], lift: [n, d]) = left + lift + loft\n",
+    # a number is another name
+    "block A()(conv1: [n, d]) = conv1 + conv2\n",
+    # the argument is given already
+    "block A()(x: [n, 3, h, w]) = x |> conv: conv2d(8, 3, stride=1, strid=1)\n",
+    # nothing tells which input has the wrong size
+    (
+        "train fit(x: [batch, 4], near: [many, 4]):\n"
+        "  minimize mean(x |> fc: linear(1)) + mean(near |> near: linear(1))\n"
+    ),
+    # no value, and close to a layer
+    "block A()(x: [n, 3, h, w]) = x + conv2\n",
+]
+
+
+@pytest.mark.parametrize("text", UNCERTAIN)
+def test_a_guess_is_no_fix(text: str) -> None:
+    assert not check(Source("net.mgn", text), nothing_to_import).fine
+    assert fixed(text) == text
+
+
+def test_a_fact_of_one_path_is_not_stated_for_all() -> None:
+    text = (
+        "block A(deep=1)(x: [n, d], y: [n, e]) -> [n, d]:\n"
+        "  if deep == 2:\n    x = x + y\n  _z = y\n  return x\n"
+    )
+    (report,) = check(Source("net.mgn", text), nothing_to_import).reports
+    assert report.severity.value == "error"
+    assert report.help is None or not report.help.edits
