@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
-from meganeura_runtime.backends.webgpu.device.device_prefetch import begin_to_open
+from meganeura_runtime.backends.registry import begin_to_open
 
 MOST_YOUNG = 500_000
 """Objects that are made before the first search for garbage."""

@@ -17,6 +17,7 @@ from meganeura_dsl.settings.run_settings import (
     resolve_settings,
 )
 from meganeura_dsl.settings.setting_values import RawSettings
+from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 
 def raw(**values: Static) -> RawSettings:
@@ -32,14 +33,14 @@ def raw(**values: Static) -> RawSettings:
 def resolved(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> RunSettings:
-    return resolve_settings(settings, overrides, free)
+    return resolve_settings(settings, overrides, free, DEVICE_NAMES)
 
 
 def refused(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> Sequence[Report]:
     with pytest.raises(ProblemsError) as caught:
-        resolve_settings(settings, overrides, free)
+        resolve_settings(settings, overrides, free, DEVICE_NAMES)
     return [problem.report() for problem in caught.value.problems]
 
 
