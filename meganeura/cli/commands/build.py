@@ -126,15 +126,16 @@ def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> s
     if backend is not None:
         optimized = stages.compiled.optimized
         return emitted(emit, backend, optimized, device, no_tuned=no_tuned)
-    match _stage(emit):
+    stage = _stage(emit)
+    match stage:
         case Stage.AST:
             return _tree(stages.program)
         case Stage.GRAPH:
             return format_graph(stages.graph)
         case Stage.OPTIMIZED:
             return format_graph(stages.compiled.optimized)
-        case other:
-            assert_never(other)
+        case _:
+            assert_never(stage)
 
 
 def _stage(name: str) -> Stage:

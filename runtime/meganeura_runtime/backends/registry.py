@@ -54,9 +54,9 @@ def backends() -> tuple[tuple[Backend, ...], tuple[DeviceError, ...]]:
     """Every backend, built in, registered or installed, and why some cannot be loaded."""
     found: list[Backend] = [*BUILT_IN, *_registered]
     broken: list[DeviceError] = []
-    for name in sorted(_installed() - {each.name for each in found}):
+    for name in sorted(installed_names() - {each.name for each in found}):
         try:
-            found.append(_loaded(name))
+            found.append(loaded_backend(name))
         except DeviceError as error:
             broken.append(error)
     return tuple(found), tuple(broken)
@@ -73,9 +73,9 @@ def backend_of(device: str) -> Backend:
         if backend.name == name:
             break
     else:
-        if name not in _installed():
+        if name not in installed_names():
             raise _unknown(device)
-        backend = _loaded(name)
+        backend = loaded_backend(name)
     if not backend.accepts(device):
         raise _unknown(device)
     return backend
@@ -194,7 +194,7 @@ def _meant(selector: str) -> tuple[Backend, str, str]:
 
 
 @cache
-def _installed() -> frozenset[str]:
+def installed_names() -> frozenset[str]:
     """The names of the backends that installed packages offer."""
     from importlib.metadata import entry_points
 
@@ -202,7 +202,7 @@ def _installed() -> frozenset[str]:
 
 
 @cache
-def _loaded(name: str) -> Backend:
+def loaded_backend(name: str) -> Backend:
     """An installed backend; raises `DeviceError` where its package is broken."""
     from importlib.metadata import entry_points
 

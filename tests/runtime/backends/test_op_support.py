@@ -1,4 +1,4 @@
-"""The tables of ops: each op is run, lowered or refused by each backend, and that is what happens."""
+"""The tables of ops: a backend runs, lowers or refuses each of them, and does what it says."""
 
 import pytest
 

@@ -85,21 +85,10 @@ def test_each_name_belongs_to_one_backend() -> None:
     assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "cuda",
-        "",
-        "cpu:0",
-        "wgpu:",
-        "wgpu:x",
-        "wgpu:-1",
-        "wgpu:0:0",
-        "CPU",
-        "cpu\n",
-        "wgpu:" + "9" * 5000,
-    ],
-)
+NO_DEVICES = ("cuda", "", "cpu:0", "wgpu:", "wgpu:x", "wgpu:-1", "wgpu:0:0", "CPU", "cpu\n")
+
+
+@pytest.mark.parametrize("name", [*NO_DEVICES, f"wgpu:{'9' * 5000}"])
 def test_what_names_no_device_is_refused(name: str) -> None:
     assert not DEVICE_NAMES.accepts(name)
     for ask in (choose_device, require_device):
@@ -115,7 +104,7 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_to_know_the_backends_loads_none_of_them() -> None:
-    loaded = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = "import sys; print(*sys.modules)"
     text = f"from meganeura_runtime.backends import registry; registry.device_forms(); {loaded}"
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
