@@ -48,7 +48,7 @@ sys.meta_path.insert(0, Blocked())
 import numpy as np
 from meganeura_runtime.export import mgb
 
-with artefact.open(sys.argv[1], sys.argv[2]) as session:
+with mgb.open(sys.argv[1], sys.argv[2]) as session:
     np.save(sys.argv[4], session.step({"image": np.load(sys.argv[3])})["output"])
 assert not [name for name in sys.modules if name.startswith(("egglog", "meganeura_dsl.syntax"))]
 """
