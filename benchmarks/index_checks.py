@@ -25,7 +25,7 @@ from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.webgpu.backend import OpenAdapter
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 STEPS = 30

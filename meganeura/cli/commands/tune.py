@@ -37,7 +37,7 @@ def tune(
     """
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.backends.webgpu.backend import OpenAdapter
+    from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
     from meganeura_runtime.backends.webgpu.tuning.autotuner import tune as search
     from meganeura_runtime.backends.webgpu.tuning_cache import known_configs, store_configs
 

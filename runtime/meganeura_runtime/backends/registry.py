@@ -10,7 +10,6 @@ one will be asked for, a thread opens it while the program is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
-from meganeura_runtime.support.background import begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,16 +121,18 @@ def choose_device(selector: str = AUTO, *, tuned: bool = True) -> OpenDevice:
     Raises `DeviceError`. Kernels are configured as they were tuned for the device, if they were.
     """
     begun = _begun.pop(selector, None)
-    opened = _timed(selector) if begun is None else begun.result()
-    if opened.device.backend.capabilities.opens_slowly:
-        tell(opened.phase)
-    return opened.device.tuned() if tuned else opened.device
+    device, phase = _timed(selector) if begun is None else begun.result()
+    if device.backend.capabilities.opens_slowly:
+        tell(phase)
+    return device.tuned() if tuned else device
 
 
 def begin_to_open(selector: str) -> None:
     """Open in a thread what `choose_device` will be asked for, if that is worth one."""
     quick = {each.name for each in BUILT_IN if not each.capabilities.opens_slowly}
     if selector not in quick and selector not in _begun:
+        from meganeura_runtime.support.background import begin
+
         _begun[selector] = begin("device", _timed, selector)
 
 
@@ -159,22 +159,14 @@ def model_of(selector: str) -> DeviceModel:
 # --- opening -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An open device, and when it was opened."""
-
-    device: OpenDevice
-    phase: Phase
+_begun: dict[str, Future[tuple[OpenDevice, Phase]]] = {}
 
 
-_begun: dict[str, Future[_Opened]] = {}
-
-
-def _timed(selector: str) -> _Opened:
+def _timed(selector: str) -> tuple[OpenDevice, Phase]:
     start = perf_counter()
     backend, name, reason = _meant(selector)
     device = backend.open(name, reason)
-    return _Opened(device, Phase("gpu_init", "device", start, perf_counter()))
+    return device, Phase("gpu_init", "device", start, perf_counter())
 
 
 def _meant(selector: str) -> tuple[Backend, str, str]:

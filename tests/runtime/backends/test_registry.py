@@ -22,10 +22,11 @@ from meganeura_runtime.backends.registry import (
     model_of,
     require_device,
 )
-from meganeura_runtime.backends.webgpu.backend import OpenAdapter
 from meganeura_runtime.backends.webgpu.device import adapters, device
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+from meganeura_runtime.support import background
 
 REAL = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
 SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
@@ -150,7 +151,7 @@ def test_each_who_asks_has_a_device_of_its_own(asked: list[tuple[str, str]]) -> 
 
 
 def test_the_cpu_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "begin", None)
+    monkeypatch.setattr(background, "begin", None)
     begin_to_open("cpu")
     assert choose_device("cpu").description == "cpu (as asked)"
 

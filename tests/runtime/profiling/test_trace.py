@@ -15,8 +15,9 @@ from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.timing.timeline import Level, Moment, Timeline
-from meganeura_runtime.backends.webgpu.backend import OpenAdapter, WebGpuBackend
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, WARM, Trace

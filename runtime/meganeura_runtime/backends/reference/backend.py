@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, DeviceRow, OpenDevice
+from meganeura_runtime.backends.backend import Backend, DeviceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.backends.base import Session
     from meganeura_runtime.backends.op_support import OpSupport
-    from meganeura_runtime.backends.timing.profile import Profile
-    from meganeura_runtime.backends.timing.timeline import Timeline
-    from meganeura_runtime.backends.timing.tracer import Tracer
-    from meganeura_runtime.support.tracing import Span
+    from meganeura_runtime.backends.reference.device import ReferenceDevice
 
 
 class ReferenceBackend(Backend):
@@ -46,32 +40,6 @@ class ReferenceBackend(Backend):
 
     def open(self, name: str, reason: str) -> ReferenceDevice:
         """The CPU; there is nothing to open."""
+        from meganeura_runtime.backends.reference.device import ReferenceDevice
+
         return ReferenceDevice(self, f"{name} ({reason})")
-
-
-@dataclass(frozen=True)
-class ReferenceDevice(OpenDevice):
-    """The CPU."""
-
-    backend: Backend
-    description: str
-    short_name: str = ReferenceBackend.name
-
-    def open(self, graph: Graph) -> Session:
-        """A session of the reference interpreter; raises `MemoryExceededError`."""
-        from meganeura_runtime.backends.reference.session import ReferenceSession
-
-        return ReferenceSession(graph)
-
-    def profile(self, graph: Graph) -> Profile:
-        """Time each op by the host's clock."""
-        from meganeura_runtime.backends.reference.profile import profile_of
-
-        return profile_of(graph)
-
-    def tracer(self, timeline: Timeline, span: Span) -> Tracer:
-        """Trace each op."""
-        del span
-        from meganeura_runtime.backends.reference.trace import OpTracer
-
-        return OpTracer(timeline)

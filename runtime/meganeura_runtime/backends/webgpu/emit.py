@@ -2,16 +2,14 @@
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Target
-from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
-from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, after_each, name_of
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 
-def emit(
-    stage: str, graph: Graph, device: Device | None = None, configs: TunedConfigs = UNTUNED
-) -> str:
+def emit(stage: str, graph: Graph, device: OpenDevice | None) -> str:
     """The text of a stage, for an adapter or for any.
 
     The graph after a pass is the one for any adapter. Raises `ValueError` for an unknown pass.
@@ -19,10 +17,11 @@ def emit(
     kind, _, name = stage.partition(":")
     if kind == "after":
         return _after(name, graph)
-    if device is None:
-        plan = plan_graph(graph, PORTABLE)
+    if isinstance(device, OpenAdapter):
+        adapter = device.device
+        plan = plan_graph(graph, adapter.limits, adapter.style, device.configs)
     else:
-        plan = plan_graph(graph, device.limits, device.style, configs)
+        plan = plan_graph(graph, PORTABLE)
     return str(plan) if stage == "plan" else "\n\n".join(plan.kernels)
 
 

@@ -25,9 +25,9 @@ from meganeura_runtime.backends.base import Session, leaf_types
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.webgpu.backend import OpenAdapter
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan

@@ -20,11 +20,12 @@ from meganeura_dsl.ir.ops import Add, Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.reference.session import ReferenceSession
-from meganeura_runtime.backends.webgpu.backend import OpenAdapter, WebGpuBackend
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.device import wgpu_native as native
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.export import mgb as artefact
 from meganeura_runtime.export.deployment.inference_form import deploy
