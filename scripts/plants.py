@@ -722,4 +722,18 @@ PLANTS = (
         "self.clock.leave_out(0 * (perf_counter() - started))",
         ("tests/runtime/train/test_readback.py::test_the_speed_leaves_evaluations_out",),
     ),
+    Plant(
+        "an op that a backend has not is handed to it",
+        "runtime/meganeura_runtime/backends/op_support.py",
+        "if type(value.op) in refused:",
+        "if type(value) in refused:",
+        ("tests/runtime/backends/test_op_support.py",),
+    ),
+    Plant(
+        "`auto` prefers the CPU",
+        "runtime/meganeura_runtime/backends/registry.py",
+        "(WebGpuBackend(), ReferenceBackend())",
+        "(ReferenceBackend(), WebGpuBackend())",
+        ("tests/runtime/backends/test_registry.py",),
+    ),
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-SYNTAX = re.compile(r"[a-z][a-z0-9_]*(:[a-z0-9_]+)*")
+SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
 """What every name of a device looks like."""
 
 

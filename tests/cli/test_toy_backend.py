@@ -75,6 +75,8 @@ def test_a_run_goes_on_there_and_can_be_traced(meganeura: Command) -> None:
     names = {event["name"] for event in events}
     assert {"step 4", "evaluation", "checkpoint"} <= names
     assert {"toy"} <= {event["args"].get("name") for event in events if event["ph"] == "M"}
+    shown = meganeura("train", "digits_mlp", "--resume", "run", "--set", "epochs=3")
+    assert shown.out.startswith("device: toy (as asked)\n")
 
 
 def test_it_is_used_from_python(tmp_path: Path) -> None:

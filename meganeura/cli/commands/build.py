@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from meganeura.cli.driver.stages import Mode, Stages, emitted, require_numbers, stages_of
-from meganeura.cli.options.device_options import NotTuned, require_device
+from meganeura.cli.options.device_options import NotTuned, listed, require_device
 from meganeura.cli.options.model_options import (
     Changes,
     DisabledRules,
@@ -18,7 +18,7 @@ from meganeura.cli.options.model_options import (
 )
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
-from meganeura_runtime.backends.registry import emitting, stage_forms
+from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
@@ -36,6 +36,8 @@ class Stage(StrEnum):
 
 
 STAGES = (*Stage, *stage_forms())
+PLANNED = [form for each in BUILT_IN if each.capabilities.stages for form in each.forms]
+"""The devices of backends that have stages."""
 
 
 def build(
@@ -61,7 +63,7 @@ def build(
     ] = None,
     changes: Changes = None,
     device: Annotated[
-        str | None, typer.Option(help="Plan for this device, not for any: wgpu, or wgpu:N.")
+        str | None, typer.Option(help=f"Plan for this device, not for any: {listed(PLANNED)}.")
     ] = None,
     no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,

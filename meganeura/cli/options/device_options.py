@@ -1,5 +1,6 @@
 """The device of a command, told to whoever gave it, with what was found out about it before."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,14 @@ from meganeura_runtime.backends.registry import choose_device, device_forms
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
 
-_FORMS = device_forms()
-NAMES = f"{', '.join(_FORMS[:-1])}, or {_FORMS[-1]}"
+
+def listed(forms: Sequence[str]) -> str:
+    """`cpu, wgpu, or wgpu:N`."""
+    *first, last = forms
+    return f"{', '.join(first)}, or {last}" if first else last
+
+
+NAMES = listed(device_forms())
 """What the name of a device looks like."""
 
 DEVICE_HELP = f"{NAMES} as `meganeura devices` counts."

@@ -14,7 +14,7 @@ from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.settings.device_names import DeviceNames
+from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
 from meganeura_dsl.support.phases import Phase, tell
 from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
@@ -66,6 +66,8 @@ def backend_of(device: str) -> Backend:
     The metadata of installed packages, which takes long to read, is read only for a name that no
     backend known so far has.
     """
+    if SYNTAX.fullmatch(device) is None:
+        raise _unknown(device)
     name = device.partition(":")[0]
     for backend in (*BUILT_IN, *_registered):
         if backend.name == name:
