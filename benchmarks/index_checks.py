@@ -22,10 +22,11 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import LOSS, TrainingSettings, training_step
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
 STEPS = 30
@@ -80,11 +81,12 @@ def milliseconds(session: Session, fed: dict[str, Array]) -> float:
     return (perf_counter() - start) / STEPS * 1e3
 
 
-def dispatches(graph: Graph, device: Device | None) -> str:
+def dispatches(graph: Graph, device: OpenDevice) -> str:
     """How many the step has on an adapter."""
-    if device is None:
+    if not isinstance(device, OpenAdapter):
         return "-"
-    return str(len(plan_graph(graph, device.limits, device.style).dispatches))
+    limits, style = device.device.limits, device.device.style
+    return str(len(plan_graph(graph, limits, style).dispatches))
 
 
 def main() -> None:
@@ -111,7 +113,7 @@ def main() -> None:
             times[name].append(milliseconds(session, fed))
     for name, graph in graphs.items():
         median = statistics.median(times[name])
-        print(f"{name:10} {median:9.3f} ms a step, {dispatches(graph, chosen.device)} dispatches")
+        print(f"{name:10} {median:9.3f} ms a step, {dispatches(graph, chosen)} dispatches")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from meganeura_dsl.syntax.formatter.formatter import find_comments, format_modul
 from meganeura_dsl.syntax.parser.parser import parse
 from meganeura_dsl.syntax.parser.source_files import decode
 from meganeura_runtime.backends.compile_cache import rewritten
+from meganeura_runtime.backends.registry import DEVICE_NAMES
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.idx_files import read_idx
@@ -69,7 +70,7 @@ def read_override(data: bytes) -> None:
     """An override of a setting, from the command line."""
     try:
         written = with_overrides(SETTINGS, [data.decode(errors="replace")])
-        resolve_settings(written, (), ("batch",))
+        resolve_settings(written, (), ("batch",), DEVICE_NAMES)
     except ProblemError as error:
         render(error.problem.report(), colour=False)
     except ProblemsError as error:

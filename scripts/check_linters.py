@@ -61,6 +61,13 @@ PLANTS = (
         "meganeura_dsl.ir.planted -> lark",
     ),
     Plant(
+        "only the registry may know a backend",
+        "meganeura/planted.py",
+        "import meganeura_runtime.backends.webgpu.plan\n",
+        IMPORTS,
+        "meganeura.planted -> meganeura_runtime.backends.webgpu.plan",
+    ),
+    Plant(
         "every module has its layer",
         "meganeura_dsl/planted.py",
         "",

@@ -838,4 +838,18 @@ PLANTS = (
             "tests/runtime/train/test_resume.py::test_nothing_is_offered_where_nothing_may_be_given_anew",
         ),
     ),
+    Plant(
+        "an op that a backend has not is handed to it",
+        "runtime/meganeura_runtime/backends/op_support.py",
+        "if type(value.op) in refused:",
+        "if type(value) in refused:",
+        ("tests/runtime/backends/test_op_support.py",),
+    ),
+    Plant(
+        "`auto` prefers the CPU",
+        "runtime/meganeura_runtime/backends/registry.py",
+        "(WebGpuBackend(), ReferenceBackend())",
+        "(ReferenceBackend(), WebGpuBackend())",
+        ("tests/runtime/backends/test_registry.py",),
+    ),
 )

@@ -27,8 +27,13 @@ from meganeura_dsl.syntax.problems.text_problems import (
 )
 from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
-from meganeura_runtime.backends.device_problems import BeyondLimits, DeviceFailure, TooLittleMemory
-from meganeura_runtime.backends.webgpu.timing.timing_problems import NoClock
+from meganeura_runtime.backends.device_problems import (
+    BeyondLimits,
+    DeviceFailure,
+    NoClock,
+    TooLittleMemory,
+    UnsupportedOp,
+)
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.infer.inference_problems import (
@@ -185,6 +190,9 @@ EXAMPLES: Mapping[str, Problem] = {
             "fc",
             "max_buffer_size",
             "f32[65536, 10, 784] takes 2.1 GB, and a buffer holds 256 MB",
+        ),
+        UnsupportedOp(
+            within(FIT, "cross_entropy(image |> fc: linear(10), label)"), "", "Gather", "toy"
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),

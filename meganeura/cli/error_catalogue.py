@@ -2,7 +2,7 @@
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.explain import PROBLEMS
-from meganeura_runtime.backends.webgpu.timing import timing_problems as measure_problems
+from meganeura_runtime.backends import device_problems
 from meganeura_runtime.export.deployment import deployment_problems as deploy_problems
 from meganeura_runtime.export.mgb import container_problems as artefact_problems
 from meganeura_runtime.infer import inference_problems as input_problems
@@ -26,5 +26,5 @@ def problems() -> tuple[type[Problem], ...]:
         *train_problems.PROBLEMS,
         *deploy_problems.PROBLEMS,
         *artefact_problems.PROBLEMS,
-        *measure_problems.PROBLEMS,
+        *device_problems.PROBLEMS,
     )

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from meganeura_dsl.startup.process import prepare_process
 from meganeura_dsl.startup.tricks import StartupError, Trick, is_enabled
-from meganeura_runtime.backends.webgpu.device.device_prefetch import begin_to_open
+from meganeura_runtime.backends.registry import begin_to_open
 
 
 def main() -> None:

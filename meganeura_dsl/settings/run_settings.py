@@ -5,11 +5,13 @@ from dataclasses import fields
 from typing import Annotated
 
 from pydantic import (
+    AfterValidator,
     Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    ValidationInfo,
 )
 from pydantic_core import ErrorDetails
 
@@ -17,6 +19,7 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
+from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
@@ -33,6 +36,15 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+
+
+def _device(name: str, given: ValidationInfo) -> str:
+    """The name of a device, as far as who validates the settings knows them."""
+    context: object = given.context
+    names = context if isinstance(context, DeviceNames) else ANY_DEVICE
+    if not names.accepts(name):
+        raise ValueError(f"must be {names.listed()}")
+    return name
 
 
 class RunSettings(Strict):
@@ -52,7 +64,7 @@ class RunSettings(Strict):
     log_every: NonNegativeInt = 50
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|wgpu(:\d+)?)$")
+    device: Annotated[str, AfterValidator(_device)] = "auto"
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
@@ -73,7 +85,7 @@ MEANINGS = {
     "log_every": "steps between two lines of the log; 0 logs no steps",
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
-    "device": "auto, cpu, wgpu or wgpu:N",
+    "device": "what it runs on, as `meganeura devices` lists it, or auto",
     "optimize": "whether the graph of a step is rewritten to run faster",
     "disabled_rules": "rewrite rules that are not applied",
 }
@@ -85,7 +97,7 @@ MEANINGS = {
 
 
 def resolve_settings(
-    raw: RawSettings, overrides: Sequence[str] = (), free_dims: Sequence[str] = ()
+    raw: RawSettings, overrides: Sequence[str], free_dims: Sequence[str], devices: DeviceNames
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
     written = with_overrides(raw, overrides)
@@ -94,7 +106,7 @@ def resolve_settings(
         raise ProblemsError(tuple(problems))
     known = {name: each for name, each in written.items() if name in {*MEANINGS, *free_dims}}
     try:
-        settings = RunSettings.model_validate(_as_fields(known, free_dims))
+        settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
     except ValidationError as error:
         problems += [_problem(each, written) for each in error.errors(include_url=False)]
         raise ProblemsError(tuple(problems)) from None
@@ -198,7 +210,6 @@ RULES = {
     "less_than_equal": "must be at most {le}",
     "finite_number": "must be finite",
     "string_too_short": "must not be empty",
-    "string_pattern_mismatch": "must be auto, cpu, wgpu or wgpu:N",
     "value_error": "{error}",
 }
 """Rules a value can break, by pydantic's name for the error."""

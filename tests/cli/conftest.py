@@ -13,9 +13,7 @@ def meganeura(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
 
     def command(*arguments: str) -> Outcome:
         # A command is a process of its own, which knows of no device that another began to open.
-        monkeypatch.setattr(
-            "meganeura_runtime.backends.webgpu.device.device_prefetch._begun", dict[str, object]()
-        )
+        monkeypatch.setattr("meganeura_runtime.backends.registry._begun", dict[str, object]())
         code = run(arguments)
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)

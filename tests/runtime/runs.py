@@ -8,7 +8,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl import pipeline
-from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.base import OpenSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Event, Stepped

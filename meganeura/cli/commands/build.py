@@ -2,14 +2,13 @@
 
 import json
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from meganeura.cli.driver.stages import Mode, Stages, plan_for, plan_of, require_numbers, stages_of
-from meganeura.cli.options.device_options import NotTuned, require_device
+from meganeura.cli.driver.stages import Mode, Stages, emitted, require_numbers, stages_of
+from meganeura.cli.options.device_options import NotTuned, listed, require_device
 from meganeura.cli.options.model_options import (
     Changes,
     DisabledRules,
@@ -19,27 +18,26 @@ from meganeura.cli.options.model_options import (
 )
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
+from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.pipeline import Program
-    from meganeura_runtime.backends.webgpu.plan import Plan
-
 
 AFTER = "after:"
-"""What the name of a pass follows, to print the graph after it."""
+"""What the name of a pass follows, to print the graph after it: the same for all devices."""
 
 
 class Stage(StrEnum):
-    """Where to stop and print."""
+    """Where to stop and print, before a backend has its own stages."""
 
     AST = "ast"
     GRAPH = "graph"
     OPTIMIZED = "optimized"
-    PLAN = "plan"
-    WGSL = "wgsl"
+
+
+STAGES = (*Stage, *stage_forms())
+PLANNED = [form for each in BUILT_IN if each.capabilities.stages for form in each.forms]
+"""The devices of backends that have stages."""
 
 
 def build(
@@ -56,16 +54,16 @@ def build(
         str,
         typer.Option(
             metavar="STAGE",
-            help="The stage to print: ast, graph, optimized, after:PASS, plan or wgsl.",
+            help=f"The stage to print: {', '.join(STAGES[:-1])} or {STAGES[-1]}.",
         ),
-    ] = Stage.PLAN,
+    ] = "plan",
     size: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=NUMBER", help="A size that is free, such as n=1."),
     ] = None,
     changes: Changes = None,
     device: Annotated[
-        str | None, typer.Option(help="Plan for this device, not for any: wgpu, or wgpu:N.")
+        str | None, typer.Option(help=f"Plan for this device, not for any: {listed(PLANNED)}.")
     ] = None,
     no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
@@ -93,11 +91,8 @@ def build(
             raise typer.BadParameter(text, param_hint="--device")
         say(_compile(stages, output, weights))
         return
-    if emit.startswith(AFTER):
-        text = _after(stages, emit.removeprefix(AFTER))
-    else:
-        on_device = partial(plan_for, device=device, no_tuned=no_tuned)
-        text = _text(stages, _stage(emit), on_device)
+    on_device = None if emit.startswith(AFTER) else device
+    text = _text(stages, emit, on_device, no_tuned=no_tuned)
     if as_data:
         found = report_data(stages.compiled) if report else {}
         say(json.dumps({"stage": emit, "text": text, **found}, indent=2))
@@ -110,7 +105,8 @@ def build(
 def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
     """Write the inference form of a model with its weights and kernels; what was written."""
     from meganeura.cli.commands.deploy import deployment
-    from meganeura_runtime.export.mgb.container import Artefact
+    from meganeura_runtime.backends.device_failures import explained_failures
+    from meganeura_runtime.export.mgb.compile import compiled_model
 
     if stages.mode is not Mode.INFER:
         raise typer.BadParameter("only a model can be compiled", param_hint="--mode")
@@ -118,27 +114,30 @@ def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
         raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
     require_numbers(stages.graph)
     made = deployment(stages.elaboration, files, stages.rules)
-    plan = plan_of(made.graph)
-    Artefact(stages.program.model(), made.graph, plan, made.values).write(output)
+    with explained_failures():
+        compiled = compiled_model(stages.program.model(), made.graph, made.values)
+    compiled.write(output)
+    plan = compiled.plan
     return f"written: {output} ({len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels)"
 
 
-def _text(stages: Stages, emit: Stage, plan: "Callable[[Graph], Plan]") -> str:
+def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> str:
     from meganeura_dsl.ir.text import format_graph
 
-    match emit:
+    backend = emitting(emit)
+    if backend is not None:
+        optimized = stages.compiled.optimized
+        return emitted(emit, backend, optimized, device, no_tuned=no_tuned)
+    stage = _stage(emit)
+    match stage:
         case Stage.AST:
             return _tree(stages.program)
         case Stage.GRAPH:
             return format_graph(stages.graph)
         case Stage.OPTIMIZED:
             return format_graph(stages.compiled.optimized)
-        case Stage.PLAN:
-            return str(plan(stages.compiled.optimized))
-        case Stage.WGSL:
-            return "\n\n".join(plan(stages.compiled.optimized).kernels)
         case _:
-            assert_never(emit)
+            assert_never(stage)
 
 
 def _stage(name: str) -> Stage:
@@ -146,23 +145,8 @@ def _stage(name: str) -> Stage:
     try:
         return Stage(name)
     except ValueError:
-        stages = ", ".join((*Stage, f"{AFTER}PASS"))
-        text = f"there is no stage `{name}`; there are {stages}"
+        text = f"there is no stage `{name}`; there are {', '.join(STAGES)}"
         raise typer.BadParameter(text, param_hint="--emit") from None
-
-
-def _after(stages: Stages, name: str) -> str:
-    """The graph after a pass of the webgpu backend, for WebGPU's default limits."""
-    from meganeura_dsl.ir.text import format_graph
-    from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Target
-    from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, after_each, name_of
-
-    names = [name_of(each) for each in PASSES]
-    if name not in names:
-        text = f"there is no pass `{name}`; there are, in order, {', '.join(names)}"
-        raise typer.BadParameter(text, param_hint="--emit")
-    target = Target(DeviceLimits(half_floats=True))
-    return format_graph(dict(after_each(stages.compiled.optimized, target))[name])
 
 
 def _tree(program: "Program") -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.driver.stages import Compiled, Mode, compiled_model, compiled_step
-from meganeura.cli.options.device_options import require_device
+from meganeura.cli.options.device_options import NAMES, require_device
 from meganeura.cli.options.model_options import (
     Changes,
     DisabledRules,
@@ -34,7 +34,7 @@ def explain_opt(
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
     device: Annotated[
-        str, typer.Option(help="Whose kernels there are to choose from: auto, cpu, wgpu, wgpu:N.")
+        str, typer.Option(help=f"Whose kernels there are to choose from: {NAMES}.")
     ] = "cpu",
     drawing: Annotated[
         Path | None,

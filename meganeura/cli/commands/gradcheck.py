@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from meganeura.cli.options.device_options import NAMES
 from meganeura.cli.options.target_program import load
 from meganeura.cli.ui.console import say
 
@@ -21,7 +22,7 @@ def gradcheck(
     block: Annotated[str | None, typer.Option(help="Check only this block.")] = None,
     examples: Annotated[int, typer.Option(min=1, help="Cases to try of each.")] = 200,
     device: Annotated[
-        str | None, typer.Option(help="Hold a device against the reference as well: cpu, wgpu.")
+        str | None, typer.Option(help=f"Hold a device against the reference as well: {NAMES}.")
     ] = None,
     kinks: Annotated[
         bool,

@@ -1,20 +1,16 @@
 """`meganeura profile`: what each kernel of a step takes, beside what the device could do."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from meganeura.cli.driver.stages import Mode
-from meganeura.cli.driver.workload import MeasuredMode, Sizes, Subject, Target, subject
-from meganeura.cli.options.device_options import NotTuned
+from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
+from meganeura.cli.options.device_options import Device, NotTuned
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura.cli.reports.profile_report import profile_data, profile_text
 from meganeura.cli.ui.console import say
-
-if TYPE_CHECKING:
-    from meganeura_runtime.backends.registry import DeviceChoice
-    from meganeura_runtime.profiling.profile import Profile
 
 
 def profile(
@@ -22,9 +18,7 @@ def profile(
     *,
     mode: MeasuredMode = Mode.INFER,
     size: Sizes = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
-    ] = "auto",
+    device: Device = "auto",
     no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
@@ -44,19 +38,11 @@ def profile(
     found = subject(target, mode, size, rules)
     with explained_failures():
         chosen = choose_device(device, tuned=not no_tuned)
-        measured = _measured(found, chosen)
+        measured = chosen.profile(found.graph)
+    if measured is None:
+        text = f"steps cannot be profiled on {chosen.description}"
+        raise typer.BadParameter(text, param_hint="--device")
     if as_data:
         say(json.dumps(profile_data(found, chosen.description, measured), indent=2))
         return
     say(profile_text(found, chosen.description, measured, rows))
-
-
-def _measured(found: Subject, chosen: "DeviceChoice") -> "Profile":
-    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-    from meganeura_runtime.profiling.profile import profile_on, profile_on_cpu
-
-    device = chosen.device
-    if device is None:
-        return profile_on_cpu(found.graph)
-    plan = plan_graph(found.graph, device.limits, device.style, chosen.choices)
-    return profile_on(device, found.graph, plan)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.driver.compiled_model import read_compiled
-from meganeura.cli.options.device_options import NotTuned, device_option
+from meganeura.cli.options.device_options import Device, NotTuned, device_option
 from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
@@ -58,9 +58,7 @@ def run(
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
-    ] = "auto",
+    device: Device = "auto",
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     output: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.interrupts import Interruption
-from meganeura.cli.options.device_options import NotTuned, device_option
+from meganeura.cli.options.device_options import DEVICE_HELP, NotTuned, device_option
 from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
@@ -39,9 +39,7 @@ def train(
             help="A program, one `train` of it, or a standard model.",
         ),
     ],
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, wgpu, or wgpu:N as `meganeura devices` counts.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help=DEVICE_HELP)] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run folder; runs/NAME-1, -2, ... without one.")
     ] = None,

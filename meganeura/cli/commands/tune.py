@@ -37,6 +37,7 @@ def tune(
     """
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
+    from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
     from meganeura_runtime.backends.webgpu.tuning.autotuner import tune as search
     from meganeura_runtime.backends.webgpu.tuning_cache import known_configs, store_configs
 
@@ -44,7 +45,7 @@ def tune(
     found = subject(target, mode, size, rules)
     with explained_failures():
         chosen = choose_device(device, tuned=False)
-        if chosen.device is None:
+        if not isinstance(chosen, OpenAdapter):
             text = f"there is nothing to tune on {chosen.description}"
             raise typer.BadParameter(text, param_hint="--device")
         if not as_data:

@@ -51,9 +51,10 @@ def _settings_reports(program: "Program") -> tuple[Report, ...]:
         if not raw:
             continue
         from meganeura_dsl.settings.run_settings import resolve_settings
+        from meganeura_runtime.backends.registry import DEVICE_NAMES
 
         try:
-            resolve_settings(raw, (), pipeline.free_sizes(program, train))
+            resolve_settings(raw, (), pipeline.free_sizes(program, train), DEVICE_NAMES)
         except ProblemsError as error:
             reports.extend(problem.report() for problem in error.problems)
     return tuple(reports)

@@ -9,24 +9,21 @@ from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.device_problems import BeyondLimits
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
-from meganeura_runtime.backends.webgpu.device.device import open_device
-from meganeura_runtime.backends.webgpu.plan import Plan, Role
-from meganeura_runtime.backends.webgpu.schedule.compile import excesses, plan_graph
+from meganeura_runtime.backends.webgpu.schedule.compile import excesses
+from meganeura_runtime.backends.webgpu.step_memory import StepMemory, limits_named, step_memory
 from meganeura_runtime.train.job import settings_of, step_of
-
-WEBGPU_DEFAULT = "webgpu-default"
-"""The limits every implementation of WebGPU promises."""
 
 
 def fits(program: Program, train: str, limits: str) -> tuple[list[Report], str]:
     """Every value that is beyond the limits, and a line about the step."""
-    allowed = DeviceLimits(half_floats=True) if limits == WEBGPU_DEFAULT else _limits_of(limits)
+    with explained_failures():
+        allowed = limits_named(limits)
     settings = settings_of(program, train)
     found = _excesses(program, train, settings, allowed)
     if not found:
         with explained_failures():
-            plan = plan_graph(step_of(program, train, settings).optimized.graph, allowed)
-        return [], f"`{train}` fits {limits}: {_needs(plan)}"
+            step = step_memory(step_of(program, train, settings).optimized.graph, allowed)
+        return [], f"`{train}` fits {limits}: {_needs(step)}"
     reports = [
         BeyondLimits(
             error.value.origin.span, error.value.origin.path, error.limit, str(error)
@@ -36,31 +33,21 @@ def fits(program: Program, train: str, limits: str) -> tuple[list[Report], str]:
     return reports, _smaller(program, train, settings, allowed)
 
 
-def _limits_of(device: str) -> DeviceLimits:
-    with explained_failures():
-        opened = open_device("wgpu" if device == "adapter" else device)
-    try:
-        return opened.limits
-    finally:
-        opened.close()
-
-
 def _excesses(
     program: Program, train: str, settings: RunSettings, allowed: DeviceLimits
 ) -> list[LimitError]:
     return excesses(step_of(program, train, settings).optimized.graph, allowed)
 
 
-def _needs(plan: Plan) -> str:
+def _needs(step: StepMemory) -> str:
     """What a step takes, and which kernels are spread because one row of workgroups is too few."""
-    memory = sum(buffer.bytes for buffer in plan.buffers) / 1e6
-    largest = max(dispatch_slot.bytes for one in plan.dispatches for dispatch_slot in one.slots)
-    spread = sum(one.workgroups[1] > 1 for one in plan.dispatches)
-    buffers = sum(buffer.role is Role.TEMPORARIES for buffer in plan.buffers)
-    facts = [f"{memory:,.1f} MB", f"largest binding {largest / 1e6:,.1f} MB"]
-    facts.append(f"temporaries in {count(buffers, 'buffer')}")
-    if spread:
-        facts.append(f"{count(spread, 'dispatch')} spread over two dimensions")
+    facts = [
+        f"{step.bytes / 1e6:,.1f} MB",
+        f"largest binding {step.largest_binding / 1e6:,.1f} MB",
+        f"temporaries in {count(step.temporaries, 'buffer')}",
+    ]
+    if step.spread:
+        facts.append(f"{count(step.spread, 'dispatch')} spread over two dimensions")
     return ", ".join(facts)
 
 

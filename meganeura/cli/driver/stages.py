@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
-    from meganeura_runtime.backends.webgpu.plan import Plan
+    from meganeura_runtime.backends.backend import Backend
 
 
 class Mode(StrEnum):
@@ -144,30 +144,24 @@ def compiled_step(
     return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
 
 
-def plan_of(graph: "Graph") -> "Plan":
-    """The kernels of a graph, for an adapter with no more than WebGPU promises, and f16."""
-    from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
-    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-
-    with explained_failures():
-        return plan_graph(graph, DeviceLimits(half_floats=True))
-
-
-def plan_for(graph: "Graph", device: str | None, *, no_tuned: bool) -> "Plan":
-    """The kernels of a graph for a device, as they were tuned for it; or for any, without one."""
+def emitted(
+    stage: str, backend: "Backend", graph: "Graph", device: str | None, *, no_tuned: bool
+) -> str:
+    """The text of a stage of a backend: for a device, as it was tuned for it, or for any."""
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 
-    if device is None:
-        return plan_of(graph)
     with explained_failures():
-        chosen = choose_device(device, tuned=not no_tuned)
-        if chosen.device is None:
-            raise typer.BadParameter("there is no plan for the CPU", param_hint="--device")
-        on = chosen.device
-        return plan_graph(graph, on.limits, on.style, chosen.choices)
+        chosen = None if device is None else choose_device(device, tuned=not no_tuned)
+        if chosen is not None:
+            backend = chosen.backend
+        if not backend.can_emit(stage):
+            text = f"there is no {stage} for the {backend.title}"
+            raise typer.BadParameter(text, param_hint="--device")
+        try:
+            return backend.emit(stage, graph, chosen)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--emit") from None
 
 
 def parsed_sizes(texts: Iterable[str]) -> dict[str, int]:

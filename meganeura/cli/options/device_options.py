@@ -1,14 +1,28 @@
 """The device of a command, told to whoever gave it, with what was found out about it before."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_runtime.backends.registry import choose_device, device_forms
 
 if TYPE_CHECKING:
-    from meganeura_runtime.backends.registry import DeviceChoice
+    from meganeura_runtime.backends.backend import OpenDevice
 
+
+def listed(forms: Sequence[str]) -> str:
+    """`cpu, wgpu, or wgpu:N`."""
+    *first, last = forms
+    return f"{', '.join(first)}, or {last}" if first else last
+
+
+NAMES = listed(device_forms())
+"""What the name of a device looks like."""
+
+DEVICE_HELP = f"{NAMES} as `meganeura devices` counts."
+Device = Annotated[str, typer.Option(help=DEVICE_HELP)]
 NotTuned = Annotated[
     bool, typer.Option("--no-tuned", help="Leave unused what `meganeura tune` found.")
 ]
@@ -23,12 +37,10 @@ def require_device(selector: str) -> None:
         require(selector)
 
 
-def device_option(selector: str, *, no_tuned: bool) -> "DeviceChoice":
+def device_option(selector: str, *, no_tuned: bool) -> "OpenDevice":
     """The device of that name; raises `DeviceError`."""
-    from meganeura_runtime.backends.registry import choose_device
-
     chosen = choose_device(selector, tuned=not no_tuned)
     say(f"device: {chosen.description}")
-    if chosen.tuning:
-        say(chosen.tuning)
+    if chosen.note:
+        say(chosen.note)
     return chosen

@@ -12,8 +12,8 @@ from meganeura.cli.ui.console import count, say
 from meganeura_dsl.support.phases import Phase
 
 if TYPE_CHECKING:
-    from meganeura_runtime.backends.inference_session import OpenSession
-    from meganeura_runtime.backends.registry import DeviceChoice
+    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.base import OpenSession
     from meganeura_runtime.support.tracing import Span
 
 TraceFile = Annotated[
@@ -35,7 +35,7 @@ class Tracing:
 @contextmanager
 def tracing(
     file: Path | None,
-    chosen: "DeviceChoice",
+    chosen: "OpenDevice",
     steps: int | None = None,
     phases: Sequence[Phase] = (),
 ) -> Generator[Tracing]:
@@ -55,7 +55,7 @@ def tracing(
     if not file.absolute().parent.is_dir():
         text = f"there is no folder `{file.absolute().parent}`"
         raise typer.BadParameter(text, param_hint="--profile")
-    trace = Trace(chosen.device, ENOUGH if steps is None else steps)
+    trace = Trace(chosen, ENOUGH if steps is None else steps)
     yield Tracing(trace.opening(chosen.open), trace.span)
     timeline = trace.finish()
     timeline.add(phases)

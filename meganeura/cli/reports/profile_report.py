@@ -9,7 +9,7 @@ from meganeura.cli.ui.console import table
 
 if TYPE_CHECKING:
     from meganeura.cli.driver.workload import Subject
-    from meganeura_runtime.profiling.profile import Profile, Row
+    from meganeura_runtime.backends.timing.profile import Profile, Row
 
 FAST = 1e12
 """Operations a second above which they are counted in TFLOP/s."""

@@ -1,7 +1,7 @@
 """What every session offers, and the checks all share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
@@ -80,6 +80,16 @@ class Session(Closing):
     def names(self) -> tuple[str, ...]:
         """The parameters and states."""
         return tuple(self._kept)
+
+    @property
+    def parameters(self) -> Mapping[str, TensorType]:
+        """The types of the parameters and states."""
+        return self._kept
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """The types of what a step is fed."""
+        return self._inputs
 
     def write(self, name: str, array: Array) -> None:
         """Give a parameter or state its value; raises `FeedError` for another name or type."""
@@ -163,6 +173,10 @@ class Session(Closing):
         """Wait until they are compiled."""
 
     @abstractmethod
+    def wait(self) -> None:
+        """Return once all steps are done."""
+
+    @abstractmethod
     def _put(self, name: str, array: Array) -> None: ...
 
     @abstractmethod
@@ -183,6 +197,10 @@ class Session(Closing):
         if missing:
             raise FeedError(f"no value was fed for {quoted(missing)}")
         return {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
+
+
+OpenSession = Callable[[Graph], Session]
+"""Plans a graph and puts it on a device."""
 
 
 def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorType]]:

@@ -94,3 +94,68 @@ class TooLittleMemory(Problem):
         remarks = tuple(Remark("" if i else "largest", x) for i, x in enumerate(self.largest))
         cure = Help(self.cure, self.change)
         return Report(self.code, self.severity, headline, self.topic, None, remarks, cure)
+
+
+@dataclass(frozen=True)
+class UnsupportedOp(Problem):
+    """The program needs an op that the backend of the device does not have.
+
+    The devices `cpu` and `wgpu` run every op. Backends that were added may run fewer; each says
+    which in its table of ops.
+    """
+
+    code = "E0558"
+    topic: ClassVar[str] = "device"
+
+    span: Span | None
+    path: str
+    op: str
+    backend: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"the backend `{self.backend}` does not support the op `{self.op}`",
+            self.topic,
+            None if self.span is None else Label(self.span, "it is needed here"),
+            (),
+            Help("run it on another device, such as --device cpu"),
+            self.path,
+        )
+
+
+@dataclass(frozen=True)
+class NoClock(Problem):
+    """Kernels are to be timed, and the adapter has no clock that a program may read.
+
+    `profile`, `tune` and `--profile` time kernels by timestamp queries, which WebGPU leaves
+    optional (the feature `timestamp-query`). `meganeura devices` lists the other devices there are;
+    the device `cpu` times its ops by the host's clock.
+    """
+
+    code = "E0590"
+    topic: ClassVar[str] = "device"
+
+    device: str
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"{self.device} has no clock: it lacks `timestamp-query`",
+            self.topic,
+            None,
+            (),
+            Help("update its driver, choose another device, or time the ops of --device cpu"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    DeviceFailure,
+    BeyondLimits,
+    TooLittleMemory,
+    UnsupportedOp,
+    NoClock,
+)
+"""Every kind of problem that a device can have."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from meganeura_dsl.ir.graph import Value
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meganeura_dsl.ir.graph import Value
 
 
 class LimitError(Exception):

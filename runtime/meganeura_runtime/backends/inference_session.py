@@ -4,19 +4,16 @@ To whoever uses it, it is a session of the graph as it is written: the parameter
 program, whatever the optimizer made of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import Outputs, Session, Uploaded, leaf_types
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded, leaf_types
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.session_proxy import SessionProxy
-
-OpenSession = Callable[[Graph], Session]
-"""Plans a graph and places it on a device."""
 
 
 def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOptions) -> Session:

@@ -8,8 +8,14 @@ epoch.
 from collections.abc import Callable, Mapping
 
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_runtime.backends.base import Outputs, Session, Uploaded, foreign, leaf_types
-from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.base import (
+    OpenSession,
+    Outputs,
+    Session,
+    Uploaded,
+    foreign,
+    leaf_types,
+)
 
 
 class PairSession(Session):
@@ -50,6 +56,11 @@ class PairSession(Session):
         """Wait for both."""
         self._large.ready()
         self._small.ready()
+
+    def wait(self) -> None:
+        """Wait for the steps of both."""
+        self._large.wait()
+        self._small.wait()
 
     def close(self) -> None:
         """Give the memory of both back."""

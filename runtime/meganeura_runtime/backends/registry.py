@@ -1,55 +1,147 @@
-"""Which device runs a program, and why."""
+"""Which backends there are, and which device runs a program.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+To add a backend to this package, name it in `BUILT_IN`. A package of somebody else names it in its
+metadata, as an entry point of the group `meganeura.backends` under the first part of its devices'
+names; `register` adds one to a running process.
 
-from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, SOFTWARE, DeviceModel
-from meganeura_dsl.ir.graph import Graph
-from meganeura_runtime.backends.base import Session
+Opening a device may take half a second, much of it outside of Python: where it is known early which
+one will be asked for, a thread opens it while the program is read.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
+from meganeura_dsl.support.phases import Phase, tell
+from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
-from meganeura_runtime.backends.reference.session import ReferenceSession
-from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
-from meganeura_runtime.backends.webgpu.device.adapters import list_devices, numbered, require_any
-from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.device.device_prefetch import CPU, opened
-from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
-from meganeura_runtime.backends.webgpu.session import WebGpuSession
-from meganeura_runtime.backends.webgpu.tuning_cache import tuned_configs
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import Future
+
+    from meganeura_dsl.ir.cost_model import DeviceModel
+
+AUTO = "auto"
+GROUP = "meganeura.backends"
+"""The group of entry points that name backends of other packages."""
+
+BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), ReferenceBackend())
+"""The backends of this package, in the order in which `auto` prefers them."""
+
+_registered: list[Backend] = []
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
-    """A device that was chosen: how it is described to people, and how it runs a graph."""
-
-    description: str
-    open: Callable[[Graph], Session]
-    device: Device | None = None
-    """The adapter, or `None` for the CPU."""
-    choices: TunedConfigs = UNTUNED
-    """What was found to be fastest on it, and is used."""
-    tuning: str = ""
-    """A line about that for people, if there is anything to say."""
+class UnknownDeviceError(DeviceError):
+    """A name is that of no device of any backend."""
 
 
-def choose_device(selector: str = "auto", *, tuned: bool = True) -> DeviceChoice:
-    """`auto` takes a GPU if there is one and the CPU otherwise, whatever is wrong with drivers.
+def register(backend: Backend) -> None:
+    """Add a backend to this process; raises `ValueError` if its name is taken."""
+    if any(backend.name == each.name for each in (*BUILT_IN, *_registered)):
+        raise ValueError(f"there is a backend `{backend.name}` already")
+    _registered.append(backend)
 
-    Kernels are as they were tuned for the adapter, if they were.
+
+def backends() -> tuple[tuple[Backend, ...], tuple[DeviceError, ...]]:
+    """Every backend, built in, registered or installed, and why some cannot be loaded."""
+    found: list[Backend] = [*BUILT_IN, *_registered]
+    broken: list[DeviceError] = []
+    for name in sorted(installed_names() - {each.name for each in found}):
+        try:
+            found.append(loaded_backend(name))
+        except DeviceError as error:
+            broken.append(error)
+    return tuple(found), tuple(broken)
+
+
+def backend_of(device: str) -> Backend:
+    """The backend of a device's name. Raises `UnknownDeviceError`, or `DeviceError`.
+
+    The metadata of installed packages, which takes long to read, is read only for a name that no
+    backend known so far has.
     """
-    found = opened(selector)
-    if found.device is None:
-        return DeviceChoice(f"cpu ({found.reason})", ReferenceSession)
-    return _on(found.device, tuned=tuned)
+    if SYNTAX.fullmatch(device) is None:
+        raise _unknown(device)
+    name = device.partition(":")[0]
+    for backend in (*BUILT_IN, *_registered):
+        if backend.name == name:
+            break
+    else:
+        if name not in installed_names():
+            raise _unknown(device)
+        backend = loaded_backend(name)
+    if not backend.accepts(device):
+        raise _unknown(device)
+    return backend
+
+
+def device_forms(of: Iterable[Backend] = BUILT_IN) -> tuple[str, ...]:
+    """What the name of a device looks like: `auto`, `cpu`, `wgpu`, `wgpu:N`."""
+    return (AUTO, *sorted(form for backend in of for form in backend.forms))
+
+
+def stage_forms() -> tuple[str, ...]:
+    """The stages of backends that `build --emit` prints."""
+    return tuple(stage for backend in BUILT_IN for stage in backend.capabilities.stages)
+
+
+def emitting(stage: str) -> Backend | None:
+    """The backend that prints a stage, for a graph that is to run on no device in particular."""
+    return next((each for each in (*BUILT_IN, *_registered) if each.can_emit(stage)), None)
+
+
+def is_device(name: str) -> bool:
+    """Whether it is `auto` or a name of some backend's devices, which need not be there."""
+    try:
+        if name != AUTO:
+            backend_of(name)
+    except UnknownDeviceError:
+        return False
+    except DeviceError:
+        pass  # its backend cannot be loaded, as is said when the device is opened
+    return True
+
+
+def _listed(conjunction: str) -> str:
+    *first, last = device_forms(backends()[0])
+    return f"{', '.join(first)} {conjunction} {last}"
+
+
+DEVICE_NAMES = DeviceNames(is_device, lambda: _listed("or"))
+"""What the setting `device` may be."""
+
+
+def choose_device(selector: str = AUTO, *, tuned: bool = True) -> OpenDevice:
+    """The device of that name; `auto` takes the first backend that has one to prefer.
+
+    Raises `DeviceError`. Kernels are configured as they were tuned for the device, if they were.
+    """
+    begun = _begun.pop(selector, None)
+    device, phase = _timed(selector) if begun is None else begun.result()
+    if device.backend.capabilities.opens_slowly:
+        tell(phase)
+    return device.tuned() if tuned else device
+
+
+def begin_to_open(selector: str) -> None:
+    """Open in a thread what `choose_device` will be asked for, if that is worth one."""
+    quick = {each.name for each in BUILT_IN if not each.capabilities.opens_slowly}
+    if selector not in quick and selector not in _begun:
+        from meganeura_runtime.support.background import begin
+
+        _begun[selector] = begin("device", _timed, selector)
 
 
 def require_device(selector: str) -> None:
     """Raise `DeviceError` unless there is a device of that name; none is opened."""
-    if selector in ("auto", CPU):
-        return
-    infos = list_devices()
-    require_any(infos)
-    if selector != "wgpu":
-        numbered(selector, infos)
+    if selector != AUTO:
+        backend_of(selector).require(selector)
 
 
 def model_of(selector: str) -> DeviceModel:
@@ -57,23 +149,68 @@ def model_of(selector: str) -> DeviceModel:
 
     One that cannot be had is none of its concern: `require_device` and `choose_device` say so.
     """
-    if selector == CPU:
-        return DEFAULT_DEVICE
     try:
-        infos = list_devices()
+        backend, name, _ = _meant(selector)
+        return backend.cost_model(name)
     except DeviceError:
+        from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
+
         return DEFAULT_DEVICE
-    meant = [info for info in infos if selector in ("auto", "wgpu", info.selector)]
-    largest = [info.largest for info in meant if not info.is_software]
-    if largest:
-        return replace(GPU, largest=min(largest))
-    return SOFTWARE if meant and selector != "auto" else DEFAULT_DEVICE
 
 
-def _on(device: Device, *, tuned: bool) -> DeviceChoice:
-    choices, tuning = tuned_configs(device.info, device.limits) if tuned else (UNTUNED, "")
+# --- opening -------------------------------------------------------------------------------------
 
-    def begin(graph: Graph) -> Session:
-        return WebGpuSession(cached_plan(graph, device, choices), device)
 
-    return DeviceChoice(str(device), begin, device, choices, tuning)
+_begun: dict[str, Future[tuple[OpenDevice, Phase]]] = {}
+
+
+def _timed(selector: str) -> tuple[OpenDevice, Phase]:
+    start = perf_counter()
+    backend, name, reason = _meant(selector)
+    device = backend.open(name, reason)
+    return device, Phase("gpu_init", "device", start, perf_counter())
+
+
+def _meant(selector: str) -> tuple[Backend, str, str]:
+    """The backend, the name of the device, and why it is that one."""
+    if selector != AUTO:
+        return backend_of(selector), selector, "as asked"
+    reasons: list[str] = []
+    for backend in BUILT_IN:
+        try:
+            return backend, backend.preferred(), "; ".join(reasons)
+        except DeviceError as error:
+            reasons.append(str(error))
+    raise DeviceError("; ".join(reasons))
+
+
+# --- installed backends --------------------------------------------------------------------------
+
+
+@cache
+def installed_names() -> frozenset[str]:
+    """The names of the backends that installed packages offer."""
+    from importlib.metadata import entry_points
+
+    return frozenset(each.name for each in entry_points(group=GROUP))
+
+
+@cache
+def loaded_backend(name: str) -> Backend:
+    """An installed backend; raises `DeviceError` where its package is broken."""
+    from importlib.metadata import entry_points
+
+    point, *_ = entry_points(group=GROUP, name=name)
+    try:
+        backend: object = point.load()
+    except Exception as error:  # whatever the code of others raises
+        raise DeviceError(f"the backend `{name}` cannot be loaded: {error}") from error
+    if not isinstance(backend, Backend) or backend.name != name:
+        raise DeviceError(
+            f"the backend `{name}` cannot be loaded: {point.value} is no such backend"
+        )
+    return backend
+
+
+def _unknown(device: str) -> UnknownDeviceError:
+    return UnknownDeviceError(f"`{device}` is no device; there are {_listed('and')}")

@@ -27,6 +27,10 @@ class SessionProxy(Session):
         """Wait until the other session is ready."""
         self._inner.ready()
 
+    def wait(self) -> None:
+        """Wait until the steps of the other session are done."""
+        self._inner.wait()
+
     def close(self) -> None:
         """Give the memory back."""
         self._inner.close()

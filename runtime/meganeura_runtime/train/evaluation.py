@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Mapping
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_runtime.backends.base import Outputs, Session
-from meganeura_runtime.backends.inference_session import OpenSession, open_inference
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session
+from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.data.dataset import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array

@@ -30,7 +30,7 @@ from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.compile_cache import cached_training_step
-from meganeura_runtime.backends.registry import model_of
+from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.batches import require_batch, steps_of_epoch
 from meganeura_runtime.io.data.data_files import (
@@ -252,7 +252,7 @@ def _last_step(
 def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
     """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
     raw = pipeline.train_settings(program, train)
-    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train))
+    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train), DEVICE_NAMES)
 
 
 @dataclass(frozen=True, eq=False)

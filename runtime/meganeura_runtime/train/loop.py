@@ -16,9 +16,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
-from meganeura_runtime.backends.base import Outputs, Session, Uploaded
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.index_checks import with_indices_checked
-from meganeura_runtime.backends.inference_session import OpenSession
 from meganeura_runtime.backends.pair_session import PairSession
 from meganeura_runtime.io.checkpoint import (
     Origin,

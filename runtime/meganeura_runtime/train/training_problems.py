@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_runtime.backends.device_problems import BeyondLimits, DeviceFailure, TooLittleMemory
 
 
 @dataclass(frozen=True)
@@ -134,9 +133,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     LossNotFinite,
     FolderInUse,
     DataChanged,
-    DeviceFailure,
-    BeyondLimits,
     CannotResume,
-    TooLittleMemory,
 )
 """Every kind of problem that only a run can have."""

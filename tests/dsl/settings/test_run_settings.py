@@ -12,6 +12,7 @@ from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine
+from meganeura_runtime.backends.registry import DEVICE_NAMES
 
 
 def raw(**values: Static) -> RawSettings:
@@ -27,14 +28,14 @@ def raw(**values: Static) -> RawSettings:
 def resolved(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> RunSettings:
-    return resolve_settings(settings, overrides, free)
+    return resolve_settings(settings, overrides, free, DEVICE_NAMES)
 
 
 def refused(
     settings: RawSettings, *overrides: str, free: Sequence[str] = ("batch",)
 ) -> Sequence[Report]:
     with pytest.raises(ProblemsError) as caught:
-        resolve_settings(settings, overrides, free)
+        resolve_settings(settings, overrides, free, DEVICE_NAMES)
     return [problem.report() for problem in caught.value.problems]
 
 

@@ -11,12 +11,14 @@ from meganeura_dsl.ir.graph import Builder, Graph, Origin
 from meganeura_dsl.ir.ops import Add, Gather, Input, MatMul, Parameter, Sub
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.training_step import LEARNING_RATE
+from meganeura_runtime.backends.reference.profile import peaks_of_numpy, profile_of
+from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.timing.profile import Peaks, Piece, Profile, rows_of
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-from meganeura_runtime.backends.webgpu.timing.device_peaks import Peaks, peaks_of, peaks_of_numpy
-from meganeura_runtime.backends.webgpu.timing.example_inputs import example_of
-from meganeura_runtime.profiling.profile import Piece, Profile, profile_on, profile_on_cpu, rows_of
+from meganeura_runtime.backends.webgpu.timing.device_peaks import peaks_of
+from meganeura_runtime.backends.webgpu.timing.profile import profile_on
 
 SOURCE = Source("net.mgn", "model net:\n    y = x @ w\n")
 
@@ -61,7 +63,7 @@ def test_an_adapter_without_a_clock_is_told_so(
 
 
 def test_the_ops_of_the_reference_device_are_all_there() -> None:
-    found = profile_on_cpu(small_graph())
+    found = profile_of(small_graph())
     assert {row.name: row.calls for row in found.rows} == {"matmul 6x6x6": 2, "add 6x6": 1}
     assert sum(row.flops for row in found.rows) == 2 * 2 * 6**3 + 36
     assert found.memory["parameters"] == found.memory["inputs"] == 144

@@ -13,10 +13,13 @@ from meganeura_dsl.ir.ops import Add, Input, MatMul, Parameter
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.timing.timeline import Level, Moment, Timeline
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
-from meganeura_runtime.profiling.timeline import Level, Moment, Timeline
 from meganeura_runtime.profiling.trace import ENOUGH, STEPS, WARM, Trace
 from meganeura_runtime.support.tracing import unobserved
 from tests.runtime.profiling.traces import drawn
@@ -44,7 +47,7 @@ def run(session: Session, steps: int) -> list[Array]:
 @pytest.mark.adapter
 def test_every_kernel_of_a_traced_step_is_there_once_within_it(device: Device) -> None:
     plan = plan_graph(graph(), device.limits, device.style)
-    trace = Trace(device)
+    trace = Trace(OpenAdapter.of(WebGpuBackend(), device))
     begin = trace.opening(lambda _: WebGpuSession(plan, device))
     with begin(graph()) as session, begin(graph()) as other:
         found = run(session, ENOUGH + 2)
@@ -68,7 +71,7 @@ def test_the_host_s_work_lies_within_its_step_and_kernels_after_their_encoding(
     device: Device,
 ) -> None:
     plan = plan_graph(graph(), device.limits, device.style)
-    trace = Trace(device)
+    trace = Trace(OpenAdapter.of(WebGpuBackend(), device))
     with trace.opening(lambda _: WebGpuSession(plan, device))(graph()) as session:
         run(session, ENOUGH)
         with trace.span("evaluation"):
@@ -95,7 +98,7 @@ def test_the_host_s_work_lies_within_its_step_and_kernels_after_their_encoding(
 
 @pytest.mark.adapter
 def test_a_device_forgets_a_trace_that_is_finished(device: Device) -> None:
-    trace = Trace(device)
+    trace = Trace(OpenAdapter.of(WebGpuBackend(), device))
     assert device.span != unobserved
     trace.finish()
     assert device.span == unobserved
@@ -108,11 +111,11 @@ def test_an_adapter_without_a_clock_is_told_so(
 ) -> None:
     monkeypatch.setattr(device, "has_clock", False)
     with pytest.raises(ProblemError, match="E0590"):
-        Trace(device)
+        Trace(OpenAdapter.of(WebGpuBackend(), device))
 
 
 def test_the_ops_of_the_reference_device_are_traced_by_line() -> None:
-    trace = Trace(None)
+    trace = Trace(choose_device("cpu"))
     with trace.opening(ReferenceSession)(graph()) as session:
         run(session, ENOUGH)
     shown = drawn(trace.finish().text())
@@ -129,7 +132,7 @@ def test_the_ops_of_the_reference_device_are_traced_by_line() -> None:
 def test_a_short_run_is_traced_from_as_late_as_there_are_steps_to_trace(
     steps: int, first: int
 ) -> None:
-    trace = Trace(None, steps)
+    trace = Trace(choose_device("cpu"), steps)
     assert [step for step in range(12) if trace.is_due(step)] == list(range(first, first + STEPS))
 
 

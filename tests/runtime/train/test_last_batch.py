@@ -13,8 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.transforms.training_step import training_step
-from meganeura_runtime.backends.base import Session, SessionError
-from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.base import OpenSession, Session, SessionError
 from meganeura_runtime.backends.pair_session import PairSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.device.device import Device

@@ -20,9 +20,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.ir.graph import Graph
-from meganeura_runtime.backends.base import Outputs, Session, Uploaded
+from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.device_failures import explained_failures
-from meganeura_runtime.backends.inference_session import OpenSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.device.device import Device, explained
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph

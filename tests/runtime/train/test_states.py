@@ -7,8 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_runtime.backends.base import Session
-from meganeura_runtime.backends.inference_session import OpenSession
+from meganeura_runtime.backends.base import OpenSession, Session
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph

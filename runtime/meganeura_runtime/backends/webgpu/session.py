@@ -81,6 +81,11 @@ class WebGpuSession(Session):
         """Wait until all kernels are compiled, and bind them to memory."""
         self.launches()
 
+    def wait(self) -> None:
+        """Wait for the device: four bytes are read after all steps."""
+        if self._buffers:
+            self.device.read(Range(self._buffers[0], 0, 4))
+
     def close(self) -> None:
         """Give the memory back."""
         for buffer in self._buffers:

@@ -24,10 +24,10 @@ from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.base import Session, leaf_types
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.index_checks import with_indices_checked
-from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
@@ -44,9 +44,6 @@ SEAL = "meganeura.seal"
 """The entry that says which installation compiled it."""
 
 VERSION = 1
-
-PORTABLE = DeviceLimits(half_floats=True)
-"""What a plan may need, so that every adapter has it."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +87,10 @@ class Artefact:
         return leaf_bounds(expand_fused(self.graph))
 
     def open(self, device: str = "auto") -> Session:
-        """The model on a device, ready to run."""
-        chosen = choose_device(device).device
-        inner = ReferenceSession(self.graph) if chosen is None else self._on(chosen)
+        """The model on a device, ready to run: its plan on an adapter, its graph on any other."""
+        chosen = choose_device(device)
+        is_adapter = isinstance(chosen, OpenAdapter)
+        inner = self._on(chosen.device) if is_adapter else chosen.open(self.graph)
         session = with_indices_checked(self.graph, inner, self.bounds)
         session.load(self.values)
         return session

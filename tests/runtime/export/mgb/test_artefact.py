@@ -20,11 +20,12 @@ from meganeura_dsl.ir.ops import Add, Input
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.reference.session import ReferenceSession
-from meganeura_runtime.backends.registry import DeviceChoice
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.device import wgpu_native as native
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.export import mgb
 from meganeura_runtime.export.deployment.inference_form import deploy
@@ -333,7 +334,7 @@ def test_kernels_of_others_are_checked(
     monkeypatch.setattr(device, "checked", False)
     monkeypatch.setattr(native, "unchecked_module", trusting)
     monkeypatch.setattr(
-        container, "choose_device", lambda _: DeviceChoice("", ReferenceSession, device)
+        container, "choose_device", lambda _: OpenAdapter.of(WebGpuBackend(), device)
     )
     build = Builder()
     doubled = build.add(Add(), *[build.add(Input("x", DType.F32, (3,)))] * 2)
@@ -356,7 +357,7 @@ def test_a_kernel_that_is_none_is_refused(
         plan["kernels"][0] = plan["kernels"][0].replace("fn main", "fn moth")
 
     monkeypatch.setattr(
-        container, "choose_device", lambda _: DeviceChoice("", ReferenceSession, device)
+        container, "choose_device", lambda _: OpenAdapter.of(WebGpuBackend(), device)
     )
     before = device.allocated
     with pytest.raises(ProblemError, match="E0581"):

@@ -35,6 +35,10 @@ class DeviceLimits:
     """Whether the adapter has `shader-f16`."""
 
 
+PORTABLE = DeviceLimits(half_floats=True)
+"""No more than WebGPU promises, and f16: what a plan for any adapter may need."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What kernels are written for."""

@@ -89,7 +89,7 @@ def numbered(selector: str, infos: Sequence[DeviceInfo]) -> int:
     """The number of the adapter that `wgpu:N` names."""
     match = re.fullmatch(r"wgpu:(\d+)", selector)
     if match is None:
-        raise DeviceError(f"`{selector}` is no device; there are auto, wgpu, wgpu:N and cpu")
+        raise DeviceError(f"`{selector}` is no device; there are wgpu and wgpu:N")
     number = int(match[1])
     if number >= len(infos):
         shown = "; ".join(map(str, infos))

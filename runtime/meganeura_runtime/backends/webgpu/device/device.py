@@ -75,8 +75,8 @@ Timekeeper = Callable[[Sequence[Launch], GpuTimestamps], None]
 """Told of the kernels of each submission, and of their times once these are read."""
 
 
-def open_device(selector: str = "auto", *, checked: bool | None = None) -> Device:
-    """The adapter of that name; `auto` and `wgpu` prefer a real GPU to software.
+def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Device:
+    """The adapter of that name; `wgpu` prefers a real GPU to software.
 
     Checked kernels clamp every index and bound every loop, which costs a quarter of a GPU's speed.
     Unless asked for, only software adapters check, where it costs nothing.
@@ -89,7 +89,7 @@ def _opened(selector: str, *, checked: bool | None) -> Device:
     adapters = adapters_to_open()
     require_any(adapters)
     infos = list_devices()
-    if selector in ("auto", "wgpu"):
+    if selector == "wgpu":
         number = min(range(len(infos)), key=lambda n: preference(infos[n]))
         reason = "no GPU was found" if infos[number].is_software else "the first GPU found"
     else:

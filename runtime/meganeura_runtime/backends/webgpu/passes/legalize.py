@@ -20,7 +20,6 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
 from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
     CONTRACTIONS,
     named_contraction,
@@ -40,10 +39,13 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
     sum_of_parts,
 )
 
-FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput, FusedWinogradOutputAdd)
-"""Fused ops that there are kernels for; the others are spelled out."""
-LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
-"""Ops that become several others, and so have no kernel of their own."""
+REWRITTEN: tuple[type[Op], ...] = (
+    MaxPoolGradient,
+    MaxPoolSelect,
+    FusedWinogradOutput,
+    FusedWinogradOutputAdd,
+)
+"""Ops that become several others here, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
 FEWEST_TERMS = 512

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.verify import GraphError, verify
-from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
-from meganeura_runtime.backends.webgpu.passes.legalize import FUSED, legalize
+from meganeura_runtime.backends.webgpu.passes.legalize import legalize
 from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
     relu_backward_from_output,
 )
 from meganeura_runtime.backends.webgpu.passes.rematerialize import rematerialize
+from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
 
 Pass = Callable[[Graph, Target], Graph]
 
@@ -31,7 +31,7 @@ class PassError(Exception):
 
 def expand_unsupported(graph: Graph, _target: Target) -> Graph:
     """The graph with each fused op that has no kernel expanded to primitives."""
-    return expand_fused(graph, FUSED)
+    return SUPPORT.supported(graph)
 
 
 PASSES: tuple[Pass, ...] = (

@@ -4,12 +4,11 @@ Two tiny kernels: one multiplies and adds in registers, one copies. Nothing a mo
 to reach either.
 """
 
-from dataclasses import dataclass
 from math import prod
-from time import perf_counter
 
 import numpy as np
 
+from meganeura_runtime.backends.timing.profile import Peaks
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device, Range
 from meganeura_runtime.backends.webgpu.timing.clock_warmup import warmup_runs
@@ -53,21 +52,6 @@ TURNS = {Style.GPU: 128, Style.SOFTWARE_VULKAN: 32}
 GROUPS = {Style.GPU: 1 << 14, Style.SOFTWARE_VULKAN: 1 << 6}
 COPIED = {Style.GPU: 256 << 20, Style.SOFTWARE_VULKAN: 1 << 20}
 """Bytes: far more than the caches of a GPU hold, but no more than those of a CPU."""
-MATRIX = 768
-"""Rows of the product that NumPy is measured with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """Operations and bytes a second, and how they were found out."""
-
-    flops: float
-    bandwidth: float
-    how: str
-
-    def seconds(self, flops: int, moved: int) -> float:
-        """The least time for so much arithmetic and so many bytes, one beside the other."""
-        return max(flops / self.flops, moved / self.bandwidth)
 
 
 def peaks_of(device: Device) -> Peaks:
@@ -105,22 +89,3 @@ def _least(
     launch = device.launch(text, ranges, workgroups)
     before = warmup_runs(device, device.timed([launch], 1)[0])
     return max(1e-9, min(device.timed([launch], before)[0] for _ in range(RUNS)))
-
-
-def peaks_of_numpy() -> Peaks:
-    """The peaks of the reference device: a product of matrices, and a copy, both by NumPy."""
-    square = np.full((MATRIX, MATRIX), 0.5, np.float32)
-    content = np.zeros(COPIED[Style.SOFTWARE_VULKAN] // 4, np.float32)
-    target = np.empty_like(content)
-    products: list[float] = []
-    copies: list[float] = []
-    for _ in range(RUNS):
-        start = perf_counter()
-        np.matmul(square, square)
-        middle = perf_counter()
-        np.copyto(target, content)
-        products.append(middle - start)
-        copies.append(perf_counter() - middle)
-    flops = 2 * MATRIX**3 / min(products)
-    how = f"a product of {MATRIX} x {MATRIX} matrices, and a copy, by NumPy"
-    return Peaks(flops, 2 * content.nbytes / min(copies), how)

@@ -17,7 +17,10 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_runtime.backends.device_problems import NoClock
 from meganeura_runtime.backends.errors import DeviceError, LimitError
+from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.timing.step_timer import step_seconds
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,
     FusionConfig,
@@ -37,9 +40,6 @@ from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.clock_warmup import warmup_runs
-from meganeura_runtime.backends.webgpu.timing.example_inputs import example_of
-from meganeura_runtime.backends.webgpu.timing.step_timer import step_seconds
-from meganeura_runtime.backends.webgpu.timing.timing_problems import NoClock
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     Subject,
     first_ways,

@@ -67,7 +67,7 @@ def subjects(graph: Graph, target: Target) -> list[Subject]:
             found[whole.name] = replace(known, count=known.count + 1)
             continue
         alone = _alone(value, stored)
-        title = str(op_name(alone.outputs["y"]))
+        title = op_name(alone.outputs["y"])
         found[whole.name] = Subject(title, str(value.origin), 1, alone, whole)
     return list(found.values())
 

@@ -1,13 +1,10 @@
 """What a step takes, and how long the host is busy with it."""
 
 import statistics
-from dataclasses import replace
 from time import perf_counter
 
 from meganeura_runtime.backends.base import Session
-from meganeura_runtime.backends.webgpu.plan import Role
-from meganeura_runtime.backends.webgpu.session import WebGpuSession
-from meganeura_runtime.backends.webgpu.timing.example_inputs import Example
+from meganeura_runtime.backends.timing.example_inputs import Example
 
 ROUNDS = 5
 ROUND_SECONDS = 0.05
@@ -21,11 +18,11 @@ def step_seconds(session: Session, example: Example) -> float:
     """The time of a step while many follow each other on inputs that stay; a median of rounds."""
     with session.upload(example.feeds) as uploaded:
         session.step(uploaded)
-        _wait(session)
+        session.wait()
         count, start = 0, perf_counter()
         while count < 1 or perf_counter() - start < WARM_SECONDS:
             session.step(uploaded)
-            _wait(session)
+            session.wait()
             count += 1
         once = (perf_counter() - start) / count
         steps = max(1, min(MOST_STEPS, int(ROUND_SECONDS / once)))
@@ -34,7 +31,7 @@ def step_seconds(session: Session, example: Example) -> float:
             start = perf_counter()
             for _ in range(steps):
                 session.step(uploaded)
-            _wait(session)
+            session.wait()
             times.append((perf_counter() - start) / steps)
     return statistics.median(times)
 
@@ -48,15 +45,7 @@ def host_seconds(session: Session, example: Example) -> dict[str, float]:
             start = perf_counter()
             session.step(given)
             times.append(perf_counter() - start)
-            _wait(session)
+            session.wait()
     # The first round made ready what all others use.
     fed, handed = statistics.median(feeding[1:]), statistics.median(handing[1:])
     return {"feed": max(0.0, fed - handed), "encode and submit": handed}
-
-
-def _wait(session: Session) -> None:
-    """Return once all steps are done; of a device, four bytes are read after them."""
-    if not isinstance(session, WebGpuSession):
-        return
-    at = next(iter(session.whole(Role.OUTPUTS).values()))
-    session.device.read(replace(at, size=4))

@@ -1,0 +1,23 @@
+"""Which texts name a device: the backends know, and whoever judges settings asks them."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
+"""What every name of a device looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNames:
+    """The names of devices, which need not be there."""
+
+    accepts: Callable[[str], bool]
+    listed: Callable[[], str]
+    """All of them for people: `auto, cpu, wgpu or wgpu:N`."""
+
+
+ANY_DEVICE = DeviceNames(
+    lambda name: SYNTAX.fullmatch(name) is not None, lambda: "the name of a device"
+)
+"""Whatever looks like a name, for settings that were judged when they were given."""

@@ -1,0 +1,135 @@
+"""What a backend is: the names of its devices, what it can do, and how a device is opened.
+
+A backend is one folder and one registration. Its `Backend` is light to import: what runs graphs is
+imported by the methods that need it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meganeura_dsl.ir.cost_model import DeviceModel
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_runtime.backends.base import Session
+    from meganeura_runtime.backends.op_support import OpSupport
+    from meganeura_runtime.backends.timing.profile import Profile
+    from meganeura_runtime.backends.timing.timeline import Timeline
+    from meganeura_runtime.backends.timing.tracer import Tracer
+    from meganeura_runtime.support.tracing import Span
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """A device that is there, as `meganeura devices` lists it."""
+
+    name: str
+    title: str
+    details: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, as data; what is left out it cannot do."""
+
+    opens_slowly: bool = False
+    """Whether a device is worth opening in a thread while the program is read."""
+    stages: tuple[str, ...] = ()
+    """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+
+
+class Backend(ABC):
+    """Runs graphs on devices of one kind. Errors about devices are raised as `DeviceError`."""
+
+    name: ClassVar[str]
+    """The part of its devices' names before the first colon: `wgpu`."""
+    title: ClassVar[str]
+    """What its devices are called in messages: `GPU`."""
+    forms: ClassVar[tuple[str, ...]]
+    """The names of its devices, for people: `wgpu`, `wgpu:N`."""
+    pattern: ClassVar[str]
+    """A regular expression that matches exactly the names of its devices."""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def accepts(self, name: str) -> bool:
+        """Whether a name is one of a device, which need not be there."""
+        return re.fullmatch(self.pattern, name) is not None
+
+    def can_emit(self, stage: str) -> bool:
+        """Whether `build --emit` prints a stage of it."""
+        stages = self.capabilities.stages
+        return any(
+            stage.startswith(each.removesuffix("PASS")) if each.endswith(":PASS") else stage == each
+            for each in stages
+        )
+
+    @abstractmethod
+    def devices(self) -> Sequence[DeviceRow]:
+        """The devices there are; raises `DeviceError` where there can be none, and says why."""
+
+    @abstractmethod
+    def require(self, name: str) -> None:
+        """Raise `DeviceError` unless there is a device of that name; none is opened."""
+
+    @abstractmethod
+    def preferred(self) -> str:
+        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none."""
+
+    @abstractmethod
+    def ops(self) -> OpSupport:
+        """Which ops it runs, which it lowers, which it refuses."""
+
+    def cost_model(self, name: str) -> DeviceModel:
+        """What the optimizer takes a device for, before it is opened; it need not be there."""
+        del name
+        from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
+
+        return DEFAULT_DEVICE
+
+    @abstractmethod
+    def open(self, name: str, reason: str) -> OpenDevice:
+        """The device of that name, which was chosen for a reason."""
+
+    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
+        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass."""
+        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} for {device}")
+
+
+class OpenDevice(ABC):
+    """A device that is ready to run graphs."""
+
+    backend: Backend
+    description: str
+    """The device and why it was chosen, for people: `cpu (as asked)`."""
+    short_name: str
+    """The name of the device alone."""
+    note: str = ""
+    """A line about how it is configured, if there is anything to say."""
+
+    @abstractmethod
+    def open(self, graph: Graph) -> Session:
+        """A session of a graph.
+
+        Raises `ProblemError` for an op that the backend refuses, and `DeviceError`.
+        """
+
+    def tuned(self) -> OpenDevice:
+        """The same device, configured as `meganeura tune` found best."""
+        return self
+
+    def profile(self, graph: Graph) -> Profile | None:
+        """Where the time of a step goes; `None` where that cannot be measured."""
+        del graph
+        return None
+
+    def tracer(self, timeline: Timeline, span: Span) -> Tracer:
+        """What adds the device's own work to a trace; `span` traces what its host code does."""
+        del span
+        from meganeura_runtime.backends.timing.tracer import Tracer
+
+        return Tracer(timeline)

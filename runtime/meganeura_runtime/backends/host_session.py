@@ -1,0 +1,81 @@
+"""A session of a backend that computes on the host, in NumPy arrays."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.interpreter import Results
+from meganeura_runtime.backends.base import (
+    Computed,
+    Outputs,
+    Session,
+    Uploaded,
+    foreign,
+    leaf_types,
+)
+
+
+class HostSession(Session):
+    """Parameters and states are arrays, and a step is done when `step` returns."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(*leaf_types(graph))
+        self._values: dict[str, Array] = {}
+
+    @abstractmethod
+    def _computed(self, given: Mapping[str, Array]) -> Results:
+        """The outputs and updates of a step, from the values of all leaves."""
+
+    @property
+    def ahead(self) -> int:
+        """A step is done when `step` returns."""
+        return 0
+
+    @property
+    def kernels(self) -> int:
+        """Nothing is compiled."""
+        return 0
+
+    def ready(self) -> None:
+        """There is nothing to wait for."""
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
+
+    def close(self) -> None:
+        """Forget all values."""
+        self._values.clear()
+
+    def _put(self, name: str, array: Array) -> None:
+        self._values[name] = np.array(array)
+
+    def _get(self, name: str) -> Array:
+        return np.array(self._values[name])
+
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Copies(self, {name: np.array(array) for name, array in feeds.items()})
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._upload(feeds)
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        if isinstance(feeds, Uploaded):
+            if not isinstance(feeds, _Copies) or feeds.session is not self:
+                raise foreign()
+            feeds = feeds.arrays
+        results = self._computed({**self._values, **feeds})
+        self._values.update(results.updates)
+        return Computed(results.outputs)
+
+
+class _Copies(Uploaded):
+    """Copies of inputs: nothing has to be moved."""
+
+    def __init__(self, session: HostSession, arrays: Mapping[str, Array]) -> None:
+        self.session: HostSession | None = session
+        self.arrays: Mapping[str, Array] = arrays
+
+    def close(self) -> None:
+        self.session, self.arrays = None, {}

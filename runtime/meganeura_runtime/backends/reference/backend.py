@@ -1,0 +1,45 @@
+"""The backend `cpu`: NumPy computes the reference semantics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meganeura_runtime.backends.backend import Backend, DeviceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meganeura_runtime.backends.op_support import OpSupport
+    from meganeura_runtime.backends.reference.device import ReferenceDevice
+
+
+class ReferenceBackend(Backend):
+    """Needs no driver, and is always there."""
+
+    name = "cpu"
+    title = "CPU"
+    forms = ("cpu",)
+    pattern = "cpu"
+
+    def devices(self) -> Sequence[DeviceRow]:
+        """The CPU."""
+        return (DeviceRow(self.name, "NumPy, the reference", "always there"),)
+
+    def require(self, name: str) -> None:
+        """It is always there."""
+
+    def preferred(self) -> str:
+        """The CPU, whatever it is."""
+        return self.name
+
+    def ops(self) -> OpSupport:
+        """Every primitive."""
+        from meganeura_runtime.backends.reference.session import SUPPORT
+
+        return SUPPORT
+
+    def open(self, name: str, reason: str) -> ReferenceDevice:
+        """The CPU; there is nothing to open."""
+        from meganeura_runtime.backends.reference.device import ReferenceDevice
+
+        return ReferenceDevice(self, f"{name} ({reason})")

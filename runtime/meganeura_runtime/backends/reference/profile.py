@@ -1,0 +1,118 @@
+"""A step by the reference interpreter, op by op, by the host's clock.
+
+Every time is the median of several steps.
+"""
+
+import statistics
+import tracemalloc
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from meganeura_dsl.ir.cost_model import flops, size_in_bytes
+from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.ops import (
+    Broadcast,
+    Concat,
+    Constant,
+    Iota,
+    Pad,
+    RandomBits,
+    Reshape,
+    Reverse,
+    Slice,
+    StopGradient,
+    Transpose,
+)
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.timing.op_names import kind_of, op_name
+from meganeura_runtime.backends.timing.profile import RUNS, Peaks, Piece, Profile, rows_of
+from meganeura_runtime.backends.timing.step_timer import step_seconds
+
+HOST_CLOCK = "the host's clock, op by op"
+VIEWS = (Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose)
+"""What NumPy mostly does without moving anything."""
+MOVES = (Broadcast, Concat, Constant, Iota, Pad, RandomBits, Reshape, Reverse, Slice, Transpose)
+"""Ops without arithmetic."""
+MATRIX = 768
+"""Rows of the product that NumPy is measured with."""
+COPIED = 1 << 20
+"""Bytes of the copy that NumPy is measured with: no more than the caches of a CPU hold."""
+PEAK_RUNS = 7
+"""Runs of which the fastest counts."""
+
+
+def profile_of(graph: Graph) -> Profile:
+    """A step of a graph by the reference interpreter, on made-up numbers."""
+    peaks = peaks_of_numpy()
+    example = example_of(graph)
+    with ReferenceSession(graph) as session:
+        session.load(example.kept)
+        step = step_seconds(session, example)
+        runs: list[list[tuple[Value, float]]] = []
+        for _ in range(RUNS):
+            told: list[tuple[Value, float]] = []
+            session.watch = _keeper(told)
+            session.step(example.feeds)
+            runs.append(told)
+        session.watch = None
+        peak = _peak_bytes(lambda: session.step(example.feeds))
+    pieces = [
+        _op_piece(value, statistics.median(each[number][1] for each in runs))
+        for number, (value, _) in enumerate(runs[0])
+    ]
+    memory = {
+        "parameters": sum(array.nbytes for array in example.kept.values()),
+        "inputs": sum(array.nbytes for array in example.feeds.values()),
+        "temporaries": peak,
+    }
+    return Profile(HOST_CLOCK, peaks, rows_of(pieces), step, {}, memory, None)
+
+
+def _keeper(told: list[tuple[Value, float]]) -> Callable[[Value, float, float], None]:
+    return lambda value, start, end: told.append((value, end - start))
+
+
+def _peak_bytes(run: Callable[[], object]) -> int:
+    """The most memory that arrays take during a run, besides what there was before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        run()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def _op_piece(value: Value, seconds: float) -> Piece:
+    types = [each.type for each in value.operands]
+    name = op_name(value.op, types, value.type)
+    moved = 0
+    if not isinstance(value.op, VIEWS):
+        tensors = {each.id: each.type for each in (value, *value.operands)}
+        moved = sum(map(size_in_bytes, tensors.values()))
+    origin = str(value.origin)
+    arithmetic = 0 if isinstance(value.op, MOVES) else flops(value.op, types, value.type)
+    return Piece(name, kind_of(value.op), origin, name, seconds, arithmetic, moved)
+
+
+def peaks_of_numpy() -> Peaks:
+    """The peaks of the reference device: a product of matrices, and a copy, both by NumPy."""
+    square = np.full((MATRIX, MATRIX), 0.5, np.float32)
+    content = np.zeros(COPIED // 4, np.float32)
+    target = np.empty_like(content)
+    products: list[float] = []
+    copies: list[float] = []
+    for _ in range(PEAK_RUNS):
+        start = perf_counter()
+        np.matmul(square, square)
+        middle = perf_counter()
+        np.copyto(target, content)
+        products.append(middle - start)
+        copies.append(perf_counter() - middle)
+    flops = 2 * MATRIX**3 / min(products)
+    how = f"a product of {MATRIX} x {MATRIX} matrices, and a copy, by NumPy"
+    return Peaks(flops, 2 * content.nbytes / min(copies), how)

@@ -1,0 +1,110 @@
+"""What a profile is: the time of each kernel of a step, beside what the device could do."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+RUNS = 5
+"""Profiled steps; each time is the median of so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Operations and bytes a second, and how they were found out."""
+
+    flops: float
+    bandwidth: float
+    how: str
+
+    def seconds(self, flops: int, moved: int) -> float:
+        """The least time for so much arithmetic and so many bytes, one beside the other."""
+        return max(flops / self.flops, moved / self.bandwidth)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One kernel or op of a step, and what it took; alike are those of one group."""
+
+    name: str
+    kind: str
+    place: str
+    group: Hashable
+    seconds: float
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Pieces that are alike, together."""
+
+    name: str
+    kind: str
+    places: tuple[str, ...]
+    calls: int
+    seconds: float
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time and the memory of a step go."""
+
+    clock: str
+    peaks: Peaks
+    rows: tuple[Row, ...]
+    """The dearest first."""
+    step: float
+    """Seconds of a step, while many follow each other."""
+    host: Mapping[str, float]
+    """Seconds of a step that the host works for the adapter, by what it does."""
+    memory: Mapping[str, int]
+    """Bytes, by what they are for."""
+    least: int | None
+    """Bytes that temporaries need however they are placed, where that is known."""
+    choices: str = ""
+    """Where choices are from that were made otherwise than the planner would; empty if none."""
+
+    @property
+    def kernels(self) -> float:
+        """Seconds of all rows together."""
+        return sum(row.seconds for row in self.rows)
+
+    def roofline(self, row: Row) -> float:
+        """The time the peaks allow, as a share of the time it took."""
+        return self.peaks.seconds(row.flops, row.bytes) / max(row.seconds, 1e-12)
+
+    def kinds(self) -> tuple[Row, ...]:
+        """The rows of each kind together, the dearest first."""
+        return _grouped((row.kind, row) for row in self.rows)
+
+
+def rows_of(pieces: Iterable[Piece]) -> tuple[Row, ...]:
+    """The pieces of each group together, the dearest first."""
+    rows = ((one.group, _row(one)) for one in pieces)
+    return _grouped(rows)
+
+
+def _row(one: Piece) -> Row:
+    return Row(one.name, one.kind, (one.place,), 1, one.seconds, one.flops, one.bytes)
+
+
+def _grouped(rows: Iterable[tuple[Hashable, Row]]) -> tuple[Row, ...]:
+    groups: dict[Hashable, list[Row]] = {}
+    for key, row in rows:
+        groups.setdefault(key, []).append(row)
+    return tuple(sorted(map(_sum, groups.values()), key=lambda row: -row.seconds))
+
+
+def _sum(rows: Sequence[Row]) -> Row:
+    places = tuple(dict.fromkeys(place for row in rows for place in row.places))
+    first = rows[0]
+    return Row(
+        first.name,
+        first.kind,
+        places,
+        sum(row.calls for row in rows),
+        sum(row.seconds for row in rows),
+        sum(row.flops for row in rows),
+        sum(row.bytes for row in rows),
+    )

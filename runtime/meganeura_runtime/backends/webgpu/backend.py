@@ -1,0 +1,79 @@
+"""The backend `wgpu`: kernels in WGSL on every GPU that has a driver for Vulkan, Metal or D3D12."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.errors import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meganeura_dsl.ir.cost_model import DeviceModel
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.op_support import OpSupport
+    from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+
+
+class WebGpuBackend(Backend):
+    """One device for each adapter of wgpu."""
+
+    name = "wgpu"
+    title = "GPU"
+    forms = ("wgpu", "wgpu:N")
+    pattern = r"wgpu(:[0-9]{1,9})?"
+    capabilities = Capabilities(opens_slowly=True, stages=("plan", "wgsl", "after:PASS"))
+
+    def devices(self) -> Sequence[DeviceRow]:
+        """Every adapter."""
+        from meganeura_runtime.backends.webgpu.device import adapters
+
+        return tuple(
+            DeviceRow(each.selector, each.name, f"{each.kind}, {each.backend}, {each.driver}")
+            for each in adapters.list_devices()
+        )
+
+    def require(self, name: str) -> None:
+        """Raise `DeviceError` unless there is an adapter of that number, or any."""
+        from meganeura_runtime.backends.webgpu.device import adapters
+
+        infos = adapters.list_devices()
+        adapters.require_any(infos)
+        if name != self.name:
+            adapters.numbered(name, infos)
+
+    def preferred(self) -> str:
+        """The best adapter, unless all are software."""
+        from meganeura_runtime.backends.webgpu.device import adapters
+
+        if all(info.is_software for info in adapters.list_devices()):
+            raise DeviceError("no GPU was found")
+        return self.name
+
+    def ops(self) -> OpSupport:
+        """Every op: what has no kernel becomes ops that have one."""
+        from meganeura_runtime.backends.webgpu.passes.support import SUPPORT
+
+        return SUPPORT
+
+    def cost_model(self, name: str) -> DeviceModel:
+        """The model of a GPU, or of a software adapter."""
+        from meganeura_runtime.backends.webgpu.device.cost_models import cost_model
+
+        return cost_model(name)
+
+    def open(self, name: str, reason: str) -> OpenAdapter:
+        """The adapter of that name."""
+        del reason  # the device says why it is this adapter
+        from meganeura_runtime.backends.webgpu.device.device import open_device
+        from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+
+        return OpenAdapter.of(self, open_device(name))
+
+    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
+        """The plan, its kernels, or the graph after a pass; for an adapter, or for any."""
+        from meganeura_runtime.backends.webgpu.emit import emit
+
+        return emit(stage, graph, device)

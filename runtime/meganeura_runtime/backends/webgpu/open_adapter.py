@@ -1,0 +1,59 @@
+"""An open adapter as the registry hands it out."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.webgpu.tuning_cache import tuned_configs
+
+if TYPE_CHECKING:
+    from meganeura_runtime.backends.timing.profile import Profile
+    from meganeura_runtime.backends.timing.timeline import Timeline
+    from meganeura_runtime.backends.timing.tracer import Tracer
+    from meganeura_runtime.support.tracing import Span
+
+
+@dataclass(frozen=True)
+class OpenAdapter(OpenDevice):
+    """An open adapter, and what was found to be fastest on it."""
+
+    backend: Backend
+    device: Device
+    configs: TunedConfigs
+    description: str
+    short_name: str
+    note: str = ""
+
+    @staticmethod
+    def of(backend: Backend, device: Device) -> "OpenAdapter":
+        """An adapter whose kernels are configured as planned, not as tuned."""
+        return OpenAdapter(backend, device, UNTUNED, str(device), device.info.name)
+
+    def tuned(self) -> "OpenAdapter":
+        """The same adapter with the configs that `meganeura tune` stored for it."""
+        configs, note = tuned_configs(self.device.info, self.device.limits)
+        return replace(self, configs=configs, note=note)
+
+    def open(self, graph: Graph) -> WebGpuSession:
+        """A session of the graph's plan, which is taken from the cache if it is there."""
+        return WebGpuSession(cached_plan(graph, self.device, self.configs), self.device)
+
+    def profile(self, graph: Graph) -> "Profile":
+        """Time each kernel by the adapter's clock; raises `ProblemError` where it has none."""
+        from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+        from meganeura_runtime.backends.webgpu.timing.profile import profile_on
+
+        device = self.device
+        plan = plan_graph(graph, device.limits, device.style, self.configs)
+        return profile_on(device, graph, plan)
+
+    def tracer(self, timeline: "Timeline", span: "Span") -> "Tracer":
+        """Trace each kernel; raises `ProblemError` where the adapter has no clock."""
+        from meganeura_runtime.backends.webgpu.timing.trace import AdapterTracer
+
+        return AdapterTracer(timeline, self.device, span)

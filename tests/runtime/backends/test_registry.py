@@ -1,0 +1,172 @@
+"""Devices by name: whose they are, which one `auto` takes, how one is opened early."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from meganeura_dsl.ir import cost_model as cost
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
+from meganeura_runtime.backends import registry
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.registry import (
+    BUILT_IN,
+    DEVICE_NAMES,
+    backend_of,
+    begin_to_open,
+    choose_device,
+    device_forms,
+    model_of,
+    require_device,
+)
+from meganeura_runtime.backends.webgpu.device import adapters, device
+from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
+from meganeura_runtime.support import background
+
+REAL = DeviceInfo("wgpu:0", "a card", "DiscreteGPU", "Vulkan", "1")
+SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
+
+
+@pytest.mark.parametrize(
+    ("selector", "infos", "model"),
+    [
+        ("cpu", [REAL], DEFAULT_DEVICE),
+        ("auto", [SOFTWARE, REAL], GPU),
+        ("wgpu", [REAL, SOFTWARE], GPU),
+        ("auto", [SOFTWARE], DEFAULT_DEVICE),
+        ("wgpu:0", [REAL, SOFTWARE], GPU),
+        ("wgpu:1", [REAL, SOFTWARE], cost.SOFTWARE),
+        ("wgpu", [SOFTWARE], cost.SOFTWARE),
+        ("wgpu:7", [REAL, SOFTWARE], DEFAULT_DEVICE),
+        ("auto", [], DEFAULT_DEVICE),
+        ("cuda", [REAL], DEFAULT_DEVICE),
+    ],
+)
+def test_a_real_gpu_is_preferred_and_software_has_to_be_asked_for(
+    selector: str,
+    infos: Sequence[DeviceInfo],
+    model: DeviceModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(adapters, "list_devices", lambda: tuple(infos))
+    assert model_of(selector) == model
+
+
+def test_what_a_card_takes_at_most_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = tuple(replace(REAL, largest=size) for size in (3 << 30, 2 << 30))
+    monkeypatch.setattr(adapters, "list_devices", lambda: cards)
+    assert model_of("auto") == replace(GPU, largest=2 << 30)
+
+
+def test_a_driver_that_fails_is_told_where_the_device_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> tuple[DeviceInfo, ...]:
+        raise DeviceError("no driver")
+
+    monkeypatch.setattr(adapters, "list_devices", broken)
+    assert model_of("auto") == model_of("wgpu") == DEFAULT_DEVICE
+    assert choose_device("auto").description == "cpu (no driver)"
+    with pytest.raises(DeviceError, match="no driver"):
+        require_device("wgpu:0")
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_each_name_belongs_to_one_backend() -> None:
+    for name in ("cpu", "wgpu", "wgpu:0", "wgpu:123456789"):
+        assert [each.name for each in BUILT_IN if each.accepts(name)] == [name.partition(":")[0]]
+        assert backend_of(name).name == name.partition(":")[0]
+    assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N")
+
+
+NO_DEVICES = ("cuda", "", "cpu:0", "wgpu:", "wgpu:x", "wgpu:-1", "wgpu:0:0", "CPU", "cpu\n")
+
+
+@pytest.mark.parametrize("name", [*NO_DEVICES, f"wgpu:{'9' * 5000}"])
+def test_what_names_no_device_is_refused(name: str) -> None:
+    assert not DEVICE_NAMES.accepts(name)
+    for ask in (choose_device, require_device):
+        with pytest.raises(DeviceError) as caught:
+            ask(name)
+        assert str(caught.value) == f"`{name}` is no device; there are auto, cpu, wgpu and wgpu:N"
+    assert DEVICE_NAMES.listed() == "auto, cpu, wgpu or wgpu:N"
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(ValueError, match="there is a backend `cpu` already"):
+        registry.register(BUILT_IN[-1])
+
+
+def test_to_know_the_backends_loads_none_of_them() -> None:
+    loaded = "import sys; print(*sys.modules)"
+    text = f"from meganeura_runtime.backends import registry; registry.device_forms(); {loaded}"
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
+    )
+    heavy = {"numpy", "wgpu", "cffi", "threadpoolctl", "pydantic", "egglog", "importlib.metadata"}
+    assert not heavy & set(done.stdout.split())
+
+
+# --- opening early -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Which devices were opened, and by which thread."""
+    made: list[tuple[str, str]] = []
+
+    def fail(selector: str) -> Device:
+        made.append((selector, threading.current_thread().name))
+        raise DeviceError(f"`{selector}` is no device")
+
+    monkeypatch.setattr(device, "open_device", fail)
+    monkeypatch.setattr(adapters, "list_devices", tuple[object, ...])
+    return made
+
+
+def test_it_is_opened_once_by_a_thread(asked: list[tuple[str, str]]) -> None:
+    begin_to_open("wgpu:7")
+    begin_to_open("wgpu:7")
+    with pytest.raises(DeviceError, match="`wgpu:7` is no device"):
+        choose_device("wgpu:7")
+    assert asked == [("wgpu:7", "device_0")]
+    with pytest.raises(DeviceError, match="`wgpu:8` is no device"):
+        choose_device("wgpu:8")
+    assert asked[1:] == [("wgpu:8", threading.current_thread().name)]
+
+
+def test_each_who_asks_has_a_device_of_its_own(asked: list[tuple[str, str]]) -> None:
+    for _ in range(2):
+        begin_to_open("wgpu")
+        with pytest.raises(DeviceError):
+            choose_device("wgpu")
+    assert len(asked) == 2
+
+
+def test_the_cpu_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "begin", None)
+    begin_to_open("cpu")
+    assert choose_device("cpu").description == "cpu (as asked)"
+
+
+def test_what_a_thread_found_wrong_is_told_to_who_asks() -> None:
+    begin_to_open("cuda")
+    with pytest.raises(DeviceError, match="`cuda` is no device"):
+        choose_device("cuda")
+
+
+@pytest.mark.adapter
+def test_what_a_thread_opened_works_in_this_one() -> None:
+    begin_to_open("wgpu")
+    found = choose_device("wgpu")
+    assert isinstance(found, OpenAdapter)
+    buffer = found.device.allocate(16)
+    found.device.free(buffer)
+    found.device.close()
