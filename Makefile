@@ -1,6 +1,7 @@
 # Two targets set up all they need: `make demo` and `make test`.
 
-VENV := .venv
+# Another environment will do: `make VENV=path`, or `make VENV=$VIRTUAL_ENV` for the active one.
+VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 PIP_INSTALL := $(PYTHON) -m pip install --quiet
 
@@ -21,16 +22,18 @@ PARITY_OPTION :=
 endif
 
 # One process per core, each with one thread.
+# The tests start hundreds of processes, which find their modules compiled.
+unexport PYTHONDONTWRITEBYTECODE
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # What talks to a driver; the rest of the runtime is held to its own bound.
 NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly coverage mutation check format setup wheel-test clean
+.PHONY: help demo test test-fast nightly coverage mutation check check-parity format setup wheel-test clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accuracy
 	@scripts/ensure_adapter.sh
@@ -39,6 +42,9 @@ demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accurac
 test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without PyTorch)
 	@scripts/ensure_adapter.sh
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
+
+test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minute
+	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) --fast
 
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
@@ -57,12 +63,15 @@ coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly
 mutation: $(LINTERS) $(PARITY) ## Make small mistakes in gradients and prover: hours
 	$(TEST_ENVIRONMENT) $(PYTHON) scripts/mutation.py
 
-check: $(LINTERS) $(PARITY) ## Run all linters, and prove that they bite
+check: $(LINTERS) ## Run all linters, and prove that they bite
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --pythonpath $(PYTHON)
 	$(VENV)/bin/lint-imports
 	$(PYTHON) scripts/check_linters.py
+
+check-parity: $(LINTERS) $(PARITY) ## Check the types of the tests that need PyTorch
+	$(VENV)/bin/pyright --pythonpath $(PYTHON) --project tests/parity
 
 format: $(LINTERS) ## Format the Python sources and apply safe fixes
 	$(VENV)/bin/ruff check --fix-only --quiet
@@ -74,8 +83,8 @@ setup: $(PACKAGE) $(TESTING) $(PARITY_STAMP) $(LINTERS) ## Install everything a 
 wheel-test: $(PACKAGE) ## Build the wheel and use what it carries, away from this checkout
 	$(PYTHON) scripts/check_wheel.py
 
-clean: ## Remove the virtual environment, build products and caches
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+clean: ## Remove .venv, build products and caches
+	rm -rf .venv build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PYTHON):

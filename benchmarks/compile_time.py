@@ -24,8 +24,8 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.pipeline import check_file, elaborate_model, elaborate_train, load
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import (
-    Sgd,
     TrainingSettings,
     optimized_training_step,
     training_step,

@@ -41,7 +41,8 @@ from meganeura_dsl.transforms.egraph.extract.extraction_search import extract
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 
 SECONDS = 60.0
 """What the exact solver may take for one e-graph."""

@@ -28,7 +28,8 @@ from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import Elaboration, elaborate_train, load
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, optimized_training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import model_of
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device

@@ -20,7 +20,8 @@ from meganeura_dsl.ir.index_checks import checks_of, with_checks
 from meganeura_dsl.ir.ops import Add, Div, Gather, Input, Maximum, Minimum, Mul, Parameter, Sum
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.transforms.training_step import LOSS, Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import LOSS, TrainingSettings, training_step
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device

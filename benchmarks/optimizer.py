@@ -21,12 +21,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
-from meganeura.cli.main import MOST_YOUNG
 from meganeura_dsl import pipeline
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.startup.process import YOUNG_OBJECTS
 from meganeura_dsl.transforms.egraph.optimize import Optimized, optimize
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="some of them")
     parser.add_argument("--figure", type=Path, help="draw the growth here")
     options = parser.parse_args()
-    gc.set_threshold(MOST_YOUNG, 50, 50)
+    gc.set_threshold(YOUNG_OBJECTS, 50, 50)
     head = "model values kernels MB temporaries,MB e-nodes first,ms again,ms"
     print(f"| {' | '.join(word.replace(',', ', ') for word in head.split())} |")
     print(f"|{'---|' * len(head.split())}")
@@ -191,7 +192,7 @@ def first(subject: Subject, *, training: bool) -> float:
 
 
 def _first(subject: Subject, training: bool) -> float:  # noqa: FBT001 - called by position
-    gc.set_threshold(MOST_YOUNG, 50, 50)
+    gc.set_threshold(YOUNG_OBJECTS, 50, 50)
     with tempfile.TemporaryDirectory() as folder:
         forward = list(subject.graphs(Path(folder)))[training]
     work = Work(forward, training)

@@ -20,8 +20,10 @@ from meganeura_dsl.ir.ops import Input, Sum, Tanh
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.resources import standard_models
-from meganeura_dsl.settings.run_settings import Adam, Constant, RunSettings
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.support.disk_cache import DiskCache
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.optimizers.schedules import Constant
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.io.checkpoint import KEY, Progress

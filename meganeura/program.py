@@ -26,10 +26,7 @@ from meganeura_runtime.io.weights import Allowed, compare, initial_values, write
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.job import Start, prepare
 from meganeura_runtime.train.loop import train
-from meganeura_runtime.train.run_folder import named_folder, new_folder
-
-RUNS = Path("runs")
-"""Where run folders are made when none is named."""
+from meganeura_runtime.train.run_folder import folder_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -135,7 +132,7 @@ class Program:
         start = None if weights is None else Start(_paths(weights), allowed)
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
-        with new_folder(RUNS, name) if out is None else named_folder(Path(out)) as place:
+        with folder_of(name, None if out is None else Path(out)) as place:
             chosen = choose_device(job.settings.device)
             finished = train(job, place, chosen.open, record, lambda: False)
         return Run(

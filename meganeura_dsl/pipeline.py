@@ -200,14 +200,14 @@ def load(target: str) -> Program:
     if not checker.sink.has_errors:
         if found.chosen is not None and found.chosen not in checker.names:
             raise ProblemError(checker.unknown(found.chosen))
-        notes = known_notes(checker.texts, is_standard=found.is_standard)
+        notes = known_notes(checker.texts)
     if notes is None:
         with phase("check"):
             result = checker.run()
         if not result.fine:
             raise ProblemsError(result.problems)
         notes = result.reports
-        keep_notes(checker.texts, notes, is_standard=found.is_standard)
+        keep_notes(checker.texts, notes)
     return Program(checker.module, found.chosen, found.prefix, notes, found.is_standard)
 
 
@@ -233,7 +233,7 @@ def check_file(target: str) -> CheckResult:
     checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
     result = checker.run()
     if result.fine and found.chosen is None:
-        keep_notes(checker.texts, result.reports, is_standard=found.is_standard)
+        keep_notes(checker.texts, result.reports)
     return result
 
 

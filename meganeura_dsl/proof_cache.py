@@ -1,7 +1,7 @@
-"""Which programs were proved before, kept on disk by all that a proof depends on.
+"""Which programs were proved before: in this process, and on disk.
 
-A program is its texts: the file, all it imports and the standard library; a proof is theirs and the
-compiler's. Only success is kept, as the notes that came with it.
+A program is its texts: the file, all it imports and the standard library. The key of a proof is a
+hash of these texts and of the compiler. Only success is kept, as the notes that came with it.
 """
 
 import json
@@ -17,25 +17,28 @@ from meganeura_dsl.support.disk_cache import user_cache
 Texts = Sequence[tuple[str, Source]]
 """All texts of a program, each under the words that import it; the file itself under none."""
 
-_shipped: dict[str, bytes] = {}
-"""The proofs of this process of programs that ship with the package, and so do not change."""
+MOST_IN_MEMORY = 1024
+"""Proofs in the memory of this process; at this number, all are dropped."""
+
+_in_memory: dict[str, bytes] = {}
 
 
-def known_notes(texts: Texts, *, is_standard: bool) -> tuple[Report, ...] | None:
+def known_notes(texts: Texts) -> tuple[Report, ...] | None:
     """The notes of a proof that is kept; None if there is none, or none that can be read."""
     key, kept = _key(texts), user_cache()
-    content = _shipped.get(key) if is_standard else None
+    content = _in_memory.get(key)
     if content is None and kept is not None:
         content = kept.find(key)
     return None if content is None else _notes(content, texts)
 
 
-def keep_notes(texts: Texts, notes: Sequence[Report], *, is_standard: bool) -> None:
+def keep_notes(texts: Texts, notes: Sequence[Report]) -> None:
     """Remember that a program was proved, with these notes."""
     key, kept = _key(texts), user_cache()
     content = json.dumps([_as_data(note, texts) for note in notes]).encode()
-    if is_standard:
-        _shipped[key] = content
+    if len(_in_memory) >= MOST_IN_MEMORY:
+        _in_memory.clear()
+    _in_memory[key] = content
     if kept is not None:
         kept.keep(key, content)
 

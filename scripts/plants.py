@@ -23,6 +23,7 @@ GRAPHS = "tests/runtime/backends/webgpu/schedule/test_random_graphs.py"
 SESSIONS = "tests/runtime/backends/test_sessions.py"
 ATTENTION = "tests/runtime/backends/webgpu/codegen/test_attention.py"
 ARTEFACT = "tests/runtime/export/mgb/test_artefact.py"
+DOOR = "tests/cli/test_door.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
 NUMBERS = "tests/dsl/ir/ops/test_numbers.py"
@@ -48,14 +49,14 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "return shifted - insert_axis(log(sum(exp(shifted), axis)), axis, classes)",
         "return exp(shifted) / insert_axis(sum(exp(shifted), axis), axis, classes)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "cross-entropy sums over the batch",
         "stdlib_models/loss.mgn",
         "return -mean(sum(labels * log_softmax(logits), -1))",
         "return -sum(sum(labels * log_softmax(logits), -1))",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "binary cross-entropy overflows",
@@ -69,7 +70,7 @@ PLANTS = (
         "stdlib_models/nn.mgn",
         "= 0.5 * x * (1 + erf(x * 2 ** -0.5))",
         "= x * sigmoid(1.702 * x)",
-        ("tests/parity/test_layers.py",),
+        ("tests/stdlib_models/test_behaviour.py::test_a_layer_is_its_formula",),
     ),
     Plant(
         "the slope of erf belongs to another function",
@@ -105,7 +106,9 @@ PLANTS = (
         "return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)",
         "whole = tensors.reduce_mean(frame, span, call.add(ops.Mul(), value, value), axes)\n"
         "    return call.add(ops.Sub(), whole, call.add(ops.Mul(), mean, mean))",
-        ("tests/parity/test_layers.py",),
+        (
+            "tests/stdlib_models/test_behaviour.py::test_a_variance_beside_a_large_mean_keeps_its_digits",
+        ),
     ),
     Plant(
         "indices are divided through a rounded reciprocal",
@@ -169,8 +172,9 @@ PLANTS = (
     Plant(
         "the hash of a program forgets attributes",
         "runtime/meganeura_runtime/train/job.py",
-        'line.partition("  # ")[0] for line',
-        'line.partition("(")[0] for line',
+        "return sha256(text.encode()).hexdigest()",
+        'text = "".join(line.partition("(")[0] for line in text.splitlines())\n'
+        "        return sha256(text.encode()).hexdigest()",
         (f"{RESUME}::test_another_program_is_another_run",),
     ),
     Plant(
@@ -229,8 +233,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "rate = learning_rate(job.settings, step, job.steps)",
-        "rate = learning_rate(job.settings, max(0, step - 1), job.steps)",
+        "rate = job.settings.learning_rate(step, job.steps)",
+        "rate = job.settings.learning_rate(max(0, step - 1), job.steps)",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
@@ -556,22 +560,22 @@ PLANTS = (
     Plant(
         "a clip scales small gradients up to its limit",
         "meganeura_dsl/transforms/training_step.py",
-        "factor = build.add(Minimum(), ratio, _number(build, 1.0))",
+        "factor = build.add(Minimum(), ratio, number(build, 1.0))",
         "factor = ratio",
         (TRAINING,),
     ),
     Plant(
         "the second moment is corrected by the decay of the first",
-        "meganeura_dsl/transforms/training_step.py",
-        "self._do(Sqrt(), self._correction(adam.beta2))",
-        "self._do(Sqrt(), self._correction(adam.beta1))",
+        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "update.op(Sqrt(), _bias_correction(update, self.beta2))",
+        "update.op(Sqrt(), _bias_correction(update, self.beta1))",
         (TRAINING,),
     ),
     Plant(
         "weight decay is forgotten where Nesterov looks ahead",
-        "meganeura_dsl/transforms/training_step.py",
-        "self._do(Add(), decayed, self._times(sgd.momentum, direction))",
-        "self._do(Add(), g, self._times(sgd.momentum, direction))",
+        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "update.op(Add(), decayed, update.times(self.momentum, direction))",
+        "update.op(Add(), g, update.times(self.momentum, direction))",
         (TRAINING,),
     ),
     Plant(
@@ -674,7 +678,35 @@ PLANTS = (
         "meganeura_dsl/pipeline.py",
         '*((".".join(words), each.source) for words, each in self._linker.imports.items()),',
         "",
-        ("tests/cli/test_door.py::test_a_proof_is_made_once_for_each_content",),
+        (f"{DOOR}::test_a_proof_is_made_once_for_each_content",),
+    ),
+    Plant(
+        "what check refused is remembered as proved",
+        "meganeura_dsl/pipeline.py",
+        "if result.fine and found.chosen is None:",
+        "if found.chosen is None:",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "what check proved of one model is remembered of all",
+        "meganeura_dsl/pipeline.py",
+        "if result.fine and found.chosen is None:",
+        "if result.fine:",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "a program is proved for what its target chooses",
+        "meganeura_dsl/pipeline.py",
+        "checker = Checker(found.read(), loader_beside(found.path))",
+        "checker = Checker(found.read(), loader_beside(found.path), found.chosen)",
+        (f"{DOOR}::test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over",),
+    ),
+    Plant(
+        "a proof in memory is found whatever the texts are",
+        "meganeura_dsl/proof_cache.py",
+        "content = _in_memory.get(key)",
+        "content = next(iter(_in_memory.values()), None)",
+        (f"{DOOR}::test_so_it_is_within_a_process_that_keeps_nothing_on_disk",),
     ),
     Plant(
         "padding adds no zero to a range",
@@ -721,5 +753,89 @@ PLANTS = (
         "self.clock.leave_out(perf_counter() - started)",
         "self.clock.leave_out(0 * (perf_counter() - started))",
         ("tests/runtime/train/test_readback.py::test_the_speed_leaves_evaluations_out",),
+    ),
+    Plant(
+        "a kernel that gives no memory free goes before others",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/list_scheduler.py",
+        "if last in self._ready and self._growth[last] < 0",
+        "if last in self._ready and self._growth[last] <= 0",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_list_scheduler.py::test_what_gives_no_memory_free_waits_for_its_turn",
+        ),
+    ),
+    Plant(
+        "a remainder is ordered as the quotient beside it",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/affine.py",
+        'return f"({_text(numerator)})%{divisor}"',
+        'return f"({_text(numerator)})/{divisor}"',
+        (
+            "tests/runtime/backends/webgpu/codegen/test_affine.py::test_terms_have_one_order_whatever_they_are",
+        ),
+    ),
+    Plant(
+        "a file that is just as long as it may be is refused",
+        "meganeura_dsl/support/limited_read.py",
+        "if path.stat().st_size <= most else None",
+        "if path.stat().st_size < most else None",
+        ("tests/dsl/support/test_limited_read.py",),
+    ),
+    Plant(
+        "a tensor given by name counts as configuration",
+        "meganeura_dsl/elaborate/typecheck/signatures.py",
+        "named = tuple((name, value) for name, value in self.named.items() if is_static(value))",
+        "named = tuple(self.named.items())",
+        (
+            "tests/dsl/elaborate/test_templates.py::test_a_model_that_is_given_its_inputs_by_name_shares_its_weights",
+        ),
+    ),
+    Plant(
+        "a model made outside of a check has no budget",
+        "meganeura_dsl/elaborate/declarations/models.py",
+        "with at_most(CHECK), without_configuration(place):",
+        "with without_configuration(place):",
+        (
+            "tests/dsl/elaborate/test_limits.py::test_a_model_that_is_elaborated_outside_of_a_check_has_a_budget_too",
+        ),
+    ),
+    Plant(
+        "the axes of a rest are all counted as its first",
+        "meganeura_dsl/elaborate/typecheck/shape_patterns.py",
+        "self._demand(wanted, size, axis + offset)",
+        "self._demand(wanted, size, axis)",
+        ("tests/test_spec.py::test_page_holds[errors/E0308.md]",),
+    ),
+    Plant(
+        "an index of deep brackets ends in a traceback",
+        "runtime/meganeura_runtime/io/tensors/sharded_weights.py",
+        "except (ValueError, RecursionError) as error",
+        "except ValueError as error",
+        ("tests/runtime/io/test_weights.py::test_an_index_that_is_not_json_is_refused",),
+    ),
+    Plant(
+        "tiles are tried whose lanes do not share evenly",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/search_space.py",
+        "return [other for other in others if other.is_even]",
+        "return list(others)",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_tiles_nearby_share_their_work_evenly",
+        ),
+    ),
+    Plant(
+        "a class that was to be driven out is out of reach for good",
+        "meganeura_dsl/transforms/egraph/extract/extraction_search.py",
+        "        self.banned.discard(number)\n        if not gone",
+        "        if not gone",
+        (
+            "tests/dsl/transforms/egraph/test_extract.py::test_no_class_stays_out_of_reach_of_later_moves",
+        ),
+    ),
+    Plant(
+        "a cure is offered that names nothing",
+        "runtime/meganeura_runtime/train/training_problems.py",
+        'cure = Help(f"only these may be given anew: {names}") if names else None',
+        'cure = Help(f"only these may be given anew: {names}")',
+        (
+            "tests/runtime/train/test_resume.py::test_nothing_is_offered_where_nothing_may_be_given_anew",
+        ),
     ),
 )

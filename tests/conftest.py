@@ -1,14 +1,18 @@
 """What all tests share: a repeatable search for examples, and what is left out on request."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
+from typing import cast
 
 import hypothesis
 import pytest
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
+from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
 # fastest in the thread that submits them.
@@ -19,7 +23,8 @@ os.environ["MEGANEURA_CACHE"] = "off"
 # A pass that breaks a graph is named where it does.
 os.environ["MEGANEURA_VERIFY"] = "1"
 
-PARITY = Path(__file__).with_name("parity")
+TESTS = Path(__file__).parent
+PARITY = TESTS / "parity"
 
 # The same examples in every run, on every machine; a slow machine is no failure.
 hypothesis.settings.register_profile("meganeura", derandomize=True, deadline=None, database=None)
@@ -27,14 +32,23 @@ hypothesis.settings.load_profile("meganeura")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="run the fast tier alone (tests/tiers.py)")
     parser.addoption(
         "--without-parity", action="store_true", help="leave out what needs PyTorch (tests/parity)"
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The fast tier runs as on a machine without wgpu, so that none of it needs an adapter."""
+    if config.getoption("--fast"):
+        sys.modules["wgpu"] = cast("ModuleType", None)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Their modules import torch, so they are not even collected."""
+    """The modules of tests/parity import torch, so they are not even collected."""
     ignored = config.getoption("--without-parity") and collection_path.is_relative_to(PARITY)
+    if config.getoption("--fast"):
+        ignored = is_full(name_of(collection_path))
     return True if ignored else None
 
 
@@ -53,8 +67,24 @@ def has_adapter() -> bool:
         return False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without an adapter, what runs on one is skipped; where one is required, it fails."""
+def name_of(path: Path, test: str = "") -> str:
+    """A path in this folder, or a test in one, as `tests/tiers.py` names it."""
+    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    return f"{name}::{test}" if test else name
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Whether a test is in the fast tier."""
+    test = item.nodeid.partition("::")[2]
+    return item.get_closest_marker("adapter") is None and not is_full(name_of(item.path, test))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a tier or this machine does not run; a required adapter is never missed."""
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = filter(is_fast, items)
+        return
     if os.environ.get("MEGANEURA_REQUIRE_ADAPTER") == "1":
         return
     on_adapter = [item for item in items if item.get_closest_marker("adapter")]

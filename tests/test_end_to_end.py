@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("LP_NUM_THREADS", "0")
@@ -21,6 +22,7 @@ def losses(device: str, out: Path) -> np.ndarray:
     return np.array([loss for _, loss in run.losses])
 
 
+@pytest.mark.adapter
 def test_two_devices_stay_together_for_fifty_steps(tmp_path: Path) -> None:
     cpu = losses("cpu", tmp_path / "cpu")
     gpu = losses("wgpu", tmp_path / "gpu")

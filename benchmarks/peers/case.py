@@ -13,7 +13,8 @@ from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, optimized_training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.io.weights import initial_values
 
 LEARNING_RATE = 0.001

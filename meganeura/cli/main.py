@@ -1,25 +1,23 @@
 """Where a process of the command `meganeura` begins, with what is to be done before all else."""
 
-import gc
-import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
 
+from meganeura_dsl.startup.process import prepare_process
+from meganeura_dsl.startup.tricks import StartupError, Trick, is_enabled
 from meganeura_runtime.backends.webgpu.device.device_prefetch import begin_to_open
-
-MOST_YOUNG = 500_000
-"""Objects that are made before the first search for garbage."""
 
 
 def main() -> None:
     """Run the command line and exit."""
-    # Graphs are many small objects that stay, and most of a short run.
-    gc.set_threshold(MOST_YOUNG, 50, 50)
-    # To look for plugins reads the metadata of every package that is installed.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    try:
+        prepare_process()
+    except StartupError as error:
+        sys.exit(f"Error: {error}")
     arguments = sys.argv[1:]
-    if arguments[:1] == ["train"] and "--help" not in arguments:
+    is_training = arguments[:1] == ["train"] and "--help" not in arguments
+    if is_training and is_enabled(Trick.PREFETCH):
         begin_to_open(asked_device(arguments))
 
     from meganeura.cli.app import run

@@ -1,4 +1,4 @@
-"""What a verdict says to people."""
+"""Verdicts as text."""
 
 from typing import assert_never
 
@@ -21,7 +21,7 @@ INDENT = "  "
 
 
 def describe(verdict: Verdict) -> str:
-    """A verdict in words: one line, or a few with all it takes to see a fault again."""
+    """A verdict as text: one line, or several with all that reproduces a fault."""
     match verdict:
         case Passed(name, examples, slopes, worst):
             if not slopes:
@@ -73,7 +73,7 @@ def _place(culprit: FaultyValue) -> str:
     value = culprit.value
     span = value.origin.span
     layer = f", layer `{value.origin.path}`" if value.origin.path else ""
-    line = f" at {span.source.name}:{span.line}{layer}: {span.text}" if span else layer
+    line = f" at {value.origin.location}{layer}: {span.text}" if span else layer
     return f"`{type(value.op).__name__}`, which gives {value.type}{line}"
 
 

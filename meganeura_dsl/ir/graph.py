@@ -74,6 +74,15 @@ class Origin:
     span: Span | None = None
     path: str = ""
 
+    @property
+    def location(self) -> str:
+        """File and line, `net.mgn:7`; empty where they are not known."""
+        return f"{self.span.source.name}:{self.span.line}" if self.span else ""
+
+    def __str__(self) -> str:
+        """Location and path, `net.mgn:7 layer1.0`, as far as they are known."""
+        return " ".join(part for part in (self.location, self.path) if part)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:

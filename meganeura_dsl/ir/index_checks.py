@@ -32,7 +32,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
-from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
 
@@ -213,9 +213,10 @@ def _picked(graph: Graph) -> set[int]:
 
 
 def _is_zero(value: Value) -> bool:
+    """Whether a value is 0 everywhere, also through views that `is_zero` does not know."""
     while isinstance(value.op, SAME_VALUES):
         value = value.operands[0]
-    return isinstance(value.op, Constant) and value.op.value == 0
+    return is_zero(value)
 
 
 def _largest(build: Builder, ids: Value, exempt: frozenset[int] | tuple[int, ...]) -> Value:

@@ -152,7 +152,7 @@ def _sinusoids(name: str, shape: tuple[int, ...]) -> Array:
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def _generator(seed: int, name: str) -> np.random.Generator:
+def _generator(seed: int, name: str) -> "np.random.Generator":
     """Draws the fractions that `seed` and `name` determine."""
     digest = sha256(f"{seed}\0{name}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=np.frombuffer(digest[:16], "<u8")))

@@ -12,6 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
+from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Constant, Iota
 from meganeura_dsl.ir.types import DType, TensorType
@@ -160,15 +161,15 @@ class Interpreter:
     def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         missing = [name for name in self.leaves if name not in feeds]
         if missing:
-            raise FeedError(f"no value was fed for {_quoted(missing)}")
+            raise FeedError(f"no value was fed for {quoted(missing)}")
         unknown = [name for name in feeds if name not in self.leaves]
         if unknown:
-            raise FeedError(f"the graph does not read {_quoted(unknown)}{self._hint(unknown[0])}")
+            raise FeedError(f"the graph does not read {quoted(unknown)}{self._hint(unknown[0])}")
         return {name: self._fitting(name, array) for name, array in feeds.items()}
 
     def _hint(self, name: str) -> str:
         nearest = get_close_matches(name, self.leaves, n=1)
-        return f"; it has {_quoted(nearest)}" if nearest else ""
+        return f"; it has {quoted(nearest)}" if nearest else ""
 
     def _fitting(self, name: str, array: Array) -> Array:
         wanted = self.leaves[name].type
@@ -202,20 +203,16 @@ def _named(slots: Mapping[str, int], values: list[Array | None]) -> dict[str, Ar
 def _place(value: Value) -> str:
     origin = value.origin
     where = f" of `{origin.path}`" if origin.path else ""
-    line = f" ({origin.span.source.name}:{origin.span.line})" if origin.span else ""
+    line = f" ({origin.location})" if origin.span else ""
     return f"the `{type(value.op).__name__}`{where}{line}"
 
 
 def _require_concrete(values: Iterable[Value]) -> None:
     free = {name for value in values for name in _variables(value.type)}
     if free:
-        raise ValueError(f"the graph still depends on the sizes {_quoted(sorted(free))}")
+        raise ValueError(f"the graph still depends on the sizes {quoted(sorted(free))}")
 
 
 def _variables(of: TensorType) -> set[str]:
     sizes = [size.variables() for size in of.shape if isinstance(size, Dim)]
     return set[str]().union(*sizes)
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

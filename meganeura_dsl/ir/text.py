@@ -26,10 +26,13 @@ class GraphTextError(Exception):
     """A text that is no graph; the message begins with the number of the line."""
 
 
-def format_graph(graph: Graph) -> str:
-    """The text of a graph: one line for each value, output and update."""
+def format_graph(graph: Graph, *, origins: bool = True) -> str:
+    """The text of a graph: one line for each value, output and update.
+
+    Without `origins` it depends only on what the graph means: there are no comments.
+    """
     numbers = {value.id: number for number, value in enumerate(graph.values)}
-    lines = [_value_line(value, numbers) for value in graph.values]
+    lines = [_value_line(value, numbers, origins=origins) for value in graph.values]
     for word, roots in (("output", graph.outputs), ("update", graph.updates)):
         lines += [
             f"{word} {json.dumps(name)} = %{numbers[root.id]}" for name, root in roots.items()
@@ -37,9 +40,10 @@ def format_graph(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value_line(value: Value, numbers: dict[int, int]) -> str:
+def _value_line(value: Value, numbers: dict[int, int], *, origins: bool) -> str:
     call = _call(value.op, [f"%{numbers[operand.id]}" for operand in value.operands])
-    return f"%{numbers[value.id]} = {call} : {value.type}{_comment(value.origin)}"
+    comment = _comment(value.origin) if origins else ""
+    return f"%{numbers[value.id]} = {call} : {value.type}{comment}"
 
 
 def _call(op: Op, operands: Sequence[str] = ()) -> str:
@@ -48,8 +52,8 @@ def _call(op: Op, operands: Sequence[str] = ()) -> str:
 
 
 def _comment(origin: Origin) -> str:
-    place = f"({origin.span.source.name}:{origin.span.line})" if origin.span else ""
-    words = " ".join(word for word in (origin.path, place) if word)
+    location = f"({origin.location})" if origin.span else ""
+    words = " ".join(word for word in (origin.path, location) if word)
     return f"  # {words}" if words else ""
 
 

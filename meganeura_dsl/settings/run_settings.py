@@ -1,25 +1,29 @@
 """The settings of a training run: what may be written under `run:`, and the judging of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import Annotated
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
-    model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Invocation, Static
-from meganeura_dsl.settings.setting_values import DEFAULT_CHOICES, FILE, RawSettings, with_overrides
+from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
+from meganeura_dsl.settings.setting_values import (
+    DEFAULT_CHOICES,
+    FILE,
+    RawSettings,
+    shown_value,
+    with_overrides,
+)
 from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
     MissingSetting,
@@ -31,80 +35,6 @@ from meganeura_dsl.settings.settings_problems import (
 )
 
 
-class Strict(BaseModel):
-    """Nothing is converted, nothing unknown is kept, nothing is infinite."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Sgd(Strict):
-    """Stochastic gradient descent."""
-
-    kind: Literal["sgd"] = "sgd"
-    lr: PositiveFloat = 0.01
-    momentum: Fraction = 0.0
-    nesterov: bool = False
-    weight_decay: NonNegativeFloat = 0.0
-
-    @model_validator(mode="after")
-    def _nesterov_needs_momentum(self) -> "Sgd":
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("needs momentum above 0")
-        return self
-
-
-class Adam(Strict):
-    """Adam (Kingma and Ba, 2015); weight decay is added to the gradient."""
-
-    kind: Literal["adam"] = "adam"
-    lr: PositiveFloat = 1e-3
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    eps: PositiveFloat = 1e-8
-    weight_decay: NonNegativeFloat = 0.0
-
-
-class AdamW(Strict):
-    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2019)."""
-
-    kind: Literal["adamw"] = "adamw"
-    lr: PositiveFloat = 1e-3
-    beta1: Fraction = 0.9
-    beta2: Fraction = 0.999
-    eps: PositiveFloat = 1e-8
-    weight_decay: NonNegativeFloat = 0.01
-
-
-class Constant(Strict):
-    """The learning rate of the optimizer, after `warmup` steps of a linear rise to it."""
-
-    kind: Literal["constant"] = "constant"
-    warmup: NonNegativeInt = 0
-
-
-class Cosine(Strict):
-    """After the rise, half a cosine down to `final` times the learning rate."""
-
-    kind: Literal["cosine"] = "cosine"
-    warmup: NonNegativeInt = 0
-    final: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-
-class Linear(Strict):
-    """After the rise, a straight line down to `final` times the learning rate."""
-
-    kind: Literal["linear"] = "linear"
-    warmup: NonNegativeInt = 0
-    final: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-
-Optimizer = Sgd | Adam | AdamW
-Schedule = Constant | Cosine | Linear
-
-
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
@@ -113,8 +43,8 @@ class RunSettings(Strict):
     """For inputs whose tensors have other names in the data, these names."""
     sizes: dict[str, PositiveInt]
     epochs: NonNegativeInt = 1
-    optimizer: Annotated[Optimizer, Field(discriminator="kind")]
-    schedule: Annotated[Schedule, Field(discriminator="kind")]
+    optimizer: OptimizerChoice
+    schedule: ScheduleChoice
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
     drop_last: bool = True
@@ -126,12 +56,16 @@ class RunSettings(Strict):
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
+    def learning_rate(self, step: int, steps: int) -> float:
+        """The rate of a step, counted from 0, in a run of `steps`."""
+        return self.optimizer.lr * self.schedule.factor(step, steps)
+
 
 MEANINGS = {
     "data": "a file of examples, or the name of an embedded data set",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
-    "optimizer": "the rule that moves the parameters: sgd, adam or adamw",
-    "schedule": "how the learning rate changes: constant, cosine or linear",
+    "optimizer": "the rule that moves the parameters, such as adam",
+    "schedule": "how the learning rate changes, such as cosine",
     "seed": "the start of everything random",
     "shuffle": "whether each epoch draws the examples in a new order",
     "clip_norm": "the largest norm all gradients together may have",
@@ -254,8 +188,6 @@ EXPECTED = {
     "string_type": "a text",
     "bool_type": "true or false",
     "list_type": "a list",
-    "model_attributes_type": "a choice",
-    "model_type": "a choice",
 }
 """Kinds of values, by pydantic's name for the error of not being one."""
 
@@ -284,18 +216,19 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     context = error.get("ctx", {})
     match kind:
         case "extra_forbidden":
-            arguments = _arguments(setting, path[1])
-            return UnknownSetting(span, path[-1], path[1], arguments)
-        case "union_tag_invalid":
-            return UnknownChoice(span, setting, str(context["tag"]), _choices(setting))
-        case "union_tag_not_found" | "model_attributes_type":
-            expected = f"one of {', '.join(_choices(setting))}"
-            return WrongSettingType(span, name, expected, _shown(given))
+            choice = _word(setting, written)
+            arguments = tuple(each.name for each in fields(CHOICES[setting][choice]))
+            return UnknownSetting(span, path[-1], choice, arguments)
+        case "unknown_choice":
+            return UnknownChoice(span, setting, str(context["word"]), tuple(CHOICES[setting]))
+        case "no_choice":
+            expected = f"one of {', '.join(CHOICES[setting])}"
+            return WrongSettingType(span, name, expected, shown_value(given))
         case _ if kind in EXPECTED:
-            return WrongSettingType(span, name, EXPECTED[kind], _shown(given))
+            return WrongSettingType(span, name, EXPECTED[kind], shown_value(given))
         case _:
-            rule = RULES[kind].format(**{key: _shown(each) for key, each in context.items()})
-            return ImpossibleSetting(span, name, rule, _shown(given))
+            rule = RULES[kind].format(**{key: shown_value(each) for key, each in context.items()})
+            return ImpossibleSetting(span, name, rule, shown_value(given))
 
 
 def _first(written: RawSettings) -> Span | None:
@@ -303,38 +236,14 @@ def _first(written: RawSettings) -> Span | None:
 
 
 def _shown_name(path: Sequence[str]) -> str:
-    """`optimizer.lr` for the path `optimizer adam lr`, `batch` for `sizes batch`."""
-    return ".".join(path[1:] if path[0] == "sizes" else (path[0], *path[2:]))
+    """`optimizer.lr` for the path `optimizer lr`, `batch` for `sizes batch`."""
+    return ".".join(path[1:] if path[0] == "sizes" else path)
 
 
-def _choices(setting: str) -> tuple[str, ...]:
-    return tuple(CHOICES[setting])
-
-
-def _arguments(setting: str, choice: str) -> tuple[str, ...]:
-    fields = CHOICES[setting][choice].model_fields
-    return tuple(name for name in fields if name != "kind")
-
-
-CHOICES: Mapping[str, Mapping[str, type[Strict]]] = {
-    "optimizer": {"sgd": Sgd, "adam": Adam, "adamw": AdamW},
-    "schedule": {"constant": Constant, "cosine": Cosine, "linear": Linear},
-}
-"""The words a setting chooses among, and what takes their arguments."""
-
-
-def _shown(value: object) -> str:
-    """A value as one writes it in a .mgn file."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value}"'
-        case {"kind": str(word)}:
-            return f"the word `{word}`"
-        case None:
-            return "none"
-        case float():
-            return f"{value:g}"
+def _word(setting: str, written: RawSettings) -> str:
+    """The word that a setting was given, or has by default."""
+    match written[setting].value:
+        case Invocation(name=word):
+            return word
         case _:
-            return str(value)
+            return DEFAULT_CHOICES[setting]

@@ -107,3 +107,20 @@ def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
 
 def _default_choice(name: str) -> Invocation | None:
     return Invocation(DEFAULT_CHOICES[name], {}) if name in DEFAULT_CHOICES else None
+
+
+def shown_value(value: object) -> str:
+    """A value as one writes it in a .mgn file."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case {"kind": str(word)}:
+            return f"the word `{word}`"
+        case None:
+            return "none"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from meganeura_dsl.startup.tricks import Trick, is_enabled
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -18,7 +20,7 @@ else:
             self.__dict__[name] = found
             return found
 
-    np = _Deferred()
+    np = _Deferred() if is_enabled(Trick.NUMPY) else import_module("numpy")
     Array = Any
 
 __all__ = ["Array", "np"]

@@ -8,86 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
-from math import log
-from typing import assert_never
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Value, continued
-from meganeura_dsl.ir.ops import (
-    Add,
-    Broadcast,
-    Cast,
-    Constant,
-    Div,
-    Exp,
-    Input,
-    Minimum,
-    Mul,
-    Parameter,
-    Sqrt,
-    Sub,
-    Sum,
-)
-from meganeura_dsl.ir.ops.primitive.broadcast import full
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, continued
+from meganeura_dsl.ir.ops import Add, Cast, Div, Input, Minimum, Mul, Parameter, Sqrt, Sum
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
+from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
+from meganeura_dsl.transforms.optimizers.update import STATES, Update, as_f32, number, scaled
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
-STATES = "optimizer."
-STEP = f"{STATES}step"
-SCALAR = TensorType(DType.F32, ())
 
 
 class TrainingError(Exception):
     """A training step that cannot be made of this graph with these settings."""
-
-
-@dataclass(frozen=True)
-class Sgd:
-    """Stochastic gradient descent as `torch.optim.SGD`, without dampening.
-
-    b' = momentum b + g,  p' = p - lr b',  or with Nesterov  p' = p - lr (g + momentum b')
-    """
-
-    lr: float = 0.01
-    momentum: float = 0.0
-    nesterov: bool = False
-    weight_decay: float = 0.0
-
-
-@dataclass(frozen=True)
-class Adam:
-    """Adam (Kingma and Ba, 2015) as `torch.optim.Adam`; weight decay is added to the gradient.
-
-    m' = m + (1 - beta1) (g - m),  v' = beta2 v + (1 - beta2) g**2
-    p' = p - lr / (1 - beta1**t) m' / (sqrt(v') / sqrt(1 - beta2**t) + eps)
-    """
-
-    lr: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-
-
-@dataclass(frozen=True)
-class AdamW:
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019) as `torch.optim.AdamW`.
-
-    p shrinks by the factor 1 - lr weight_decay before the update of `Adam`.
-    """
-
-    lr: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.01
-
-
-Optimizer = Sgd | Adam | AdamW
 
 
 @dataclass(frozen=True)
@@ -119,12 +56,27 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     found = gradients(build, graph.outputs[LOSS], tuple(parameters.values()))
     moved = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
     clipped = _clipped(build, tuple(moved.values()), settings.clip_norm)
-    rule = _Rule(build, settings)
+    updates: dict[str, Value] = {}
+    rate = _learning_rate(build, settings)
     for name, gradient in zip(moved, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            rule.update(name, parameter, gradient, rates[name])
-    return build.graph(graph.outputs, {**graph.updates, **rule.updates})
+            update = Update(build, name, updates)
+            p, g = as_f32(build, parameter), as_f32(build, gradient)
+            own_rate = (
+                rate if rates[name] == 1 else update.op(Mul(), rate, update.number(rates[name]))
+            )
+            new = settings.optimizer.update(update, p, g, own_rate)
+            dtype = parameter.type.dtype
+            updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+    return build.graph(graph.outputs, {**graph.updates, **updates})
+
+
+def _learning_rate(build: Builder, settings: TrainingSettings) -> Value:
+    """The learning rate of a step, an f32 scalar: an input, or the optimizer's own."""
+    if settings.feed_learning_rate:
+        return build.add(Input(LEARNING_RATE, DType.F32, ()))
+    return number(build, settings.optimizer.lr)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,114 +135,12 @@ def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> t
     """As `torch.nn.utils.clip_grad_norm_`: g min(1, limit / (norm + 1e-6)), one norm for all."""
     if limit is None or not found:
         return found
-    squares = [_squared_norm(build, _as_f32(build, gradient)) for gradient in found]
+    squares = [_squared_norm(build, as_f32(build, gradient)) for gradient in found]
     norm = build.add(Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), squares))
-    ratio = build.add(Div(), _number(build, limit), build.add(Add(), norm, _number(build, 1e-6)))
-    factor = build.add(Minimum(), ratio, _number(build, 1.0))
-    return tuple(_scaled(build, factor, _as_f32(build, gradient)) for gradient in found)
+    ratio = build.add(Div(), number(build, limit), build.add(Add(), norm, number(build, 1e-6)))
+    factor = build.add(Minimum(), ratio, number(build, 1.0))
+    return tuple(scaled(build, factor, as_f32(build, gradient)) for gradient in found)
 
 
 def _squared_norm(build: Builder, x: Value) -> Value:
     return build.add(Sum(tuple(range(x.type.rank))), build.add(Mul(), x, x))
-
-
-class _Rule:
-    """The optimizer's rule applied to one parameter after the other; gathers the updates."""
-
-    def __init__(self, build: Builder, settings: TrainingSettings) -> None:
-        self.build = build
-        self.optimizer = settings.optimizer
-        self.updates: dict[str, Value] = {}
-        if settings.feed_learning_rate:
-            self.rate = build.add(Input(LEARNING_RATE, DType.F32, ()))
-        else:
-            self.rate = _number(build, settings.optimizer.lr)
-
-    def update(self, name: str, parameter: Value, gradient: Value, multiplier: float) -> None:
-        """Add the next value of a parameter and of its moments."""
-        p, g = _as_f32(self.build, parameter), _as_f32(self.build, gradient)
-        rate = self.rate
-        if multiplier != 1:
-            rate = self._do(Mul(), rate, _number(self.build, multiplier))
-        match self.optimizer:
-            case Sgd() as sgd:
-                new = self._sgd(sgd, name, p, g, rate)
-            case Adam() as adam:
-                new = self._adam(adam, name, p, self._decayed(p, g), rate)
-            case AdamW() as adam:
-                keep = self._do(Mul(), rate, _number(self.build, adam.weight_decay))
-                kept = self._do(Sub(), _number(self.build, 1.0), keep)
-                new = self._adam(adam, name, _scaled(self.build, kept, p), g, rate)
-            case _:
-                assert_never(self.optimizer)
-        dtype = parameter.type.dtype
-        self.updates[name] = new if dtype is DType.F32 else self._do(Cast(dtype), new)
-
-    def _sgd(self, sgd: Sgd, name: str, p: Value, g: Value, rate: Value) -> Value:
-        direction = self._decayed(p, g)
-        if sgd.momentum:
-            decayed = direction
-            old = self._state(name, "momentum", p.type)
-            direction = self._do(Add(), self._times(sgd.momentum, old), decayed)
-            self._keep(old, direction)
-            if sgd.nesterov:
-                direction = self._do(Add(), decayed, self._times(sgd.momentum, direction))
-        return self._do(Sub(), p, _scaled(self.build, rate, direction))
-
-    def _adam(self, adam: Adam | AdamW, name: str, p: Value, g: Value, rate: Value) -> Value:
-        old, old_square = (self._state(name, each, p.type) for each in ("exp_avg", "exp_avg_sq"))
-        mean = self._do(Add(), old, self._times(1 - adam.beta1, self._do(Sub(), g, old)))
-        fresh = self._times(1 - adam.beta2, self._do(Mul(), g, g))
-        square = self._do(Add(), self._times(adam.beta2, old_square), fresh)
-        self._keep(old, mean)
-        self._keep(old_square, square)
-        length = self._do(Div(), rate, self._correction(adam.beta1))
-        scale = self._do(Sqrt(), self._correction(adam.beta2))
-        root = self._do(Div(), self._do(Sqrt(), square), _spread(self.build, scale, p.type))
-        denominator = self._do(Add(), root, full(self.build, p.type, adam.eps))
-        ratio = self._do(Div(), mean, denominator)
-        return self._do(Sub(), p, _scaled(self.build, length, ratio))
-
-    def _correction(self, beta: float) -> Value:
-        """1 - beta**t, for the t-th step."""
-        old = self.build.add(Parameter(STEP, DType.I32, (), "state"))
-        step = self._do(Add(), old, self.build.add(Constant(1, DType.I32)))
-        self._keep(old, step)
-        if beta == 0:
-            return _number(self.build, 1.0)
-        exponent = self._times(log(beta), self._do(Cast(DType.F32), step))
-        return self._do(Sub(), _number(self.build, 1.0), self._do(Exp(), exponent))
-
-    def _decayed(self, p: Value, g: Value) -> Value:
-        decay = self.optimizer.weight_decay
-        return self._do(Add(), g, self._times(decay, p)) if decay else g
-
-    def _state(self, name: str, moment: str, like: TensorType) -> Value:
-        path = f"{STATES}{name}.{moment}"
-        return self.build.add(Parameter(path, like.dtype, like.shape, "state"))
-
-    def _keep(self, state: Value, new: Value) -> None:
-        if isinstance(state.op, Parameter):
-            self.updates[state.op.name] = new
-
-    def _times(self, factor: float, x: Value) -> Value:
-        return self._do(Mul(), full(self.build, x.type, factor), x)
-
-    def _do(self, op: Op, *operands: Value) -> Value:
-        return self.build.add(op, *operands)
-
-
-def _number(build: Builder, value: float) -> Value:
-    return full(build, SCALAR, value)
-
-
-def _spread(build: Builder, scalar: Value, like: TensorType) -> Value:
-    return build.add(Broadcast(like.shape, ()), scalar) if like.shape else scalar
-
-
-def _scaled(build: Builder, factor: Value, x: Value) -> Value:
-    return build.add(Mul(), _spread(build, factor, x.type), x)
-
-
-def _as_f32(build: Builder, x: Value) -> Value:
-    return x if x.type.dtype is DType.F32 else build.add(Cast(DType.F32), x)

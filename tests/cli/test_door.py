@@ -1,6 +1,7 @@
 """A program is proved before anything is made of it, whatever is to be made and whoever asks."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,34 +12,51 @@ from meganeura.cli.app import app
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.render import render
+from meganeura_dsl.diagnostics.source import Source
 from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
 
 ARGUMENTS = {
-    "abi": ["{}:resnet18"],
-    "build": ["{}:digits"],
-    "deploy": ["{}:resnet18", "--weights", "w.safetensors", "-o", "o.safetensors"],
-    "explain-opt": ["{}:resnet18"],
+    "abi": ["{}:net"],
+    "build": ["{}:fit"],
+    "deploy": ["{}:net", "--weights", "w.safetensors", "-o", "o.safetensors"],
+    "explain-opt": ["{}:net"],
     "gradcheck": ["{}", "--examples", "1"],
-    "profile": ["{}:resnet18", "--device", "cpu"],
-    "run": ["{}:resnet18", "--random-weights", "0", "--input", "x.npy"],
-    "shapes": ["{}:resnet18"],
-    "train": ["{}:digits", "--device", "cpu", "--set", "epochs=1"],
-    "tune": ["{}:resnet18"],
-    "weights check": ["{}:resnet18", "w.safetensors"],
+    "profile": ["{}:net", "--device", "cpu"],
+    "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
+    "shapes": ["{}:net"],
+    "train": ["{}:fit", "--device", "cpu", "--set", "epochs=1"],
+    "tune": ["{}:net"],
+    "weights check": ["{}:net", "w.safetensors"],
 }
 """How each command is given a program."""
 
 MAKES_NOTHING = {"cache", "check", "devices", "explain", "fmt"}
 """Commands that make nothing of a program; `check` is what the others are held against."""
 
-BROKEN = (ROOT / "stdlib_models" / "resnet.mgn").read_text().replace("stride != 1 or ", "")
-FALSE = (
-    (ROOT / "stdlib_models" / "resnet.mgn")
-    .read_text()
-    .replace("expect resnet34 has 110 params", "expect resnet34 has 111 params")
-)
+RESNET = (ROOT / "stdlib_models" / "resnet.mgn").read_text()
+BASIC_BLOCK = RESNET[RESNET.index("def down") : RESNET.index("block Bottleneck")]
+SOUND = f"""{BASIC_BLOCK}
+block Net(classes)(image: [n, 4, h, w]) -> [n, classes]:
+  return image |> layer1: BasicBlock(4) |> mean(2, 3) |> fc: linear(classes)
+
+model net = Net(10)
+model other = Net(5)
+
+expect other has 8 params
+
+train fit(image: [batch, 4, 8, 8], label: i32[batch])
+    where batch >= 2:
+  minimize cross_entropy(image |> net, label)
+  run:
+    data      = "images.safetensors"
+    batch     = 32
+    epochs    = 8
+    optimizer = sgd(lr=0.05)
+"""
+BROKEN = SOUND.replace("stride != 1 or ", "")
+FALSE = SOUND.replace("has 8 params", "has 9 params")
 """An expectation that fails of a model that no command of this page asks for."""
 
 
@@ -61,6 +79,14 @@ def test_every_command_is_known_here() -> None:
     assert set(verbs()) == ARGUMENTS.keys() | MAKES_NOTHING
 
 
+@cache
+def told_by_check(text: str) -> str:
+    """What `check` says of a text in the file `net.mgn`."""
+    result = pipeline.check(Source("net.mgn", text), pipeline.loader_beside(Path("net.mgn")))
+    assert not result.fine
+    return "\n\n".join(render(report) for report in result.reports)
+
+
 @pytest.mark.parametrize("verb", sorted(set(verbs()) - MAKES_NOTHING))
 @pytest.mark.parametrize("text", [BROKEN, FALSE], ids=["refuted", "false expectation"])
 def test_every_command_refuses_what_check_refuses(
@@ -68,8 +94,7 @@ def test_every_command_refuses_what_check_refuses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.mgn").write_text(text)
-    result = pipeline.check_file("net.mgn")
-    told = "\n\n".join(render(report) for report in result.reports)
+    told = told_by_check(text)
     assert ("E0301" if text == BROKEN else "E0401") in told
     found = meganeura(*verb.split(), *(each.format("net.mgn") for each in ARGUMENTS[verb]))
     assert (found.code, found.out) == (1, "")
@@ -100,18 +125,16 @@ def test_python_is_refused_as_well(text: str, tmp_path: Path) -> None:
     file = tmp_path / "net.mgn"
     file.write_text(text)
     with pytest.raises(ProblemsError) as refusal:
-        api.load(f"{file}:resnet18")
+        api.load(f"{file}:net")
     said = [problem.report() for problem in refusal.value.problems]
     assert [render(each) for each in said] == [
         render(each) for each in api.check(str(file)).reports
     ]
 
 
-BLOCK = BROKEN[BROKEN.index("def down") : BROKEN.index("block Bottleneck")].split("# ")[0]
-
-
 def test_a_refuted_block_of_another_file_refuses_who_uses_it(tmp_path: Path) -> None:
-    (tmp_path / "blocks.mgn").write_text(f"{BLOCK}\nblock Fine()(x: [n]) -> [n] = x\n")
+    broken = BASIC_BLOCK.replace("stride != 1 or ", "")
+    (tmp_path / "blocks.mgn").write_text(f"{broken}\nblock Fine()(x: [n]) -> [n] = x\n")
     user = tmp_path / "user.mgn"
     user.write_text(
         "from blocks import BasicBlock\n"
@@ -125,6 +148,13 @@ def test_a_refuted_block_of_another_file_refuses_who_uses_it(tmp_path: Path) -> 
         api.load(str(user))
     user.write_text("from blocks import Fine\nmodel net = Fine()\n")
     assert api.load(str(user)).models == ("net",)
+
+
+def test_what_is_sound_is_refused_by_none(tmp_path: Path) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text(SOUND)
+    assert api.check(str(file)).reports == ()
+    assert api.load(str(file)).models == ("net", "other")
 
 
 def test_what_only_some_models_prove_runs_and_is_noted(meganeura: Command, tmp_path: Path) -> None:
@@ -147,6 +177,8 @@ def test_a_standard_program_is_noted_where_it_is_asked_for(meganeura: Command) -
 
 MLP = "block Mlp(widths)(x: [n, 8]) -> [n, widths[0]]:\n  return x |> fc: linear(widths[0])\n"
 PROGRAM = f"{MLP}model net = Mlp([4])\n"
+WRONG = "model none = Mlp([])\n"
+"""A model that is refused."""
 
 
 @pytest.fixture
@@ -160,20 +192,47 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return run(checker)
 
     monkeypatch.setattr(pipeline.Checker, "run", counted)
+    monkeypatch.setattr("meganeura_dsl.proof_cache._in_memory", {})
     return made
 
 
+@pytest.fixture
+def processes(proofs: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The same, where each program is loaded as if in a process of its own."""
+    monkeypatch.setattr("meganeura_dsl.proof_cache._in_memory", Forgetful())
+    return proofs
+
+
+class Forgetful(dict[str, bytes]):
+    """A memory that holds nothing."""
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        pass
+
+
 def test_a_proof_is_made_once_for_each_content(
-    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "part.mgn").write_text(MLP)
-    file = tmp_path / "net.mgn"
+    in_turn(processes, tmp_path, monkeypatch)
+
+
+def test_so_it_is_within_a_process_that_keeps_nothing_on_disk(
+    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_turn(proofs, tmp_path, monkeypatch)
+    assert {path.name for path in tmp_path.iterdir()} == {"net.mgn", "part.mgn"}
+
+
+def in_turn(proofs: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program is loaded again and again, and changed now and then."""
+    (folder / "part.mgn").write_text(MLP)
+    file = folder / "net.mgn"
     file.write_text("from part import Mlp\n" + PROGRAM.removeprefix(MLP))
     for _ in range(2):
         api.load(str(file))
     assert len(proofs) == 1
-    (tmp_path / "part.mgn").write_text(f"{MLP}# changed\n")
+    (folder / "part.mgn").write_text(f"{MLP}# changed\n")
     api.load(str(file))
     assert len(proofs) == 2
     file.write_text(PROGRAM)
@@ -185,35 +244,64 @@ def test_a_proof_is_made_once_for_each_content(
     assert len(proofs) == 4
 
 
+def test_a_process_keeps_a_bounded_number_of_proofs(
+    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_dsl.proof_cache.MOST_IN_MEMORY", 2)
+    file = tmp_path / "net.mgn"
+    for made, number in enumerate((1, 2, 3, 1), start=1):
+        file.write_text(f"{PROGRAM}# {number}\n")
+        for _ in range(2):
+            api.load(str(file))
+        assert len(proofs) == made
+
+
 def test_what_check_proved_is_not_proved_again(
-    proofs: list[str], meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processes: list[str], meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "net.mgn"
     file.write_text(PROGRAM)
     assert meganeura("check", str(file)).code == 0
     assert meganeura("abi", str(file)).code == 0
-    assert len(proofs) == 1
+    assert len(processes) == 1
     assert "1 file" in meganeura("cache").out
     assert meganeura("cache", "--clear").out.startswith("removed 1 file")
     assert meganeura("abi", str(file)).code == 0
-    assert len(proofs) == 2
+    assert len(processes) == 2
 
 
 def test_nothing_is_remembered_where_it_is_off_or_fails(
-    proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "net.mgn"
     file.write_text(PROGRAM)
     for _ in range(2):
         api.load(str(file))
-    assert len(proofs) == 2
+    assert len(processes) == 2
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
     file.write_text(f"{PROGRAM}expect net has 3 params\n")
     for _ in range(2):
         with pytest.raises(ProblemsError):
             api.load(str(file))
-    assert len(proofs) == 4
+    assert len(processes) == 4
+
+
+@pytest.mark.parametrize("cache", ["cache", "off"])
+@pytest.mark.parametrize("checked", ["net.mgn", "net.mgn:net", "net.mgn:none"])
+def test_a_check_leaves_no_proof_of_what_it_refuses_or_passes_over(
+    proofs: list[str], checked: str, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One model of the file is fine, the other is refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEGANEURA_CACHE", cache)
+    Path("net.mgn").write_text(PROGRAM + WRONG)
+    assert pipeline.check_file(checked).fine == (checked == "net.mgn:net")
+    for target in ("net.mgn:net", "net.mgn"):
+        with pytest.raises(ProblemsError):
+            api.load(target)
+    assert len(proofs) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["net.mgn"]
 
 
 NOTE = (
@@ -225,11 +313,11 @@ DAMAGED = [b"[", b"1", b"[{}]", b'[{"code": 1}]', NOTE % b"[9, 0, 0]", NOTE % b"
 
 @pytest.mark.parametrize("content", DAMAGED)
 def test_what_makes_no_sense_is_proved_again(
-    content: bytes, proofs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes, processes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "net.mgn"
     file.write_text(PROGRAM)
-    monkeypatch.setattr("meganeura_dsl.support.disk_cache.Entries.find", lambda *_: content)
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache.DiskCache.find", lambda *_: content)
     api.load(str(file))
-    assert len(proofs) == 1
+    assert len(processes) == 1

@@ -1,9 +1,14 @@
 """`meganeura explain`: every code has its page."""
 
+from inspect import cleandoc
+
 import pytest
 
 from meganeura.cli.error_catalogue import problems
 from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.settings.choices import arguments
+from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS
+from meganeura_dsl.transforms.optimizers.schedules import SCHEDULES
 from tests.cli.command import Command
 
 
@@ -23,6 +28,19 @@ def test_every_code_has_a_page(meganeura: Command, problem: type[Problem]) -> No
 def test_without_a_code_all_are_listed(meganeura: Command) -> None:
     shown = meganeura("explain")
     assert len(shown.out.splitlines()) == len(problems())
+
+
+@pytest.mark.parametrize("word", [*OPTIMIZERS, *SCHEDULES])
+def test_a_choice_has_a_page_with_its_arguments(meganeura: Command, word: str) -> None:
+    shown = meganeura("explain", word)
+    choice = {**OPTIMIZERS, **SCHEDULES}[word]
+    assert shown.code == 0
+    head = shown.out.splitlines()[0]
+    assert head.startswith((f"optimizer = {word}(", f"schedule = {word}("))
+    for each in arguments(choice):
+        assert f"{each.name}={each.default}" in head
+        assert f"\n  {each.name:<14}{each.values}\n" in shown.out
+    assert cleandoc(choice.__doc__ or "") in shown.out
 
 
 def test_an_unknown_code_is_the_command_line_s_fault(meganeura: Command) -> None:

@@ -22,15 +22,9 @@ from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.pipeline import Program, elaborate_model, elaborate_train, loader_beside
 from meganeura_dsl.transforms.autodiff import differentiate
-from meganeura_dsl.transforms.training_step import (
-    STATES,
-    Adam,
-    Optimizer,
-    Sgd,
-    TrainingSettings,
-    trained,
-    training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
+from meganeura_dsl.transforms.optimizers.update import STATES
+from meganeura_dsl.transforms.training_step import TrainingSettings, trained, training_step
 from meganeura_runtime.io.weights import read_weights, write_weights
 
 VOCABULARY = 11

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.ir.interpreter import Precision
-from meganeura_dsl.transforms.training_step import Sgd
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from tests.parity import models
 from tests.parity.cases import FAMILIES, SMALL
 from tests.parity.models import Case

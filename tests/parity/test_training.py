@@ -13,14 +13,8 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.training_step import (
-    Adam,
-    AdamW,
-    Optimizer,
-    Sgd,
-    TrainingSettings,
-    training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, AdamW, Optimizer, Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.train.events import EpochEnded, Event
 
 pytestmark = pytest.mark.parity

@@ -8,8 +8,8 @@ from safetensors.torch import load_file, save_file
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.io.weights import read_weights, write_weights
-from meganeura_runtime.train.job import concrete
 from tests.parity.references.images import DigitsNet
 
 PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters
@@ -17,7 +17,7 @@ PARAMETERS = pipeline.elaborate_model(pipeline.load("digits_cnn")).parameters
 
 def test_what_is_saved_here_is_loaded_strictly_there(tmp_path: Path) -> None:
     values = {
-        each.name: sample(each.initializer, 0, each.name, concrete(each.type.shape))
+        each.name: sample(each.initializer, 0, each.name, concrete_shape(each.type.shape))
         for each in PARAMETERS
     }
     path = tmp_path / "weights.safetensors"

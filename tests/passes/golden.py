@@ -21,7 +21,8 @@ from meganeura_dsl.ir.text import format_graph, parse_graph
 from meganeura_dsl.transforms.autodiff import differentiate
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.expand_fused import expand_fused
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.ops import attention, lowered
 from meganeura_runtime.backends.webgpu.passes.pipeline import PASSES, name_of

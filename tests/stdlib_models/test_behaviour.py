@@ -1,7 +1,7 @@
 """What the standard layers and models do, seen without another implementation."""
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Callable, Mapping
+from math import erf, prod
 from pathlib import Path
 
 import numpy as np
@@ -197,6 +197,35 @@ model net = Net({})
 """
     short, middle, long = (len(model(text.format(depth)).graph.values) for depth in (10, 20, 400))
     assert long - short == 39 * (middle - short)
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def log_softmax(x: Array) -> Array:
+    return x - np.log(np.sum(np.exp(x), axis=-1, keepdims=True))
+
+
+FORMULAS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "log_softmax(x)": lambda x, _: log_softmax(x),
+    "gelu(x)": lambda x, _: x * (1 + np.vectorize(erf)(x / 2**0.5)) / 2,
+    "cross_entropy(x, y)": lambda x, y: -np.sum(y * log_softmax(x)) / len(x),
+}
+
+
+@pytest.mark.parametrize("expression", FORMULAS)
+def test_a_layer_is_its_formula(expression: str) -> None:
+    x, y = noise(3, 5), np.abs(noise(3, 5, seed=1))
+    net = model(block("x: [n, c], y: [n, c]", f"{expression} + 0 * sum(y)"), n=3, c=5)
+    expected = FORMULAS[expression](x, y)
+    np.testing.assert_allclose(output(net, {"x": x, "y": y}), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_variance_beside_a_large_mean_keeps_its_digits() -> None:
+    x = (noise(2, 6) + 1e4).astype(np.float32)
+    net = model(block("x: [n, c]", "variance(x, 1)"), n=2, c=6)
+    found = Interpreter(net.graph).run({"x": x}).outputs["output"]
+    np.testing.assert_allclose(found, np.var(x.astype(np.float64), 1), rtol=1e-2)
 
 
 # --- losses --------------------------------------------------------------------------------------

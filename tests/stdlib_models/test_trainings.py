@@ -14,9 +14,10 @@ from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.session_inputs import feeds
+from tests.standard import declared
 
 TRAININGS = [
-    (file, train) for file in sorted(standard_model_names()) for train in load(file).trains
+    (file, train) for file in sorted(standard_model_names()) for train in declared(file, "train")
 ]
 EXAMPLES = 2
 
@@ -36,6 +37,12 @@ def job(file: str, train: str, folder: Path) -> Job:
     save_file(data, path)
     overrides = [f"data={path}", f"batch={EXAMPLES}", "epochs=1", "schedule=constant"]
     return prepare(load(file), train, folder, overrides)
+
+
+def test_every_training_is_tried() -> None:
+    for file in standard_model_names():
+        tried = tuple(train for home, train in TRAININGS if home == file)
+        assert tried == load(file).trains
 
 
 @pytest.mark.parametrize(("file", "train"), TRAININGS)

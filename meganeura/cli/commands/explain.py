@@ -9,10 +9,11 @@ from meganeura.cli.ui.console import say
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="Such as E0301; all codes without one.")
+        str | None,
+        typer.Argument(metavar="[CODE]", help="Such as E0301, or adam; all codes without one."),
     ] = None,
 ) -> None:
-    """Explain a code that a message carries."""
+    """Explain a code that a message carries, an optimizer or a learning-rate schedule."""
     from meganeura.cli.error_catalogue import problems
     from meganeura_dsl.explain import UnknownCodeError, overview
     from meganeura_dsl.explain import explain as page_of
@@ -23,4 +24,9 @@ def explain(
     try:
         say(page_of(code, problems()))
     except UnknownCodeError as error:
+        from meganeura_dsl.settings.choices import choice_page
+
+        if (page := choice_page(code)) is not None:
+            say(page)
+            return
         raise typer.BadParameter(str(error), param_hint="CODE") from None

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from meganeura_runtime.train.job import Start
     from meganeura_runtime.train.run_folder import RunFolder
 
-RUNS = Path("runs")
-"""Where run folders are made when none is named."""
-
 
 def train(
     target: Annotated[
@@ -139,9 +136,9 @@ def _start(
 
 def _folder(name: str, out: Path | None) -> "AbstractContextManager[RunFolder]":
     """The folder of a run that begins, held against others."""
-    from meganeura_runtime.train.run_folder import named_folder, new_folder
+    from meganeura_runtime.train.run_folder import folder_of
 
-    return new_folder(RUNS, name) if out is None else named_folder(out)
+    return folder_of(name, out)
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

@@ -113,9 +113,8 @@ def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def _box(value: Value, x: float, y: float) -> str:
-    span = value.origin.span
-    place = f"{span.source.name}:{span.line}" if span else ""
-    words = " ".join(word for word in (str(value.type), value.origin.path, place) if word)
+    origin = value.origin
+    words = " ".join(word for word in (str(value.type), origin.path, origin.location) if word)
     name = type(value.op).__name__
     fill, stroke = COLOURS[_kind(value)]
     return (

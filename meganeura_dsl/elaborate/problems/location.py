@@ -37,12 +37,6 @@ class Location:
         return tuple(remarks)
 
 
-def quoted(names: tuple[str, ...], joiner: str = "or") -> str:
-    """Names as one reads them out: `a`, `b` or `c`."""
-    marked = [f"`{name}`" for name in names]
-    return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} {joiner} {marked[-1]}"
-
-
 def counted(number: int, noun: str) -> str:
     """A number of things: `1 tensor`, `2 tensors`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
-from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, quoted
+from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
 from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
@@ -26,7 +27,7 @@ class UnknownName(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
         return self.words(
             f"nothing here is called `{self.name}`", f"no {self.kind} of this name", cure=cure
         )
@@ -249,7 +250,7 @@ class UnknownModule(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
         return self.words(
             f"there is no module `{self.module}`", f"looked for {self.module}.mgn", cure=cure
         )
@@ -266,7 +267,7 @@ class NotExported(PlacedProblem):
     nearest: tuple[str, ...]
 
     def report(self) -> Report:
-        cure = Help(f"did you mean {quoted(self.nearest)}?") if self.nearest else None
+        cure = Help(f"did you mean {quoted(self.nearest, 'or')}?") if self.nearest else None
         return self.words(f"`{self.module}` declares no `{self.name}`", cure=cure)
 
 

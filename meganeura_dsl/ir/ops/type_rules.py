@@ -63,10 +63,13 @@ def require_at_least(op: Op, facts: Facts, name: str, sizes: Sequence[Size], lea
 
 
 def concrete(size: Size) -> int:
-    """The number a size stands for, once nothing in it is symbolic."""
-    return size if isinstance(size, int) else evaluate(size, {})
+    """The number a size stands for; raises `ValueError` while something in it is symbolic."""
+    try:
+        return size if isinstance(size, int) else evaluate(size, {})
+    except KeyError:
+        raise ValueError(f"the size `{size}` is not known yet") from None
 
 
 def concrete_shape(shape: Shape) -> tuple[int, ...]:
-    """The numbers a shape stands for, once nothing in it is symbolic."""
+    """The numbers a shape stands for; raises `ValueError` while something in it is symbolic."""
     return tuple(concrete(size) for size in shape)

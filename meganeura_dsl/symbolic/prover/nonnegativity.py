@@ -1,6 +1,6 @@
 """Proofs of `size >= 0` where all variables are >= 0 and further sizes are known to be >= 0.
 
-A sum of terms with positive coefficients is >= 0. What stands in the way of that is removed:
+A sum of terms with positive coefficients is >= 0. These rules remove all other terms:
 
     floor(A/Q) + R >= 0    iff  A + Q*R >= 0                    Q >= 1
     R - floor(A/Q) >= 0    iff  Q*R + Q - 1 - A >= 0            Q >= 1
@@ -33,11 +33,15 @@ from meganeura_dsl.symbolic.polynomial import (
 from meganeura_dsl.symbolic.prover.residue_classes import periods_of, residue_classes
 from meganeura_dsl.symbolic.size import Dim, Size, dim, evaluate, rebuild, substitute
 
+# The bounds below end a search that could go on; a lower one leaves more unproved, never less true.
 _DEPTHS = (2, 4, 6)
+"""Depths of proofs: short ones are looked for first, as there are fewer of them."""
 _STEPS = 50
+"""Steps of one question at all depths; those proved for the standard models take 4 at most."""
 _MOST_CLASSES = 64
+"""Residue classes that are proved one by one, each a question of its own."""
 _LONGEST = 100
-"""Terms of a size that is worth a step, those inside its floors included."""
+"""Most terms of a size that is tried, those inside its floors included."""
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
@@ -50,7 +54,7 @@ def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
 
 
 class _OutOfStepsError(Exception):
-    """The search has gone on for long enough."""
+    """The search has used up its steps."""
 
 
 class _Proof:

@@ -24,7 +24,10 @@ from meganeura_dsl.symbolic.polynomial import (
 from meganeura_dsl.symbolic.size import Dim, Size, dim, rebuild
 
 _MOST_CLASSES = 4096
+"""Residue classes in which a size is evaluated: two divisors of 64, or three of 16; the standard
+models have 16 at most."""
 _MOST_POINTS = 4 * _MOST_CLASSES
+"""Points of the grids of all classes; a size that is linear in two variables has four in each."""
 _ROWS = 512
 """Points of a grid that are evaluated together."""
 _TERMS_OF_A_STEP = 8

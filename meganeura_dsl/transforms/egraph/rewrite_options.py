@@ -28,6 +28,7 @@ class RewriteOptions:
 
     def optimize(self, graph: Graph, mode: Mode) -> Optimized:
         """The graph optimized; raises `ProblemError` for an unknown rule, and for giving up."""
+        from meganeura_dsl.transforms.egraph.encoding.egglog_engine import MissingEngineError
         from meganeura_dsl.transforms.egraph.optimize import optimize
         from meganeura_dsl.transforms.egraph.rules.rule_sets import rules_by_name
         from meganeura_dsl.transforms.egraph.saturate.saturation import OptimizerError
@@ -38,5 +39,5 @@ class RewriteOptions:
                 raise ProblemError(UnknownRule(name, tuple(known)))
         try:
             return optimize(graph, mode=mode, device=self.device, disabled=self.disabled)
-        except OptimizerError as error:
+        except (OptimizerError, MissingEngineError) as error:
             raise ProblemError(GaveUp(str(error))) from error

@@ -1,11 +1,12 @@
 """What every session offers, and the checks all share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
 
+from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
 from meganeura_dsl.ir.ops import Input
@@ -207,8 +208,3 @@ def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
 def foreign() -> SessionError:
     """What is wrong with inputs that are on another device, or in another plan's order."""
     return SessionError("these inputs are those of another session, or were given back")
-
-
-def quoted(names: Iterable[str]) -> str:
-    """Names for people."""
-    return ", ".join(f"`{name}`" for name in names)

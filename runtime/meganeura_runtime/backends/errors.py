@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from meganeura_dsl.ir.graph import Origin, Value
+from meganeura_dsl.ir.graph import Value
 
 
 class LimitError(Exception):
     """A value exceeds a limit of the adapter; says which, by how much, and where it is made."""
 
     def __init__(self, value: Value, limit: str, needed: str, allowed: str) -> None:
-        place = describe(value.origin)
+        place = str(value.origin)
         made = f"`{type(value.op).__name__}` gives {value.type}"
         super().__init__(
             f"{place}{': ' if place else ''}{made}, which needs {needed}; "
@@ -17,12 +17,6 @@ class LimitError(Exception):
         )
         self.value = value
         self.limit = limit
-
-
-def describe(origin: Origin) -> str:
-    """A place in a .mgn file and the layer's path, as far as they are known."""
-    line = f"{origin.span.source.name}:{origin.span.line}" if origin.span else ""
-    return " ".join(part for part in (line, origin.path) if part)
 
 
 class DeviceError(Exception):

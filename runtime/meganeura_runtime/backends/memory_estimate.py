@@ -7,7 +7,7 @@ from pathlib import Path
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Broadcast, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.errors import OutOfMemoryError, describe
+from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 VIEWS = (Broadcast, Reshape, Reverse, Slice, Transpose)
@@ -100,4 +100,4 @@ def _bytes(value: Value) -> int:
 
 def _told(value: Value) -> str:
     what = f"`{value.op.name}`" if isinstance(value.op, Leaf) else f"`{type(value.op).__name__}`"
-    return f"{gigabytes(_bytes(value))}: {what} {value.type} {describe(value.origin)}".rstrip()
+    return f"{gigabytes(_bytes(value))}: {what} {value.type} {value.origin}".rstrip()

@@ -13,7 +13,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.ir.ops import Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose
-from meganeura_runtime.backends.errors import describe
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
@@ -214,5 +213,5 @@ def _op_piece(value: Value, seconds: float) -> Piece:
     if not isinstance(value.op, VIEWS):
         types = {each.id: each.type for each in (value, *value.operands)}
         moved = sum(map(size_in_bytes, types.values()))
-    origin = describe(value.origin)
+    origin = str(value.origin)
     return Piece(str(title), title.kind, origin, str(title), seconds, kernel_flops([value]), moved)

@@ -16,7 +16,6 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Array, Graph, Value
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
-from meganeura_runtime.backends.errors import describe
 from meganeura_runtime.backends.inference_session import OpenSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.session_proxy import SessionProxy
@@ -172,7 +171,7 @@ class TracedSession(SessionProxy):
         kernels = self._trace.timeline.kernels
 
         def told(value: Value, start: float, end: float) -> None:
-            name = _named(str(op_name(value)), describe(value.origin))
+            name = _named(str(op_name(value)), str(value.origin))
             kernels.append(Moment(OPS, name, start, end))
 
         before, start = len(kernels), perf_counter()

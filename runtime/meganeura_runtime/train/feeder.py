@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.learning_rate import learning_rate
 from meganeura_runtime.train.session_inputs import feeds
 
 
@@ -24,7 +23,7 @@ class Feeder:
         job = self._job
         epoch, position = divmod(step, job.steps_per_epoch)
         batch = self._order(epoch)[position * job.batch : (position + 1) * job.batch]
-        rate = learning_rate(job.settings, step, job.steps)
+        rate = job.settings.learning_rate(step, job.steps)
         return feeds(job.compiled, job.dataset.train.take(batch), job.settings.seed, step, rate)
 
     def _order_of(self, epoch: int) -> NDArray[np.int64]:

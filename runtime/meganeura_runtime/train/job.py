@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import assert_never
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound, leaf_bounds, with_checks
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings import run_settings as resolve
 from meganeura_dsl.settings.run_settings import RunSettings, data_of, resolve_settings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.settings.settings_problems import UnknownSetting
@@ -46,7 +45,6 @@ from meganeura_runtime.io.data.index_bounds import check_dataset
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.data_fingerprint import fingerprints
-from meganeura_runtime.train.learning_rate import is_steady
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 
 DRAWERS = 4
@@ -150,8 +148,8 @@ class Job:
     @cached_property
     def program_hash(self) -> str:
         """A hash of what a step means: ops, attributes, shapes and names, not places."""
-        lines = (line.partition("  # ")[0] for line in format_graph(self.step).splitlines())
-        return sha256("\n".join(lines).encode()).hexdigest()
+        text = format_graph(self.step, origins=False).removesuffix("\n")
+        return sha256(text.encode()).hexdigest()
 
     @cached_property
     def fingerprints(self) -> tuple[Fingerprint, ...]:
@@ -171,7 +169,7 @@ class Job:
         """What a kept leaf begins with: what was given, what was declared, or zeros."""
         if leaf.name in self.given:
             return self.given[leaf.name]
-        shape = concrete(leaf.shape)
+        shape = concrete_shape(leaf.shape)
         if declared is None:
             return np.zeros(shape, NUMPY[leaf.dtype])
         first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
@@ -281,27 +279,13 @@ def step_of(
 def training_settings(settings: RunSettings) -> training.TrainingSettings:
     """The part of the settings that the graph of a step depends on."""
     return training.TrainingSettings(
-        _optimizer(settings.optimizer), settings.clip_norm, not is_steady(settings.schedule)
+        settings.optimizer, settings.clip_norm, not settings.schedule.is_steady
     )
 
 
 def rewriting_of(settings: RunSettings, device: DeviceModel) -> RewriteOptions:
     """What the optimizer may do."""
     return RewriteOptions(settings.optimize, tuple(settings.disabled_rules), device)
-
-
-def _optimizer(optimizer: resolve.Optimizer) -> training.Optimizer:
-    match optimizer:
-        case resolve.Sgd():
-            return training.Sgd(
-                optimizer.lr, optimizer.momentum, optimizer.nesterov, optimizer.weight_decay
-            )
-        case resolve.Adam() as adam:
-            return training.Adam(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
-        case resolve.AdamW() as adam:
-            return training.AdamW(adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay)
-        case _:
-            assert_never(optimizer)
 
 
 def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
@@ -339,11 +323,3 @@ def _data_path(written: RawSettings, data: str, folder: Path, run: Path | None) 
     if data not in embedded_data() and not is_below:
         raise ProblemError(ForeignData(None, Path(data)))
     return find_data(data, Path(), setting.span)
-
-
-def concrete(shape: Sequence[object]) -> tuple[int, ...]:
-    """A shape whose sizes are all numbers."""
-    sizes = tuple(size for size in shape if isinstance(size, int))
-    if len(sizes) < len(shape):
-        raise ValueError(f"the shape {list(shape)} is not known yet")
-    return sizes

@@ -14,6 +14,7 @@ from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
 from meganeura_runtime.backends.index_checks import with_indices_checked
@@ -46,8 +47,7 @@ from meganeura_runtime.train.events import (
     Watch,
 )
 from meganeura_runtime.train.feeder import Feeder
-from meganeura_runtime.train.job import Job, concrete
-from meganeura_runtime.train.learning_rate import learning_rate
+from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
@@ -224,7 +224,7 @@ class Trainer:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(position), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = learning_rate(job.settings, self.step, job.steps)
+        rate = job.settings.learning_rate(self.step, job.steps)
         self.step += 1
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
@@ -454,7 +454,7 @@ def _started(job: Job) -> Started:
         examples=job.dataset.train.examples,
         held_out=0 if job.dataset.test is None else job.dataset.test.examples,
         parameters=len(trained),
-        weights=sum(math.prod(concrete(each.type.shape)) for each in trained),
+        weights=sum(math.prod(concrete_shape(each.type.shape)) for each in trained),
         untouched=tuple(each.name for each in trained if each.name not in job.compiled.updates),
         batch=job.batch,
         left_out=job.left_out,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,9 @@ from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, UnreadableFile
 from meganeura_runtime.train.folder_lock import LOCK, locked
 from meganeura_runtime.train.training_problems import FolderInUse
+
+RUNS = Path("runs")
+"""Where run folders are made when none is named."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,11 @@ class RunFolder:
                 file.write(line)
         except OSError as error:
             raise ProblemError(CannotWrite(self.metrics, error.strerror or str(error))) from None
+
+
+def folder_of(name: str, out: Path | None) -> AbstractContextManager[RunFolder]:
+    """The locked folder of a new run: `out`, or one of that name in `runs`."""
+    return new_folder(RUNS, name) if out is None else named_folder(out)
 
 
 @contextmanager

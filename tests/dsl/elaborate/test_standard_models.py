@@ -10,6 +10,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.pipeline import check_file, elaborate_model, load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_dsl.symbolic.size import dim, show
+from tests.standard import checked
 
 STATE_DICTS = Path(__file__).parents[2] / "data" / "state_dicts.json"
 """Names, shapes and kinds read off torchvision 0.28, timm 1.0.31 and transformers 5.23."""
@@ -54,8 +55,7 @@ def test_repvgg_b0_has_one_convolution_for_each_branch() -> None:
 
 @pytest.mark.parametrize("name", [*standard_model_names()])
 def test_standard_files_are_fine(name: str) -> None:
-    result = check_file(name)
-    wrong = [report for report in result.reports if report.severity.value == "error"]
+    wrong = [report for report in checked(name).reports if report.severity.value == "error"]
     assert not wrong
 
 
@@ -73,7 +73,7 @@ def test_standard_files_are_fine(name: str) -> None:
     ],
 )
 def test_blocks_proved_for_all_sizes(file: str, blocks: set[str]) -> None:
-    assert blocks <= set(check_file(file).proved)
+    assert blocks <= set(checked(file).proved)
 
 
 def test_resnet18_maps_every_image_to_logits() -> None:

@@ -2,7 +2,8 @@
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
-from meganeura_dsl.resources import standard_model_names, standard_models
+from meganeura_dsl.resources import standard_model_names
+from tests.standard import checked
 
 NET = """
 block Net(d=4, deep=false)(x: [n, 8]) -> [n, d]:
@@ -41,5 +42,4 @@ def test_what_a_model_holds_is_not() -> None:
 
 def test_standard_models_can_run_all_they_train() -> None:
     for name in standard_model_names():
-        result = pipeline.check_file(str(standard_models() / f"{name}.mgn"))
-        assert [each.code for each in result.reports if each.code != "N0001"] == [], name
+        assert [each.code for each in checked(name).reports if each.code != "N0001"] == [], name

@@ -9,40 +9,55 @@ from meganeura_dsl.gradcheck.verdict_text import describe
 from meganeura_dsl.gradcheck.verdicts import Passed
 from meganeura_dsl.resources import standard_model_names
 from tests.effort import effort
+from tests.standard import declared
 
-LAYERS = [
-    block_subject(module, block)
-    for module in (pipeline.load("nn").module, pipeline.load("loss").module)
-    for block in module.blocks.values()
-]
+LAYER_FILES = ("nn", "loss")
+THOROUGH = ("resnet: ResNet", "unet: UNet", "repvgg: RepVGG")
+"""Whole networks that are checked with as many examples as a layer."""
 
-FILES = [name for name in standard_model_names() if name not in ("nn", "loss")]
+LAYERS = [(file, block) for file in LAYER_FILES for block in declared(file, "block")]
 BLOCKS = {
-    f"{name}: {block.name.text}": block_subject(module, block)
-    for name in FILES
-    for module in (pipeline.load(name).module,)
-    for block in module.blocks.values()
+    f"{file}: {block}": (file, block)
+    for file in standard_model_names()
+    if file not in LAYER_FILES
+    for block in declared(file, "block")
 }
 
 
-@pytest.mark.parametrize("subject", LAYERS, ids=repr)
-def test_layers(subject: Subject) -> None:
-    verdict = check_gradients(subject, SearchBudget(examples=effort(200, 10_000)))
+def subject(file: str, block: str) -> Subject:
+    module = pipeline.load(file).module
+    return block_subject(module, module.blocks[block])
+
+
+def test_every_block_is_checked() -> None:
+    known = {*LAYERS, *BLOCKS.values()}
+    for file in standard_model_names():
+        blocks = pipeline.load(file).module.blocks
+        assert {block for home, block in known if home == file} == set(blocks)
+
+
+@pytest.mark.parametrize(("file", "block"), LAYERS, ids=[f"<{block}>" for _, block in LAYERS])
+def test_layers(file: str, block: str) -> None:
+    budget = SearchBudget(examples=effort(200, 10_000))
+    verdict = check_gradients(subject(file, block), budget)
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.examples >= 100
     assert verdict.slopes > 0
     assert verdict.worst < 1e-5
 
 
-@pytest.mark.parametrize("subject", LAYERS, ids=repr)
-def test_layers_on_kinks(subject: Subject) -> None:
-    verdict = check_gradients(subject, SearchBudget(examples=effort(5, 1000), kinks=True))
+@pytest.mark.parametrize(("file", "block"), LAYERS, ids=[f"<{block}>" for _, block in LAYERS])
+def test_layers_on_kinks(file: str, block: str) -> None:
+    budget = SearchBudget(examples=effort(5, 1000), kinks=True)
+    verdict = check_gradients(subject(file, block), budget)
     assert isinstance(verdict, Passed), describe(verdict)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    verdict = check_gradients(BLOCKS[name], SearchBudget(examples=effort(200, 10_000)))
+    """Layers are the parts of all of these, and are checked with more examples."""
+    budget = SearchBudget(examples=effort(200 if name in THOROUGH else 50, 10_000))
+    verdict = check_gradients(subject(*BLOCKS[name]), budget)
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
 
@@ -51,6 +66,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(pipeline.load(name).module) if each.is_model)
-    verdict = check_gradients(model, SearchBudget(examples=effort(200, 10_000)))
+    verdict = check_gradients(model, SearchBudget(examples=effort(50, 10_000)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0

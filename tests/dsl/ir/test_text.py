@@ -180,3 +180,20 @@ def test_what_cannot_be_read_says_its_line(old: str, new: str, words: str) -> No
     assert old in TEXT
     with pytest.raises(GraphTextError, match=words):
         parse_graph(TEXT.replace(old, new, 1), OPS)
+
+
+def test_without_origins_a_text_is_what_the_graph_means() -> None:
+    """A name that looks like a comment hides nothing behind it."""
+
+    def leaf(size: int, name: str, path: str) -> str:
+        build = Builder()
+        with build.at(Origin(path=path)):
+            x = build.add(Input(name, DType.F32, (size,)))
+        graph = build.graph({"y": x})
+        assert path in format_graph(graph)
+        return format_graph(graph, origins=False)
+
+    text = leaf(2, "a  # b", "head")
+    assert text == '%0 = Input(name="a  # b", dtype=f32, shape=[2]) : f32[2]\noutput "y" = %0\n'
+    assert text == leaf(2, "a  # b", "tail")
+    assert text != leaf(3, "a  # b", "head")

@@ -9,8 +9,8 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import (
-    Sgd,
     TrainingSettings,
     optimized_training_step,
     training_step,

@@ -10,15 +10,8 @@ from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import Add, Cast, Constant, Input, Mul, Parameter, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
-from meganeura_dsl.transforms.training_step import (
-    Adam,
-    AdamW,
-    Optimizer,
-    Sgd,
-    TrainingError,
-    TrainingSettings,
-    training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, AdamW, Optimizer, Sgd
+from meganeura_dsl.transforms.training_step import TrainingError, TrainingSettings, training_step
 
 OPTIMIZERS: tuple[Optimizer, ...] = (Sgd(), Sgd(momentum=0.9, nesterov=True), Adam(), AdamW())
 
@@ -136,7 +129,7 @@ def test_momentum_of_nesterov_looks_ahead() -> None:
     np.testing.assert_array_equal(second[name], first[name] - 0.25 * (1 + 0.5 * 1.5))
 
 
-def moved(optimizer: Optimizer, p: Array, gradients: Sequence[Array]) -> Array:
+def moved(optimizer: Sgd | Adam, p: Array, gradients: Sequence[Array]) -> Array:
     """A parameter after these gradients, by the formulas that the optimizers are documented by."""
     m, v = np.zeros_like(p), np.zeros_like(p)
     lr, decay = optimizer.lr, optimizer.weight_decay
@@ -164,7 +157,7 @@ def moved(optimizer: Optimizer, p: Array, gradients: Sequence[Array]) -> Array:
     ],
     ids=str,
 )
-def test_three_steps_are_those_of_the_formulas(optimizer: Optimizer) -> None:
+def test_three_steps_are_those_of_the_formulas(optimizer: Sgd | Adam) -> None:
     """With gradients, decay and eps of one size, so that each term is seen."""
     graph = training_step(forward(), TrainingSettings(optimizer))
     gradients = [np.array(each) for each in ([1.0, -2, 0.5], [0.25, 0, -1], [3, 1, 0.5])]

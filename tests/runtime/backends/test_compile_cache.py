@@ -16,12 +16,8 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support import compiler_fingerprint as fingerprint
 from meganeura_dsl.support.disk_cache import DiskCache
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.training_step import (
-    Adam,
-    Sgd,
-    TrainingSettings,
-    optimized_training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends import cache_keys as keys
 from meganeura_runtime.backends import compile_cache as compiled
 from meganeura_runtime.backends.cache_keys import OptimizedOf, inference_of, step_of
@@ -132,7 +128,8 @@ def test_rules_and_settings_are_in_the_keys() -> None:
         step_of(graph, STEP, RULES),
         step_of(graph, STEP, RewriteOptions(disabled=("norm",))),
         step_of(graph, TrainingSettings(Sgd(0.2)), RULES),
-        step_of(graph, TrainingSettings(Sgd(0.1, nesterov=True)), RULES),
+        step_of(graph, TrainingSettings(Sgd(0.1, momentum=0.5)), RULES),
+        step_of(graph, TrainingSettings(Sgd(0.1, momentum=0.5, nesterov=True)), RULES),
         step_of(graph, TrainingSettings(Adam(0.1)), RULES),
         step_of(graph, replace(STEP, clip_norm=1.0), RULES),
         step_of(graph, replace(STEP, feed_learning_rate=True), RULES),

@@ -20,13 +20,8 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.training_step import (
-    Adam,
-    Optimizer,
-    Sgd,
-    TrainingSettings,
-    training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, Optimizer, Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device

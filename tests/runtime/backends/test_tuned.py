@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import WIDE
 from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
@@ -19,6 +22,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
     content_of,
     read_tuned_configs,
     read_tuning_record,
+    step_name,
 )
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.tuning_cache import (
@@ -148,3 +152,13 @@ def test_a_folder_that_cannot_be_made_is_a_problem(
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "file"))
     with pytest.raises(ProblemError, match="E0534"):
         store_configs(device.info, TuningDatabase())
+
+
+def test_a_step_is_known_by_the_shapes_of_all_leaves() -> None:
+    """Also of a leaf whose name looks like a comment."""
+
+    def named(size: int) -> str:
+        build = Builder()
+        return step_name(build.graph({"y": build.add(Input("a  # b", DType.F32, (size,)))}))
+
+    assert named(2) == named(2) != named(3)

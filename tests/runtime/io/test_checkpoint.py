@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.settings.run_settings import Adam, Constant, RunSettings
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.optimizers.schedules import Constant
 from meganeura_runtime.io.checkpoint import KEY, Progress, read_checkpoint, write_checkpoint
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors

@@ -25,7 +25,6 @@ from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import EpochEnded, Logged, Started, Stepped
 from meganeura_runtime.train.job import Job, training_settings
-from meganeura_runtime.train.learning_rate import learning_rate
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import feeds
@@ -67,7 +66,7 @@ def by_hand(place: Place, job: Job) -> tuple[dict[str, Array], list[float]]:
         )
         graph = training_step(forward.graph, training_settings(settings))
         data = {"x": points["train.x"][chosen], "y": points["train.y"][chosen]}
-        rate = learning_rate(settings, step, settings.epochs * STEPS)
+        rate = settings.learning_rate(step, settings.epochs * STEPS)
         results = Interpreter(graph).run({**kept, **feeds(graph, data, settings.seed, step, rate)})
         kept = {**kept, **results.updates}
         losses.append(float(results.outputs["loss"]))

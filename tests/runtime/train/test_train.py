@@ -18,9 +18,11 @@ from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.initializers import Ones
 from meganeura_dsl.ir.ops import Broadcast, Constant, Input, Mul, Parameter, Sub, Sum
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.settings.run_settings import Constant as ConstantRate
-from meganeura_dsl.settings.run_settings import Linear, RunSettings, Sgd
+from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.transforms.optimizers.optimizers import AdamW, Sgd
+from meganeura_dsl.transforms.optimizers.schedules import Constant as ConstantRate
+from meganeura_dsl.transforms.optimizers.schedules import Linear
 from meganeura_dsl.transforms.training_step import training_step
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -38,7 +40,6 @@ from meganeura_runtime.train.events import (
     Stepped,
 )
 from meganeura_runtime.train.job import Job, training_settings
-from meganeura_runtime.train.learning_rate import factor, is_steady
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -358,20 +359,20 @@ def test_the_schedule_decides_each_step_s_rate(tmp_path: Path) -> None:
 
 def test_a_cosine_ends_where_it_was_told_to() -> None:
     cosine = job(schedule={"kind": "cosine", "warmup": 10, "final": 0.1}).settings.schedule
-    assert factor(cosine, 0, 110) == pytest.approx(0.1)
-    assert factor(cosine, 9, 110) == 1.0
-    assert factor(cosine, 10, 110) == 1.0
-    assert factor(cosine, 60, 110) == pytest.approx(0.55)
-    assert factor(cosine, 110, 110) == pytest.approx(0.1)
+    assert cosine.factor(0, 110) == pytest.approx(0.1)
+    assert cosine.factor(9, 110) == 1.0
+    assert cosine.factor(10, 110) == 1.0
+    assert cosine.factor(60, 110) == pytest.approx(0.55)
+    assert cosine.factor(110, 110) == pytest.approx(0.1)
 
 
 def test_a_warmup_longer_than_the_run_never_divides_by_zero() -> None:
-    assert factor(Linear(warmup=5), 5, 5) == 1.0
+    assert Linear(warmup=5).factor(5, 5) == 1.0
 
 
 def test_only_the_plain_constant_is_steady() -> None:
-    assert is_steady(ConstantRate())
-    assert not is_steady(ConstantRate(warmup=1))
+    assert ConstantRate().is_steady
+    assert not ConstantRate(warmup=1).is_steady
     assert not training_settings(job().settings).feed_learning_rate
 
 
@@ -411,5 +412,5 @@ def test_settings_say_how_the_step_is_built() -> None:
     clipped = job(clip_norm=1.0).settings
     assert training_settings(clipped).clip_norm == 1.0
     adamw = replace(job(), settings=job(optimizer={"kind": "adamw"}).settings).settings
-    assert training_settings(adamw).optimizer.weight_decay == 0.01
+    assert training_settings(adamw).optimizer == AdamW(weight_decay=0.01)
     assert Sgd(lr=0.5) == job().settings.optimizer

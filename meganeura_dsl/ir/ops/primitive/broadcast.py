@@ -69,6 +69,13 @@ def others(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return tuple(axis for axis in range(rank) if axis not in axes)
 
 
+def is_zero(value: Value) -> bool:
+    """Whether a value is the constant 0, broadcast or not."""
+    while isinstance(value.op, Broadcast):
+        (value,) = value.operands
+    return isinstance(value.op, Constant) and value.op.value == 0
+
+
 def full(build: Builder, like: TensorType, value: Number) -> Value:
     """A tensor of the type `like` with one number everywhere."""
     scalar = build.add(Constant(value, like.dtype))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -16,16 +17,24 @@ from threading import local
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+from meganeura_dsl.startup.tricks import Trick, is_enabled
+
 if TYPE_CHECKING:
     from egglog import bindings
 
     Cell = bindings.Value
 
 _NATIVE = "egglog.bindings"
+VERSION = "13.2.0"
+"""The version whose native module this file knows; pyproject.toml pins it."""
 
 
 class EngineError(Exception):
     """What egglog refused, in its own words."""
+
+
+class MissingEngineError(EngineError):
+    """egglog is not installed, or not in the version that is needed."""
 
 
 class Tables:
@@ -167,14 +176,25 @@ def _egraph() -> "bindings.EGraph":
 def _load() -> ModuleType:
     """The native module, without what its package does when it is imported."""
     package = find_spec("egglog")
-    places = package.submodule_search_locations if package else None
+    places = list(package.submodule_search_locations or ()) if package else []
     spec = PathFinder.find_spec(_NATIVE, places) if places else None
     if spec is None or spec.loader is None:
-        raise EngineError("egglog is not installed")
+        raise MissingEngineError("egglog is not installed")
+    _require_version(Path(places[0]).parent)
+    if not is_enabled(Trick.EGGLOG):
+        return import_module(_NATIVE)
     module = module_from_spec(spec)
     sys.modules[_NATIVE] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _require_version(packages: Path) -> None:
+    """Raise `MissingEngineError` where another version lies in that folder; reads no metadata."""
+    found = [path.name for path in packages.glob("egglog-*.dist-info")]
+    if found and f"egglog-{VERSION}.dist-info" not in found:
+        names = ", ".join(name.removesuffix(".dist-info") for name in sorted(found))
+        raise MissingEngineError(f"egglog {VERSION} is needed, and {names} is installed")
 
 
 def _as_engine_error(error: BaseException) -> BaseException:

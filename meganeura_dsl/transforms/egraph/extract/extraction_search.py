@@ -19,12 +19,20 @@ from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
 )
 from meganeura_dsl.transforms.egraph.extract.presolve import condense, reduced
 
+# The bounds below end a search that could go on; a lower one costs quality, never correctness. With
+# these the graphs of all standard models cost what an exact solver finds (docs/optimizer.md).
 LEAST_GAIN = 1e-15
+"""Seconds: a smaller difference is rounding, as costs are sums of times from 1e-9 on."""
 ROUNDS = 4
+"""Rounds over the contested classes; the first round that gains nothing ends them sooner."""
 PASSES = 6
+"""Passes of single moves in a round; the first pass without a move ends them sooner."""
 REACH = 3
+"""Levels of users above a class that may change with it: one op, what fuses it, and that one's."""
 CROWD = 200
+"""Classes above one that are looked at: a weight that a whole network reads would take them all."""
 DEPTH = 200
+"""Classes on one path of needs: far below Python's recursion limit of 1,000."""
 
 _Prices = dict[int, tuple[float, int]]
 

@@ -11,6 +11,7 @@ from functools import cache
 
 from meganeura_dsl.ir.ops import MatMul
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_dsl.transforms.egraph.encoding.encode import Encoding, Use
 from meganeura_dsl.transforms.egraph.encoding.schema import OPAQUE, constructors
 from meganeura_dsl.transforms.egraph.rules.constant_analysis import CONSTANTS, KNOWN
@@ -46,6 +47,8 @@ def _words_of_use(use: Use) -> Iterator[str]:
 
 def reachable_rules(rules: Iterable[Rule], words: Iterable[str]) -> list[Rule]:
     """The rules that can match in a graph of these words, but for facts that none of them reads."""
+    if not is_enabled(Trick.PRUNING):
+        return list(rules)
     present = ALWAYS.union(words)
     waiting = list(rules)
     found: list[Rule] = []

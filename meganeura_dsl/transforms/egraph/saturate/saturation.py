@@ -9,7 +9,9 @@ from meganeura_dsl.transforms.egraph.rules.rule import Rule
 
 STAGES = tuple(f"(run-schedule (run {stage}))" for stage in ("reading", "rewriting", "late"))
 GROWTH = 40
+"""Entries for each value of a graph before saturation gives up: rules that do not end grow on."""
 LEAST_LIMIT = 20_000
+"""Entries that a small graph may have, as constants and tables do not grow with it."""
 
 
 class OptimizerError(Exception):

@@ -16,14 +16,8 @@ from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.transforms.egraph.cost.graph_cost import graph_cost
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
-from meganeura_dsl.transforms.training_step import (
-    Adam,
-    AdamW,
-    Optimizer,
-    Sgd,
-    TrainingSettings,
-    training_step,
-)
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, AdamW, Optimizer, Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from tests.dsl.transforms.egraph.classes import examine
 from tests.dsl.transforms.egraph.compare import (
     assert_equal_results,

@@ -14,8 +14,8 @@ from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import saturate_graph
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import (
-    Sgd,
     TrainingSettings,
     optimized_training_step,
     training_step,

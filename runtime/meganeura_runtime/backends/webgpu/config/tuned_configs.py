@@ -55,8 +55,8 @@ UNTUNED = TunedConfigs()
 
 def step_name(graph: Graph) -> str:
     """What a whole graph is known by: its ops, attributes, shapes and names, not its places."""
-    lines = (line.partition("  # ")[0] for line in format_graph(graph).splitlines())
-    return sha256("\n".join(lines).encode()).hexdigest()[:32]
+    text = format_graph(graph, origins=False).removesuffix("\n")
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

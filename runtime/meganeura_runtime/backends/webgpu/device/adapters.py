@@ -6,13 +6,15 @@ import os
 import re
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
+from warnings import warn
 
+from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.webgpu.device.cffi_tables import NoTablesError, as_tables
 from meganeura_runtime.backends.webgpu.device.webgpu_types import Adapter
@@ -21,6 +23,8 @@ INSTALL_DRIVER = (
     "install the vendor's GPU driver, or a software one: on Debian and Ubuntu "
     "`apt-get install mesa-vulkan-drivers libvulkan1`; or use the device `cpu`"
 )
+VERSION = (0, 32)
+"""The version of wgpu whose internals this backend knows; pyproject.toml pins it."""
 KINDS: Mapping[str, int] = {"DiscreteGPU": 0, "IntegratedGPU": 1, "Unknown": 2, "CPU": 3}
 BACKENDS: Mapping[str, int] = {"Vulkan": 0, "Metal": 0, "D3D12": 0, "OpenGL": 1}
 
@@ -106,10 +110,16 @@ def wgpu_module() -> ModuleType:
     try:
         import wgpu  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
+        _require_version(wgpu)
         _load_library()
     except (ImportError, OSError, RuntimeError) as error:
         raise DeviceError(f"wgpu cannot be loaded ({error}); use the device `cpu`") from error
     return wgpu
+
+
+def _require_version(wgpu: ModuleType) -> None:
+    if wgpu.version_info[:2] != VERSION:
+        raise ImportError(f"wgpu {wgpu.__version__} is installed, 0.{VERSION[1]} is needed")
 
 
 @cache
@@ -118,9 +128,12 @@ def _load_library() -> None:
     # Some drivers complain where it is missing, though nothing is drawn.
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     try:
-        with as_tables():
+        with as_tables() if is_enabled(Trick.CFFI) else nullcontext():
             import_module("wgpu.backends.auto")
-    except NoTablesError:  # it takes longer then
+    except NoTablesError as error:
+        warn(
+            f"cffi gives no tables of wgpu's declarations ({error}): starts are slow", stacklevel=2
+        )
         import_module("wgpu.backends.auto")
 
 

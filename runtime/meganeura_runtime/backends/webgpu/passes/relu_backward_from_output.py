@@ -5,7 +5,8 @@ in memory mostly, as the next layer reads it; x is not, if nothing else asks for
 """
 
 from meganeura_dsl.ir.graph import Builder, Graph, Value, rebuild
-from meganeura_dsl.ir.ops import Broadcast, Compare, Constant, Where
+from meganeura_dsl.ir.ops import Compare, Where
+from meganeura_dsl.ir.ops.primitive.broadcast import is_zero
 from meganeura_runtime.backends.webgpu.config.limits import Target
 
 
@@ -34,11 +35,5 @@ def _cuts_off(condition: Value, if_true: Value, if_false: Value) -> bool:
     return (
         condition.op == Compare("le")
         and condition.operands == (if_false, if_true)
-        and _is_zero(if_true)
+        and is_zero(if_true)
     )
-
-
-def _is_zero(value: Value) -> bool:
-    while isinstance(value.op, Broadcast):
-        (value,) = value.operands
-    return isinstance(value.op, Constant) and value.op.value == 0

@@ -9,7 +9,6 @@ from meganeura_dsl.ir.graph import Leaf, Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Compare,
-    Constant,
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
@@ -19,7 +18,7 @@ from meganeura_dsl.ir.ops import (
     Sqrt,
     Where,
 )
-from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast
+from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, is_zero
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.primitive.pool import Pooling
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
@@ -205,16 +204,10 @@ def _is_relu(value: Value) -> bool:
     """max(x, 0), or x where it is not below 0."""
     match value.op:
         case Maximum():
-            return any(map(_is_zero, value.operands))
+            return any(map(is_zero, value.operands))
         case Where():
             condition, *branches = value.operands
             compared = isinstance(condition.op, Compare) and condition.operands[0] in branches
-            return compared and any(map(_is_zero, branches))
+            return compared and any(map(is_zero, branches))
         case _:
             return False
-
-
-def _is_zero(value: Value) -> bool:
-    while isinstance(value.op, Broadcast):
-        value = value.operands[0]
-    return isinstance(value.op, Constant) and value.op.value == 0

@@ -8,7 +8,6 @@ from math import prod
 from meganeura_dsl.ir.graph import Builder, Graph, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.errors import describe
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     is_contraction,
     materialized_values,
@@ -69,7 +68,7 @@ def subjects(graph: Graph, target: Target) -> list[Subject]:
             continue
         alone = _alone(value, stored)
         title = str(op_name(alone.outputs["y"]))
-        found[whole.name] = Subject(title, describe(value.origin), 1, alone, whole)
+        found[whole.name] = Subject(title, str(value.origin), 1, alone, whole)
     return list(found.values())
 
 
@@ -97,9 +96,8 @@ def _alone(value: Value, stored: Iterable[int]) -> Graph:
 def planned(whole: Contraction, target: Target) -> KernelConfig:
     """What the planner does if nothing is known."""
     shuffle = subgroup_tile_of(whole, target)
-    tile = tile_of(whole, target)
-    rows = None if tile is not None or shuffle is None else shuffle.rows
-    return KernelConfig(split_k(whole, target), tile, rows)
+    rows = None if shuffle is None else shuffle.rows
+    return KernelConfig(split_k(whole, target), tile_of(whole, target), rows)
 
 
 def first_ways(whole: Contraction, target: Target) -> list[KernelConfig]:

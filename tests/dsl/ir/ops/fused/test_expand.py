@@ -11,7 +11,8 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.expand_fused import expand_fused
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from tests.dsl.transforms.egraph.compare import (
     assert_equal_results,
     feeds,

@@ -30,7 +30,8 @@ from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.pipeline import elaborate_model, load
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.webgpu.analysis.materialize import elements, materialized_values
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device

@@ -7,7 +7,8 @@ import pytest
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph.optimize import optimize
-from meganeura_dsl.transforms.training_step import Sgd, TrainingSettings, training_step
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph

@@ -1,0 +1,20 @@
+"""Settings of a process that runs one command; they are not for programs that import us."""
+
+import gc
+import os
+
+from meganeura_dsl.startup.tricks import Trick, is_enabled
+
+YOUNG_OBJECTS = 500_000
+"""New objects before the garbage collector runs.
+
+The graph of a large model is some 100,000 objects, which live as long as the process.
+"""
+
+
+def prepare_process() -> None:
+    """Apply the tricks of a whole process; raises `StartupError`."""
+    if is_enabled(Trick.GC):
+        gc.set_threshold(YOUNG_OBJECTS, 50, 50)
+    if is_enabled(Trick.PYDANTIC):
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -1,0 +1,80 @@
+"""What an optimizer builds the update of a parameter with."""
+
+from collections.abc import MutableMapping
+
+from meganeura_dsl.ir.graph import Builder, Op, Value
+from meganeura_dsl.ir.ops import Add, Broadcast, Cast, Constant, Mul, Parameter
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType, TensorType
+
+STATES = "optimizer."
+"""How the names of optimizer states begin."""
+STEP = f"{STATES}step"
+"""The state that counts steps, an i32 scalar that all parameters share."""
+SCALAR = TensorType(DType.F32, ())
+
+
+class Update:
+    """The update of one parameter; `updates` receives the next value of each state."""
+
+    def __init__(self, build: Builder, name: str, updates: MutableMapping[str, Value]) -> None:
+        self.build = build
+        self._name = name
+        self._updates = updates
+
+    def op(self, op: Op, *operands: Value) -> Value:
+        """Add an op to the graph."""
+        return self.build.add(op, *operands)
+
+    def number(self, value: float) -> Value:
+        """A scalar f32 constant."""
+        return number(self.build, value)
+
+    def times(self, factor: float, x: Value) -> Value:
+        """`factor * x` for a number."""
+        return self.op(Mul(), full(self.build, x.type, factor), x)
+
+    def scaled(self, factor: Value, x: Value) -> Value:
+        """`factor * x` for a scalar value."""
+        return scaled(self.build, factor, x)
+
+    def decayed(self, decay: float, p: Value, g: Value) -> Value:
+        """`g + decay * p`: weight decay as the gradient of a penalty."""
+        return self.op(Add(), g, self.times(decay, p)) if decay else g
+
+    def state(self, moment: str, like: Value) -> Value:
+        """A state of this parameter, of the type of `like`; zeros before the first step."""
+        path = f"{STATES}{self._name}.{moment}"
+        return self.op(Parameter(path, like.type.dtype, like.type.shape, "state"))
+
+    def store(self, state: Value, new: Value) -> None:
+        """Set the value of a state for the next step."""
+        if isinstance(state.op, Parameter):
+            self._updates[state.op.name] = new
+
+    def step(self) -> Value:
+        """The number of this step, an i32 scalar: 1 for the first one."""
+        old = self.op(Parameter(STEP, DType.I32, (), "state"))
+        new = self.op(Add(), old, self.op(Constant(1, DType.I32)))
+        self.store(old, new)
+        return new
+
+
+def number(build: Builder, value: float) -> Value:
+    """A scalar f32 constant."""
+    return full(build, SCALAR, value)
+
+
+def spread(build: Builder, scalar: Value, like: TensorType) -> Value:
+    """A scalar broadcast to the shape of `like`."""
+    return build.add(Broadcast(like.shape, ()), scalar) if like.shape else scalar
+
+
+def scaled(build: Builder, factor: Value, x: Value) -> Value:
+    """`factor * x` for a scalar value."""
+    return build.add(Mul(), spread(build, factor, x.type), x)
+
+
+def as_f32(build: Builder, x: Value) -> Value:
+    """A value converted to f32."""
+    return x if x.type.dtype is DType.F32 else build.add(Cast(DType.F32), x)
