@@ -15,6 +15,7 @@ from typing import TypedDict, cast
 from meganeura_dsl import resources
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.startup.partial_package import import_in_parts
+from meganeura_dsl.startup.tricks import Trick, is_enabled
 from meganeura_dsl.syntax.problems.grammar_problems import UnusableGrammar
 
 _VERSION = re.compile(r'^__version__\b[^"\n]*"([^"\n]*)"', re.MULTILINE)
@@ -78,5 +79,6 @@ KEYWORDS = GRAMMAR["keywords"]
 RESERVED = frozenset(GRAMMAR["reserved"])
 """The words that are never names."""
 
-import_in_parts("lark")
-import_in_parts("interegular")  # Lark imports it where it is installed, to compile grammars
+if is_enabled(Trick.LARK):
+    import_in_parts("lark")
+    import_in_parts("interegular")  # Lark imports it where it is installed, to compile grammars
