@@ -13,11 +13,13 @@ from meganeura_dsl.elaborate.problems import name_problems as check_problems
 from meganeura_dsl.elaborate.problems import shape_problems
 from meganeura_dsl.elaborate.problems import training_problems as train_problems
 from meganeura_dsl.settings import settings_problems
+from meganeura_dsl.syntax.problems import grammar_problems
 from meganeura_dsl.syntax.problems import token_problems as syntax_problems
 from meganeura_dsl.transforms.egraph import optimizer_problems
 
 PROBLEMS: tuple[type[Problem], ...] = (
     *syntax_problems.PROBLEMS,
+    *grammar_problems.PROBLEMS,
     *check_problems.PROBLEMS,
     *shape_problems.PROBLEMS,
     *train_problems.PROBLEMS,

@@ -54,7 +54,7 @@ PLANTS = (
         "meganeura_dsl.ir.planted -> wgpu",
     ),
     Plant(
-        "only the loader of the grammar may import lark",
+        "only the compiler of the grammar and the parser may import lark",
         "meganeura_dsl/ir/planted.py",
         "import lark\n",
         IMPORTS,

@@ -19,6 +19,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.syntax.problems.grammar_problems import UnusableGrammar
 from meganeura_dsl.syntax.problems.text_problems import (
     FileTooLarge,
     NotUtf8,
@@ -97,6 +98,7 @@ EXAMPLES: Mapping[str, Problem] = {
         FileTooLarge(within("def a(n) = n\n", ""), 1 << 20),
         NotUtf8(within("# gr\ufffd\ufffde", "\ufffd"), 0xF6, 4),
         UnreadableFile("resnt.mgn", "there is no such file"),
+        UnusableGrammar("it is for Lark 1.2 and 1.3, and Lark 2.0.0 is installed"),
         AmbiguousTarget("fit", ("digits_cnn:fit", "digits_mlp:fit", "resnet:fit")),
         UnknownTarget("", "model", "digits_cn", ("digits_cnn", "digits_mlp")),
         UnknownSetting(within(FIT, "epoch     = 20"), "epoch", "", ("batch", "data", "epochs")),

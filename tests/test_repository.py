@@ -12,12 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("meganeura", "meganeura_dsl", "runtime", "scripts", "tests", "benchmarks")
-# Run by hand after a change of the grammar, so that lark is no dependency of the distribution.
-GRAMMAR = ROOT / "meganeura_dsl" / "syntax" / "parser" / "grammar.py"
-GENERATED = GRAMMAR.with_name("_tables.py")
-SOURCES = sorted(
-    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path != GENERATED
-)
+SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 # Heavy, and needed by some commands only.
 LATE = ("egglog", "hypothesis", "lark", "rich", "torch", "typer", "wgpu")
@@ -51,7 +46,7 @@ def test_the_distribution_depends_on_what_it_imports_and_on_nothing_else() -> No
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"\W", requirement)[0] for requirement in project["dependencies"]}
     packages = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in FOLDERS[:3]]
-    imported = {name for path in packages if path != GRAMMAR for name in imported_by(path)}
+    imported = {name for path in packages for name in imported_by(path)}
     own = {"meganeura", "meganeura_dsl", "meganeura_runtime"}
     provided = {"_cffi_backend", "cffi", "pydantic_core"}  # with wgpu and pydantic
     assert imported - own - provided - sys.stdlib_module_names == declared

@@ -21,6 +21,8 @@ class Trick(StrEnum):
     """The native module of egglog is loaded without its package."""
     GC = "gc"
     """The garbage collector starts later."""
+    LARK = "lark"
+    """The LALR parser of Lark is imported without the rest of Lark."""
     NUMPY = "numpy"
     """NumPy is imported at its first use."""
     PREFETCH = "prefetch"

@@ -20,12 +20,12 @@ def front_end() -> str:
 
 
 def fingerprint(folder: str) -> str:
-    """The source of a package, as a hash of the names and contents of its files."""
+    """The source and data of a package, as a hash of the names and contents of its files."""
     digest = sha256()
     for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".json")):
                 path = os.path.join(parent, name)  # noqa: PTH118 - paths as text take half the time
                 with open(path, "rb", buffering=0) as file:  # noqa: PTH123
                     content = file.read()

@@ -340,7 +340,7 @@ def test_an_empty_held_out_split_is_told_before_the_first_step(
 HEAVY = (
     "egglog",
     "hypothesis",
-    "lark",
+    "lark.load_grammar",
     "rich",
     "meganeura_dsl.transforms.egraph.saturate.saturate_graph",
     "meganeura_runtime.profiling",

@@ -1,146 +1,163 @@
-"""Compiles `grammar/mgn.lark` with Lark into the tables that the parser runs on.
+"""Compiles `grammar/mgn.lark` with Lark into the tables that Lark's parser runs on.
 
-Building an LALR automaton takes Lark some 200 ms, and importing Lark 40 ms, which every start of
-the command line would pay. Lark can cache the automaton, but as a pickle in the temporary folder,
-and loading a pickle that others may have written runs their code. So the automaton is built once,
-by hand after a change of the grammar, and committed as plain Python data:
+Building an LALR automaton takes Lark some 200 ms, which every start of the command line would pay.
+Lark's own cache of it is a pickle, and loading a pickle runs the code of whoever wrote it. So the
+automaton is built once after a change of the grammar, and committed as plain JSON:
 
     python -m meganeura_dsl.syntax.parser.grammar
 
-Loading `_tables.py` takes about 1 ms, and a test fails while it differs from the grammar. Lark is
-run with `strict=True`: a conflict in the grammar is an error here, and never settled in silence.
+While `grammar.json` is not that of the grammar, no text is parsed. Lark is run with `strict=True`:
+a conflict in the grammar is an error here, and never settled in silence.
 """
 
+import json
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from lark import Lark
+from lark.exceptions import GrammarError
 from lark.grammar import Rule, Terminal
 from lark.lexer import PatternStr, TerminalDef
 
 from meganeura_dsl import resources
 
-TABLES = Path(__file__).with_name("_tables.py")
+COMPILED = Path(__file__).with_name("grammar.json")
 
-_HEADER = '''"""The LALR tables of grammar/mgn.lark, written by `grammar.py` beside it."""
+SHIFT = 0
 
-# ruff: noqa: E501, Q000
-# fmt: off
-'''
+SERIES = ("1.2", "1.3")
+"""The versions of Lark that build the same tables, and run them."""
 
 
 class _Automaton(TypedDict):
-    """An LALR automaton as Lark serialises it; actions are (0, state) or (1, rule)."""
+    """An LALR automaton as Lark serializes it.
+
+    An action is (0, the state to shift to) or (1, {"@": the number of the rule to reduce by}).
+    """
 
     tokens: dict[int, str]
-    states: dict[int, dict[int, tuple[int, object]]]
+    states: dict[int, dict[int, tuple[int, Any]]]
     start_states: dict[str, int]
     end_states: dict[str, int]
 
 
 def compile_grammar(text: str) -> str:
-    """The Python source of the tables of a grammar."""
+    """The content of `grammar.json` for a grammar."""
     lark = Lark(text, parser="lalr", lexer="contextual", strict=True)
-    symbols = [terminal for terminal in lark.terminals if terminal.name not in lark.ignore_tokens]
-    sections = [_HEADER, _words(symbols), _patterns(symbols), _rules(lark.rules), _states(lark)]
-    return "\n".join(sections)
+    terminals = [terminal for terminal in lark.terminals if terminal.name not in lark.ignore_tokens]
+    words = [terminal for terminal in terminals if _is_word(terminal)]
+    content = {
+        "grammar": sha256(text.encode()).hexdigest(),
+        "lark": SERIES,
+        "keywords": {terminal.pattern.value: terminal.name for terminal in words},
+        "reserved": sorted(word.pattern.value for word in words if word.priority > 0),
+        "patterns": _patterns(terminals),
+        "rules": [_rule(rule) for rule in lark.rules],
+        **_automaton(lark),
+    }
+    sections = [f"{_json(key)}:{_value(value)}" for key, value in content.items()]
+    return f"{{\n{_lines(sections)}\n}}\n"
+
+
+def _value(value: object) -> str:
+    """JSON with a line for each item of a list, so that changes of it can be read."""
+    if not isinstance(value, list):
+        return _json(value)
+    return f"[\n{_lines(map(_json, cast('list[object]', value)))}\n]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return ",\n".join(texts)
 
 
 def _is_word(terminal: TerminalDef) -> bool:
     return isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalnum()
 
 
-def _words(terminals: list[TerminalDef]) -> str:
-    """Keywords by spelling, and those of them that can never be names (priority 1)."""
-    words = [terminal for terminal in terminals if _is_word(terminal)]
-    keywords = {terminal.pattern.value: terminal.name for terminal in words}
-    reserved = sorted(terminal.pattern.value for terminal in words if terminal.priority > 0)
-    return f"KEYWORDS: dict[str, str] = {keywords!r}\n\nRESERVED = frozenset({reserved!r})\n"
-
-
-def _patterns(terminals: list[TerminalDef]) -> str:
-    """The other terminals as (name, regular expression), in the order in which to try them."""
+def _patterns(terminals: list[TerminalDef]) -> list[tuple[str, str]]:
+    """All but words as (name, regular expression), in the order in which to try them."""
     others = [terminal for terminal in terminals if not _is_word(terminal)]
     others.sort(
         key=lambda terminal: (-terminal.priority, -terminal.pattern.max_width, terminal.name)
     )
-    lines = [f"    ({terminal.name!r}, {terminal.pattern.to_regexp()!r}),\n" for terminal in others]
-    return f"PATTERNS: tuple[tuple[str, str], ...] = (\n{''.join(lines)})\n"
+    return [(terminal.name, terminal.pattern.to_regexp()) for terminal in others]
 
 
-def _rules(rules: list[Rule]) -> str:
-    """Each rule as (symbol, length, action, picks).
+def _rule(rule: Rule) -> tuple[str, list[str], str, list[int | None]]:
+    """A rule as (symbol, expansion, action, picks).
 
-    The action names what builds the rule's value: a function of `build`, "" for the value of the
-    only child, or "*" for the list that a repetition collects. The picks are the children it is
-    given, as offsets from the top of the stack; 0 stands for an optional part that is absent.
+    The action is the entry of `ACTIONS` that builds the rule's value; it is "" if that is the value
+    of the only child or a list, as repetitions are: Lark gives them names that begin with `_`. The
+    picks are the children it is given; None stands for an optional part that is absent.
     """
-    lines = [f"    {(str(rule.origin.name), len(rule.expansion), _action(rule), _picks(rule))!r},\n"
-             for rule in rules]  # fmt: skip
-    return f"RULES: tuple[tuple[str, int, str, tuple[int, ...]], ...] = (\n{''.join(lines)})\n"
+    origin, picks = str(rule.origin.name), _picks(rule)
+    if not rule.expansion:
+        raise GrammarError(f"a phrase has a place in the text, and {rule} has none")
+    is_list, is_child = origin.startswith("_"), rule.options.expand1 and len(picks) == 1
+    action = str(rule.alias or ("" if is_list or is_child else origin))
+    return origin, [str(symbol.name) for symbol in rule.expansion], action, picks
 
 
-def _action(rule: Rule) -> str:
-    if rule.alias is not None:
-        return str(rule.alias)
-    if rule.origin.name.startswith("__"):
-        return "*"
-    return "" if rule.options.expand1 and len(_picks(rule)) == 1 else str(rule.origin.name)
-
-
-def _picks(rule: Rule) -> tuple[int, ...]:
+def _picks(rule: Rule) -> list[int | None]:
     absent = rule.options.empty_indices or (False,) * len(rule.expansion)
     symbols = iter(enumerate(rule.expansion))
-    picks: list[int] = []
+    picks: list[int | None] = []
     for is_absent in absent:
         if is_absent:
-            picks.append(0)
+            picks.append(None)
             continue
         index, symbol = next(symbols)
         dropped = isinstance(symbol, Terminal) and symbol.filter_out
         if rule.options.keep_all_tokens or not dropped:
-            picks.append(index - len(rule.expansion))
-    return tuple(picks)
+            picks.append(index)
+    return picks
 
 
-def _states(lark: Lark) -> str:
-    """Each state as {symbol: action}: a state to shift to, or ~r to reduce by rule r."""
-    data = lark.serialize()  # pyright: ignore[reportUnknownMemberType]  (lark leaves it untyped)
+def _automaton(lark: Lark) -> dict[str, object]:
+    """Lark's serialized automaton, numbered in a way that depends on the grammar alone.
+
+    Symbols are numbered by name, and states breadth first by symbol.
+    """
+    serializable: Any = lark
+    data, _ = serializable.memo_serialize([Rule])
     automaton = cast("_Automaton", data["parser"]["parser"])
-    rules = cast("list[object]", data["rules"])
-    table = {
-        state: {
-            automaton["tokens"][symbol]: target if isinstance(target, int) else ~rules.index(target)
-            for symbol, (_, target) in row.items()
-        }
+    rules = {rule["@"]: number for number, rule in enumerate(data["rules"])}
+    symbols = sorted(automaton["tokens"].values())
+    rows = {
+        state: sorted(
+            (symbols.index(automaton["tokens"][token]), action) for token, action in row.items()
+        )
         for state, row in automaton["states"].items()
     }
-    numbers = _renumbered(table, automaton["start_states"]["start"])
-    lines = [f"    {_row(table[state], numbers)!r},\n" for state in numbers]
-    accepted = numbers[automaton["end_states"]["start"]]
-    return (
-        f"START = 0\n\nACCEPTED = {accepted}\n\n"
-        f"STATES: tuple[dict[str, int], ...] = (\n{''.join(lines)})\n"
-    )
-
-
-def _renumbered(table: dict[int, dict[str, int]], start: int) -> dict[int, int]:
-    """New numbers of the states that depend on the grammar alone: breadth first, by symbol."""
+    start, end = automaton["start_states"]["start"], automaton["end_states"]["start"]
     numbers = {start: 0}
     order = [start]
     for state in order:
-        for _, target in sorted(table[state].items()):
-            if target >= 0 and target not in numbers:
+        for _, (kind, target) in rows[state]:
+            if kind == SHIFT and target not in numbers:
                 numbers[target] = len(numbers)
                 order.append(target)
-    return numbers
-
-
-def _row(row: dict[str, int], numbers: dict[int, int]) -> dict[str, int]:
     return {
-        symbol: target if target < 0 else numbers[target] for symbol, target in sorted(row.items())
+        "tokens": dict(enumerate(symbols)),
+        "states": [
+            {
+                symbol: (SHIFT, numbers[target])
+                if kind == SHIFT
+                else (kind, {"@": rules[target["@"]]})
+                for symbol, (kind, target) in rows[state]
+            }
+            for state in order
+        ],
+        "start_states": {"start": 0},
+        "end_states": {"start": numbers[end]},
     }
 
 
 if __name__ == "__main__":
-    TABLES.write_text(compile_grammar(resources.grammar()), encoding="utf-8")
+    COMPILED.write_text(compile_grammar(resources.grammar()), encoding="utf-8")

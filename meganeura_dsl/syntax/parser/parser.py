@@ -12,7 +12,7 @@ from typing import cast
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.syntax import ast
-from meganeura_dsl.syntax.parser import lr_driver as machine
+from meganeura_dsl.syntax.parser.lark_parser import run
 from meganeura_dsl.syntax.parser.scanner import scan
 from meganeura_dsl.syntax.parser.syntax_errors import diagnose
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
@@ -80,7 +80,7 @@ def parse_declaration(found: Outline) -> tuple[ast.Declaration | None, Problem |
     source, start, end = found.span.source, found.span.start, found.span.end
     try:
         tokens = scan(source, start, end)
-        outcome = machine.run(source, tokens)
+        outcome = run(source, tokens)
     except ProblemError as error:
         return None, error.problem
     problem = None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.syntax.parser._tables import PATTERNS
+from meganeura_dsl.syntax.parser.compiled_grammar import GRAMMAR
 from meganeura_dsl.syntax.problems import text_problems
 
 NEWLINE, INDENT, DEDENT, END = "_NEWLINE", "_INDENT", "_DEDENT", "$END"
@@ -19,7 +19,7 @@ LAYOUT = frozenset({NEWLINE, INDENT, DEDENT, END})
 
 _ALTERNATIVES = (
     (NEWLINE, r"\r?\n"),
-    *PATTERNS,
+    *GRAMMAR["patterns"],
     ("UNTERMINATED", r'"[^\r\n]*'),
     ("UNKNOWN", r"."),
     ("EXHAUSTED", r"\Z"),

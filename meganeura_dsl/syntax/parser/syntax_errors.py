@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.syntax.parser._tables import KEYWORDS, RESERVED
+from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
 from meganeura_dsl.syntax.problems import line_problems, text_problems

@@ -1,10 +1,12 @@
-"""Builds the syntax tree: one function per rule of the grammar, given the rule's span and parts.
+"""Builds the syntax tree: `ACTIONS` maps each rule of the grammar to what makes its node.
 
-`ACTIONS` names them all; a part that the rule leaves out is None. What the grammar cannot refuse
-and only a whole phrase shows (a name given twice, say) is refused here.
+That is the node's class, where the rule's parts are its fields, or a function of the rule's span
+and parts. A part that the rule leaves out is None. What the grammar cannot refuse and only a whole
+phrase shows (a name given twice, say) is refused here.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from math import isfinite
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -13,6 +15,9 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.scanner import Token
 from meganeura_dsl.syntax.problems import line_problems, text_problems
 from meganeura_dsl.syntax.problems import token_problems as problems
+
+Action = Callable[..., object]
+"""What makes a value of the span of a phrase and the values of its parts."""
 
 LONGEST_INTEGER = 30
 """Digits of the longest integer: enough for any count, short enough for any arithmetic."""
@@ -31,16 +36,6 @@ def _place(span: Span, token: Token) -> Span:
 # --- declarations --------------------------------------------------------------------------------
 
 
-def _import(span: Span, module: tuple[str, ...], names: tuple[ast.Name, ...]) -> ast.Import:
-    return ast.Import(span, module, names)
-
-
-def _definition(
-    span: Span, name: ast.Name, parameters: tuple[ast.Parameter, ...], body: ast.Expression
-) -> ast.Def:
-    return ast.Def(span, name, parameters, body)
-
-
 def _block(
     span: Span,
     name: ast.Name,
@@ -55,10 +50,6 @@ def _block(
     return ast.Block(span, name, parameters, inputs, results, where or (), body)
 
 
-def _model(span: Span, name: ast.Name, call: ast.Call) -> ast.Model:
-    return ast.Model(span, name, call)
-
-
 def _train(
     span: Span,
     name: ast.Name,
@@ -71,14 +62,6 @@ def _train(
     return ast.Train(span, name, inputs, where or (), body)
 
 
-def _expect_has(span: Span, call: ast.Call, *counts: ast.Count) -> ast.ExpectHas:
-    return ast.ExpectHas(span, call, counts)
-
-
-def _expect_holds(span: Span, call: ast.Call, *tensors: ast.Held) -> ast.ExpectHolds:
-    return ast.ExpectHolds(span, call, tensors)
-
-
 def _expect_maps(
     span: Span,
     call: ast.Call,
@@ -87,10 +70,6 @@ def _expect_maps(
     where: tuple[ast.Expression, ...] | None,
 ) -> ast.ExpectMaps:
     return ast.ExpectMaps(span, call, inputs, results, where or ())
-
-
-def _held(span: Span, path: ast.Path, type_: ast.Type) -> ast.Held:
-    return ast.Held(span, path, type_)
 
 
 def _count(span: Span, number: Token, unit: Token) -> ast.Count:
@@ -116,14 +95,6 @@ def _returned(_: Span, value: ast.Expression) -> tuple[ast.Return]:
 # --- types and paths -----------------------------------------------------------------------------
 
 
-def _type(span: Span, dtype: str | None, shape: ast.Pattern) -> ast.Type:
-    return ast.Type(span, dtype, shape)
-
-
-def _pattern(span: Span, *entries: ast.Expression | ast.Rest) -> ast.Pattern:
-    return ast.Pattern(span, entries)
-
-
 def _rest(span: Span, name: Token) -> ast.Rest:
     return ast.Rest(span, name.text)
 
@@ -135,10 +106,6 @@ def _path(span: Span, *parts: Token | ast.Expression) -> ast.Path:
 # --- statements ----------------------------------------------------------------------------------
 
 
-def _bind(span: Span, targets: tuple[ast.Name, ...], value: ast.Expression) -> ast.Bind:
-    return ast.Bind(span, targets, value)
-
-
 def _if(
     span: Span,
     condition: ast.Expression,
@@ -146,46 +113,6 @@ def _if(
     otherwise: tuple[ast.Statement, ...] | None,
 ) -> ast.If:
     return ast.If(span, condition, then, otherwise or ())
-
-
-def _for(
-    span: Span,
-    variable: ast.Name,
-    start: ast.Expression,
-    stop: ast.Expression,
-    body: tuple[ast.Statement, ...],
-) -> ast.For:
-    return ast.For(span, variable, start, stop, body)
-
-
-def _return(span: Span, *values: ast.Expression) -> ast.Return:
-    return ast.Return(span, values)
-
-
-def _declare(
-    span: Span, kind: str, path: ast.Path, type_: ast.Type, initial: ast.Expression | None
-) -> ast.Declare:
-    return ast.Declare(span, kind, path, type_, initial)
-
-
-def _update(span: Span, path: ast.Path, value: ast.Expression) -> ast.Update:
-    return ast.Update(span, path, value)
-
-
-def _minimize(span: Span, value: ast.Expression) -> ast.Minimize:
-    return ast.Minimize(span, value)
-
-
-def _metric(span: Span, name: ast.Name, value: ast.Expression) -> ast.Metric:
-    return ast.Metric(span, name, value)
-
-
-def _run(span: Span, *settings: ast.Setting) -> ast.Run:
-    return ast.Run(span, settings)
-
-
-def _setting(span: Span, name: ast.Name, value: ast.Expression) -> ast.Setting:
-    return ast.Setting(span, name, value)
 
 
 # --- expressions ---------------------------------------------------------------------------------
@@ -218,14 +145,6 @@ def _text(span: Span, text: Token) -> ast.Text:
     return ast.Text(span, text.text[1:-1])
 
 
-def _true(span: Span) -> ast.Boolean:
-    return ast.Boolean(span, value=True)
-
-
-def _false(span: Span) -> ast.Boolean:
-    return ast.Boolean(span, value=False)
-
-
 def _list_of(span: Span, pattern: ast.Pattern) -> ast.ListOf:
     items: list[ast.Expression] = []
     for entry in pattern.entries:
@@ -251,20 +170,6 @@ def _conditional(
 
 def _attribute(span: Span, base: ast.Expression, name: Token) -> ast.Attribute:
     return ast.Attribute(span, base, name.text)
-
-
-def _subscript(
-    span: Span, base: ast.Expression, *entries: ast.Expression | ast.Range
-) -> ast.Subscript:
-    return ast.Subscript(span, base, entries)
-
-
-def _range(span: Span, start: ast.Expression | None, stop: ast.Expression | None) -> ast.Range:
-    return ast.Range(span, start, stop)
-
-
-def _pipe(span: Span, source: ast.Expression, layer: ast.Call) -> ast.Pipe:
-    return ast.Pipe(span, source, layer)
 
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -315,11 +220,16 @@ def _argument(
     return ast.Argument(span, None if name is None else name.text, value)
 
 
-def _rearrangement(span: Span, source: ast.Pattern, target: ast.Pattern) -> ast.Rearrangement:
-    return ast.Rearrangement(span, source, target)
-
-
 # --- parts that are no nodes, and what they may not hold -----------------------------------------
+
+
+def _with_list(node: Callable[..., ast.Node], fixed: int) -> Action:
+    """Makes a node whose last field is a tuple: the parts after the first `fixed`."""
+
+    def build(span: Span, *parts: object) -> ast.Node:
+        return node(span, *parts[:fixed], parts[fixed:])
+
+    return build
 
 
 def _sequence(_: Span, *items: object) -> tuple[object, ...]:
@@ -355,20 +265,20 @@ def _refuse_outsiders(
             _refuse_outsiders(statement.body, outsiders, home)
 
 
-ACTIONS: dict[str, Callable[..., object]] = {
-    "import": _import,
+ACTIONS: dict[str, Action] = {
+    "import": ast.Import,
     "dotted": _words,
     "names": _sequence,
     "name": _name,
-    "definition": _definition,
+    "definition": ast.Def,
     "block": _block,
     "returned": _returned,
-    "model": _model,
+    "model": ast.Model,
     "train": _train,
-    "expect_has": _expect_has,
-    "expect_holds": _expect_holds,
+    "expect_has": _with_list(ast.ExpectHas, 1),
+    "expect_holds": _with_list(ast.ExpectHolds, 1),
     "expect_maps": _expect_maps,
-    "held": _held,
+    "held": ast.Held,
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,
@@ -379,44 +289,44 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "whole": _phrase,
     "where": _sequence,
     "types": _sequence,
-    "type": _type,
+    "type": ast.Type,
     "dtype": _phrase,
-    "pattern": _pattern,
+    "pattern": _with_list(ast.Pattern, 0),
     "rest": _rest,
     "suite": _sequence,
-    "bind": _bind,
+    "bind": ast.Bind,
     "if": _if,
     "else_if": _sequence,
-    "for": _for,
-    "return": _return,
-    "declare": _declare,
+    "for": ast.For,
+    "return": _with_list(ast.Return, 0),
+    "declare": ast.Declare,
     "kind": _phrase,
-    "update": _update,
-    "minimize": _minimize,
-    "metric": _metric,
-    "run": _run,
-    "setting": _setting,
+    "update": ast.Update,
+    "minimize": ast.Minimize,
+    "metric": ast.Metric,
+    "run": _with_list(ast.Run, 0),
+    "setting": ast.Setting,
     "conditional": _conditional,
-    "pipe": _pipe,
+    "pipe": ast.Pipe,
     "binary": _binary,
     "unary": _unary,
     "integer": _integer,
     "real": _real,
     "text": _text,
-    "true": _true,
-    "false": _false,
+    "true": partial(ast.Boolean, value=True),
+    "false": partial(ast.Boolean, value=False),
     "list_of": _list_of,
     "call": _call,
     "attribute": _attribute,
-    "subscript": _subscript,
-    "range": _range,
+    "subscript": _with_list(ast.Subscript, 1),
+    "range": ast.Range,
     "labelled": _labelled,
     "applied": _applied,
     "here": _path,
     "path": _path,
     "arguments": _arguments,
     "argument": _argument,
-    "rearrangement": _rearrangement,
+    "rearrangement": ast.Rearrangement,
     "tensors": _sequence,
 }
-"""Every rule of the grammar that has a value of its own, and what builds that value."""
+"""What makes the value of a phrase, by the name of its rule or of the alternative (`-> name`)."""

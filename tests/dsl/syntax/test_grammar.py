@@ -1,17 +1,27 @@
-"""The committed tables are those of the grammar, and a bad grammar is refused."""
+"""The compiled grammar is that of the grammar, fits Lark, and a bad grammar is refused."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from lark.exceptions import GrammarError
 
 from meganeura_dsl import resources
-from meganeura_dsl.syntax.parser import _tables
-from meganeura_dsl.syntax.parser.grammar import TABLES, compile_grammar
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.syntax.parser import compiled_grammar
+from meganeura_dsl.syntax.parser.compiled_grammar import GRAMMAR, lark_version, load
+from meganeura_dsl.syntax.parser.grammar import COMPILED, SERIES, compile_grammar
 from meganeura_dsl.syntax.parser.tree_builder import ACTIONS
 
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
-def test_tables_are_those_of_the_grammar() -> None:
+
+def test_the_compiled_grammar_is_that_of_the_grammar() -> None:
     fresh = compile_grammar(resources.grammar())
-    assert fresh == TABLES.read_text(encoding="utf-8"), (
+    assert fresh == COMPILED.read_text(encoding="utf-8"), (
         "run python -m meganeura_dsl.syntax.parser.grammar"
     )
 
@@ -22,6 +32,94 @@ def test_a_conflict_in_the_grammar_is_refused() -> None:
         compile_grammar(ambiguous)
 
 
+def test_a_phrase_without_tokens_is_refused() -> None:
+    empty = resources.grammar().replace('inputs: "(" (input', 'inputs: ["("] (input')
+    empty = empty.replace('","?)? ")"\ninput:', '","?)? [")"]\ninput:')
+    with pytest.raises(GrammarError, match="a phrase has a place in the text, and <inputs"):
+        compile_grammar(empty)
+
+
 def test_every_rule_is_built_and_every_builder_used() -> None:
-    rules = {action for _, _, action, _ in _tables.RULES} - {"", "*"}
-    assert rules == set(ACTIONS)
+    assert {action for _, _, action, _ in GRAMMAR["rules"]} - {""} == set(ACTIONS)
+
+
+# --- what cannot be parsed with ------------------------------------------------------------------
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ProblemError, match="E0190") as caught:
+        load(path)
+    return caught.value.problem.report().headline.removeprefix(
+        "the compiled grammar cannot be used: "
+    )
+
+
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "grammar.json"
+    assert refusal(path) == "there is no `grammar.json`"
+    content = COMPILED.read_bytes()
+    for damaged in (b"", content[:-100], b"[]", b"null", b'{"grammar": 1}', b"\xff\xfe"):
+        path.write_bytes(damaged)
+        assert refusal(path) == "`grammar.json` is damaged", damaged
+
+
+def test_the_tables_of_another_grammar_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    edited = resources.grammar() + "// edited\n"
+    monkeypatch.setattr(resources, "grammar", lambda: edited)
+    assert refusal(COMPILED) == "`grammar.json` is that of another grammar"
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("1.1.9", "Lark 1.1.9 is installed"),
+        ("1.30.0", "Lark 1.30.0 is installed"),
+        ("", "Lark is not installed"),
+    ],
+)
+def test_another_lark_is_refused(version: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_grammar, "lark_version", lambda: version)
+    assert refusal(COMPILED) == f"it is for Lark 1.2 and 1.3, and {found}"
+
+
+def test_the_version_of_lark_is_read_without_importing_it() -> None:
+    import lark  # noqa: PLC0415 - all of it, which only this test needs
+
+    assert lark_version() == lark.__version__
+
+
+def test_the_distribution_depends_on_the_versions_of_lark_that_fit() -> None:
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    (lark,) = (each for each in project["dependencies"] if each.startswith("lark"))
+    oldest, newest = (tuple(map(int, series.split("."))) for series in (SERIES[0], SERIES[-1]))
+    assert lark == f"lark>={oldest[0]}.{oldest[1]}.2,<{newest[0]}.{newest[1] + 1}"
+    assert json.loads(COMPILED.read_bytes())["lark"] == list(SERIES)
+
+
+# --- what a parse loads --------------------------------------------------------------------------
+
+PARSE = """
+import sys
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.syntax.parser.parser import parse
+
+problems = Sink()
+assert len(parse(Source("", "def double(x) = 2 * x"), problems).declarations) == 1
+parse(Source("", "def double(x) = 2 *"), problems)
+assert len(problems) == 1
+loaded = {name for name in sys.modules if name.startswith(("lark.", "interegular.", "pickle"))}
+print(*sorted(loaded & {"lark.lark", "lark.load_grammar", "interegular.fsm", "pickle"}))
+
+from lark import Lark, Token
+
+assert Lark('start: "a" B\\nB: "b"', parser="lalr", strict=True).parse("ab").children == ["b"]
+assert Token is sys.modules["lark.lexer"].Token
+"""
+
+
+def test_a_parse_loads_the_parser_of_lark_alone_and_leaves_lark_whole() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -194,6 +194,8 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
         look()
         (package / "inner" / "more.py").rename(package / "more.py")
         look()
+        (package / "tables.json").write_text("{}")
+        look()
         fake.__version__ = "1.1"
         look()
         monkeypatch.setattr(keys, "ENGINE", "numpy")
