@@ -83,7 +83,7 @@ def test_it_is_used_from_python(tmp_path: Path) -> None:
     program = api.load("digits_mlp")
     settings = {"epochs": 1, "batch": 256, "device": "toy"}
     run = program.train(device="toy:0", out=tmp_path / "run", settings=settings)
-    with program.model(weights=run.weights).session(device="toy", {"n": 2}) as session:
+    with program.model(weights=run.weights).session({"n": 2}, device="toy") as session:
         assert session.step({"image": np.ones((2, 1, 8, 8), np.float32)})["output"].shape == (2, 10)
 
 
