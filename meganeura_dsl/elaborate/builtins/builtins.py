@@ -4,6 +4,7 @@ import zlib
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtin_math import (
+    BINARY,
     UNARY,
     argmax,
     convert,
@@ -238,8 +239,7 @@ def _whole(call: BuiltinCall) -> Evaluated:
 
 BUILTINS: dict[str, Builtin] = {
     **{name: Builtin(f"{name}(x)", unary) for name in UNARY},
-    "maximum": Builtin("maximum(a, b)", pair(ops.Maximum())),
-    "minimum": Builtin("minimum(a, b)", pair(ops.Minimum())),
+    **{name: Builtin(f"{name}(a, b)", pair(op)) for name, op in BINARY.items()},
     "where": Builtin("where(condition, then, otherwise)", where),
     "stop_gradient": Builtin("stop_gradient(x)", stop_gradient),
     **{dtype.value: Builtin(f"{dtype.value}(x)", convert(dtype)) for dtype in DType},

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Graph, Value
-from meganeura_dsl.ir.ops import Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose
+from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.errors import describe
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.webgpu.device.device import Device
@@ -31,8 +31,6 @@ RUNS = 5
 
 ADAPTER_CLOCK = "the adapter's clock, each kernel in a pass of its own"
 HOST_CLOCK = "the host's clock, op by op"
-VIEWS = (Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose)
-"""What NumPy mostly does without moving anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,7 @@ def _peak_bytes(run: Callable[[], object]) -> int:
 def _op_piece(value: Value, seconds: float) -> Piece:
     title = op_name(value)
     moved = 0
-    if not isinstance(value.op, VIEWS):
+    if Trait.VIEW not in value.op.traits:  # NumPy moves nothing for most views
         types = {each.id: each.type for each in (value, *value.operands)}
         moved = sum(map(size_in_bytes, types.values()))
     origin = describe(value.origin)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Array, Graph, Value
+from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.base import Outputs, Session, Uploaded
 from meganeura_runtime.backends.errors import describe
 from meganeura_runtime.backends.inference_session import OpenSession

@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from meganeura_dsl.ir.graph import Array, Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Watch
-from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.base import (
     Computed,
@@ -21,7 +21,6 @@ from meganeura_runtime.backends.base import (
 )
 from meganeura_runtime.backends.memory_estimate import require_memory
 
-CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
 """Multiply-adds of a contraction below which threads cost more than they gain.
 
@@ -107,7 +106,7 @@ class _Kept(Uploaded):
 
 def _multiply_adds(value: Value) -> float:
     """The work of a contraction, from the sizes of its operands and result: sqrt(mk * kn * mn)."""
-    if not isinstance(value.op, CONTRACTIONS):
+    if Trait.CONTRACTION not in value.op.traits:
         return 0
     sizes = (prod(tensor.type.shape) for tensor in (value, *value.operands))
     return sqrt(prod(size for size in sizes if isinstance(size, int)))

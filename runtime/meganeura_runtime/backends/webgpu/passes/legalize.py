@@ -17,7 +17,7 @@ from meganeura_dsl.ir.ops import (
     StopGradient,
     Sum,
 )
-from meganeura_dsl.ir.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ir.ops.fused import FusedWinogradOutput
 from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
@@ -40,7 +40,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
     sum_of_parts,
 )
 
-FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput, FusedWinogradOutputAdd)
+FUSED: tuple[type[Op], ...] = (*TRANSFORMS, FusedWinogradOutput)
 """Fused ops that there are kernels for; the others are spelled out."""
 LOWERED: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect)
 """Ops that become several others, and so have no kernel of their own."""
@@ -110,9 +110,9 @@ class _Lowering:
             case ScatterAdd() as op:
                 ids, updates = operands
                 return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
-            case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
+            case FusedWinogradOutput() as op:
                 products, *rest = operands
-                return op.finished(self._build, add(op.plain, products), rest)
+                return op.finished(self._build, add(op.plain, products), *rest)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case op:
