@@ -34,7 +34,7 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import 
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile, tile_of
 from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
-from meganeura_runtime.backends.webgpu.passes import fuse_attention as attend
+from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 
@@ -205,7 +205,7 @@ class Heads:
         row: dict[str, object] = {}
         results: list[Array] = []
         for name, fused in (("expansion", False), ("kernels", True)):
-            with patch.object(attend, "is_fused", lambda *_, fused=fused, **__: fused):
+            with patch.object(fuse_attention, "is_fused", lambda *_, fused=fused, **__: fused):
                 found = timed(self.graph(trains=trains), device)
             row[name] = count / sum(found.seconds)
             row[f"{name} ms"] = f"{1e3 * sum(found.seconds):.3f}"

@@ -1,4 +1,4 @@
-"""Finds the files that ship with the package: the grammar and the standard models.
+"""Finds the files that ship with the package: grammar, standard models, language reference.
 
 A wheel carries them inside the package; a checkout (and so an editable install) keeps them at its
 top level, where people look for them.
@@ -27,3 +27,8 @@ def standard_models() -> Path:
 def standard_model_names() -> tuple[str, ...]:
     """The modules of the standard library, sorted: `nn`, `resnet`, ..."""
     return tuple(sorted(path.stem for path in standard_models().glob("*.mgn")))
+
+
+def reference_pages() -> Path:
+    """The folder of the written pages of the language reference, and `errors` in it."""
+    return _locate("_reference", "tests/spec")

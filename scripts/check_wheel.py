@@ -1,4 +1,4 @@
-"""Builds the wheel, unpacks it far from this checkout, and checks a model with what it carries."""
+"""Builds the wheel, unpacks it far from this checkout, and uses what it carries."""
 
 import os
 import subprocess
@@ -13,6 +13,8 @@ WHERE = """
 import meganeura_dsl, meganeura_runtime
 print(meganeura_dsl.__file__, meganeura_runtime.__file__, sep="\\n")
 """
+PAGES = ("dims", "syntax", "functions", "layers", "models", "settings", "grammar")
+"""Pages of the reference: some that are written, and all that are made from the code."""
 
 
 def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
@@ -43,8 +45,13 @@ def main() -> None:
         if strays:
             sys.exit(f"{wheel.name} does not carry: {', '.join(strays)}")
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
-        command = (site / "bin" / "meganeura", "check", "digits_cnn")
-        print(run(command, folder, PYTHONPATH=str(site)), end="")
+        meganeura = site / "bin" / "meganeura"
+        print(run((meganeura, "check", "digits_cnn"), folder, PYTHONPATH=str(site)), end="")
+        for word in (*PAGES, "E0301"):
+            text = run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
+            if not text.startswith("# "):
+                sys.exit(f"{wheel.name} has no page `{word}`")
+        print(f"the reference: {len(PAGES)} pages looked at, and that of a message")
 
 
 if __name__ == "__main__":

@@ -722,4 +722,88 @@ PLANTS = (
         "self.clock.leave_out(0 * (perf_counter() - started))",
         ("tests/runtime/train/test_readback.py::test_the_speed_leaves_evaluations_out",),
     ),
+    Plant(
+        "a kernel that gives no memory free goes before others",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/list_scheduler.py",
+        "if last in self._ready and self._growth[last] < 0",
+        "if last in self._ready and self._growth[last] <= 0",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_list_scheduler.py::test_what_gives_no_memory_free_waits_for_its_turn",
+        ),
+    ),
+    Plant(
+        "a remainder is ordered as the quotient beside it",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/affine.py",
+        'return f"({_text(numerator)})%{divisor}"',
+        'return f"({_text(numerator)})/{divisor}"',
+        (
+            "tests/runtime/backends/webgpu/codegen/test_affine.py::test_terms_have_one_order_whatever_they_are",
+        ),
+    ),
+    Plant(
+        "a file that is just as long as it may be is refused",
+        "meganeura_dsl/support/limited_read.py",
+        "if path.stat().st_size <= most else None",
+        "if path.stat().st_size < most else None",
+        ("tests/dsl/support/test_limited_read.py",),
+    ),
+    Plant(
+        "a tensor given by name counts as configuration",
+        "meganeura_dsl/elaborate/typecheck/signatures.py",
+        "named = tuple((name, value) for name, value in self.named.items() if is_static(value))",
+        "named = tuple(self.named.items())",
+        (
+            "tests/dsl/elaborate/test_templates.py::test_a_model_that_is_given_its_inputs_by_name_shares_its_weights",
+        ),
+    ),
+    Plant(
+        "a model made outside of a check has no budget",
+        "meganeura_dsl/elaborate/declarations/models.py",
+        "with at_most(CHECK), without_configuration(place):",
+        "with without_configuration(place):",
+        (
+            "tests/dsl/elaborate/test_limits.py::test_a_model_that_is_elaborated_outside_of_a_check_has_a_budget_too",
+        ),
+    ),
+    Plant(
+        "the axes of a rest are all counted as its first",
+        "meganeura_dsl/elaborate/typecheck/shape_patterns.py",
+        "self._demand(wanted, size, axis + offset)",
+        "self._demand(wanted, size, axis)",
+        ("tests/test_spec.py::test_page_holds[errors/E0308.md]",),
+    ),
+    Plant(
+        "an index of deep brackets ends in a traceback",
+        "runtime/meganeura_runtime/io/tensors/sharded_weights.py",
+        "except (ValueError, RecursionError) as error",
+        "except ValueError as error",
+        ("tests/runtime/io/test_weights.py::test_an_index_that_is_not_json_is_refused",),
+    ),
+    Plant(
+        "tiles are tried whose lanes do not share evenly",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/search_space.py",
+        "return [other for other in others if other.is_even]",
+        "return list(others)",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_tiles_nearby_share_their_work_evenly",
+        ),
+    ),
+    Plant(
+        "a class that was to be driven out is out of reach for good",
+        "meganeura_dsl/transforms/egraph/extract/extraction_search.py",
+        "        self.banned.discard(number)\n        if not gone",
+        "        if not gone",
+        (
+            "tests/dsl/transforms/egraph/test_extract.py::test_no_class_stays_out_of_reach_of_later_moves",
+        ),
+    ),
+    Plant(
+        "a cure is offered that names nothing",
+        "runtime/meganeura_runtime/train/training_problems.py",
+        'cure = Help(f"only these may be given anew: {names}") if names else None',
+        'cure = Help(f"only these may be given anew: {names}")',
+        (
+            "tests/runtime/train/test_resume.py::test_nothing_is_offered_where_nothing_may_be_given_anew",
+        ),
+    ),
 )

@@ -140,9 +140,9 @@ EXAMPLES: Mapping[str, Problem] = {
             "image", "[2, 3, 32, 32]", "[n, 3, h, w]", (("h", 64, "`mask`"), ("n", 2, "`mask`"))
         ),
         OpenSize("n"),
-        UnusedChoice("--image-size", "picture"),
-        UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "a picture becomes f32[n, 3, h, w]"),
-        MissingExtra("PIL.Image", "images", "read pictures"),
+        UnusedChoice("--image-size", "image"),
+        UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "an image becomes f32[n, 3, h, w]"),
+        MissingExtra("PIL.Image", "images", "read images"),
         tensor_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
         tensor_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
         tensor_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),

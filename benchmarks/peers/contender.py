@@ -42,7 +42,7 @@ class Running:
 
 
 class Contender(Protocol):
-    """Somebody who can run the cases."""
+    """A framework that can run the cases."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Contender(Protocol):
         ...
 
     def columns(self, *, trains: bool) -> tuple[str, ...]:
-        """What it is timed for, before it has run."""
+        """The case that is timed, before it has run."""
         ...
 
     def run(self, one: Material) -> AbstractContextManager[Running]:

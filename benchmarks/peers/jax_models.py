@@ -138,7 +138,7 @@ def whisper_tiny(weights: Weights, x: Array, *, trains: bool) -> Outcome:  # noq
         y = (x - mean) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
         return y * get(f"{name}.weight") + get(f"{name}.bias")
 
-    def attend(x: Array, name: str) -> Array:
+    def attention(x: Array, name: str) -> Array:
         heads = [
             linear(x, f"{name}.{part}_proj").reshape(*x.shape[:2], 6, 64)
             for part in ("q", "k", "v")
@@ -151,7 +151,7 @@ def whisper_tiny(weights: Weights, x: Array, *, trains: bool) -> Outcome:  # noq
         x = jax.nn.gelu(x, approximate=False)
     x = x.transpose(0, 2, 1) + get("embed_positions.weight")
     for layer in (f"layers.{number}" for number in range(4)):
-        x += attend(layer_norm(x, f"{layer}.self_attn_layer_norm"), f"{layer}.self_attn")
+        x += attention(layer_norm(x, f"{layer}.self_attn_layer_norm"), f"{layer}.self_attn")
         y = linear(layer_norm(x, f"{layer}.final_layer_norm"), f"{layer}.fc1")
         x += linear(jax.nn.gelu(y, approximate=False), f"{layer}.fc2")
     return layer_norm(x, "layer_norm"), {}

@@ -7,7 +7,7 @@ from benchmarks.peers.ours import FED, RESIDENT, ROUND_TRIP
 
 STRICT = ("eager", "compiled")
 TOLERANCE = 5e-3
-"""Whoever is further from ours computes something else, or in another arithmetic."""
+"""A framework further from ours computes something else, or in another arithmetic."""
 COLUMNS: Mapping[str, Sequence[str]] = {
     "milliseconds": (
         RESIDENT,
@@ -76,7 +76,7 @@ class Table:
         return {**cells, **{name: value for name, value in ratios.items() if value is not None}}
 
     def markdown(self) -> str:
-        """Tables, without the columns that nobody filled; then the reasons."""
+        """Tables without empty columns, then the reasons for missing numbers."""
         rows = {case: self.row(case) for case in self.cells}
         parts = [_markdown(title, columns, rows) for title, columns in COLUMNS.items()]
         return "\n\n".join([*filter(None, parts), *self._notes()])

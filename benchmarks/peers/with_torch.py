@@ -22,7 +22,7 @@ SETTLING = 3
 
 @dataclass(frozen=True)
 class WithTorch:
-    """Inputs stay on the GPU, pictures lie channels last, and cuDNN searches for algorithms.
+    """Inputs stay on the GPU, images are channels last, and cuDNN searches for algorithms.
 
     The search is made when a case has the GPU to itself; until then cuDNN takes other ones.
     `strict` is single precision throughout, TF32 takes tensor cores for products, and bf16 is
@@ -93,8 +93,9 @@ class WithTorch:
         def step() -> Tensor:
             optimizer.zero_grad(set_to_none=True)
             y = run(x)
-            alike = y.shape == target.shape
-            loss = functional.mse_loss(y, target) if alike else functional.cross_entropy(y, target)
+            is_regression = y.shape == target.shape
+            loss_of = functional.mse_loss if is_regression else functional.cross_entropy
+            loss = loss_of(y, target)
             loss.backward()
             optimizer.step()
             return loss.detach()

@@ -1,4 +1,4 @@
-"""One process of the comparison: it loads and compiles its cases, and times them when told to.
+"""One process of the comparison: it loads and compiles its cases, and times them on command.
 
     python -m benchmarks.peers.worker NAME ... --cases CASE ... --folder FOLDER [...]
 

@@ -7,26 +7,13 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
 
-from meganeura.cli.commands.abi import abi
-from meganeura.cli.commands.build import build
-from meganeura.cli.commands.cache import cache
-from meganeura.cli.commands.check import check
-from meganeura.cli.commands.deploy import deploy
-from meganeura.cli.commands.devices import devices
-from meganeura.cli.commands.explain import explain
-from meganeura.cli.commands.explain_opt import explain_opt
-from meganeura.cli.commands.format import fmt
-from meganeura.cli.commands.gradcheck import gradcheck
-from meganeura.cli.commands.profile import profile
-from meganeura.cli.commands.run import run as run_model
-from meganeura.cli.commands.shapes import shapes
-from meganeura.cli.commands.train import train
-from meganeura.cli.commands.tune import tune
-from meganeura.cli.commands.weights import weights
+from meganeura.cli import commands
 from meganeura.cli.ui.console import exit_code, say, show
 from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError, Report
@@ -46,25 +33,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (
-    check,
-    train,
-    shapes,
-    abi,
-    build,
-    gradcheck,
-    explain,
-    explain_opt,
-    profile,
-    tune,
-    deploy,
-    fmt,
-    devices,
-    cache,
-):
-    app.command()(verb)
-app.command("run")(run_model)
-app.add_typer(weights, name="weights")
+
+
+def _add_commands() -> None:
+    """Add each module of `commands`: a function or a group of the same name as the module."""
+    for found in iter_modules(commands.__path__):
+        command = getattr(import_module(f"{commands.__name__}.{found.name}"), found.name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=found.name)
+        else:
+            app.command(found.name.replace("_", "-"))(command)
+
+
+_add_commands()
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the signature typer calls

@@ -19,7 +19,7 @@ class Unknown(Enum):
 
 
 class Axes(tuple[Size, ...]):
-    """The sizes a rest `...spatial` stands for; arithmetic goes through to each of them."""
+    """The sizes of a rest `...spatial`; arithmetic applies to each of them."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A rearrangement, not yet read: its names mean something only beside a tensor."""
+    """A rearrangement, not yet resolved: its names are bound by the shape of a tensor."""
 
     node: ast.Rearrangement
 
@@ -89,7 +89,7 @@ def is_static(value: Evaluated) -> TypeGuard[Static]:
 
 
 def describe(value: Evaluated) -> str:
-    """What a value is, in people's words: `the tensor f32[n, 3]`, `the size h//2`."""
+    """A description of a value for messages: `the tensor f32[n, 3]`, `the size h//2`."""
     match value:
         case Value():
             return f"the tensor {value.type}"

@@ -1,1 +1,1 @@
-"""Gradients held against finite differences, on sizes and numbers drawn for the purpose."""
+"""Gradients checked against finite differences, on random sizes and inputs."""

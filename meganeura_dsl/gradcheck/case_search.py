@@ -49,14 +49,14 @@ class _FoundError(Exception):
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much is tried."""
+    """Limits of one search."""
 
     examples: int = 200
     seed: int = 0
     kinks: bool = False
-    """Draw numbers on kinks, where gradients have to be finite and alike on all devices."""
+    """Draw numbers on kinks, where gradients must be finite and equal on all devices."""
     run: RunGraph | None = None
-    """A device to hold against the reference."""
+    """A device to compare with the reference."""
 
 
 def check_gradients(subject: Subject, effort: SearchBudget) -> Verdict:
@@ -86,7 +86,7 @@ def _verdict(subject: Subject, effort: SearchBudget) -> Verdict:
 
 
 class _Search:
-    """One search; what it saw so far."""
+    """One search, with its results so far."""
 
     def __init__(self, subject: Subject, effort: SearchBudget) -> None:
         self.subject = subject

@@ -1,4 +1,4 @@
-"""A device held against the reference in double precision."""
+"""A device compared with the reference in double precision."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ ROUNDINGS = 16
 def compare(probe: Probe, feeds: Mapping[str, Array], run: RunGraph) -> WrongOnDevice | None:
     """The first output or gradient that a device gives wrongly, None if there is none.
 
-    None as well where single and double precision stand on different sides of a kink.
+    Also None where single and double precision fall on different sides of a kink.
     """
     graph = probe.graph
     single = _single(graph, fitting(graph, feeds))

@@ -17,7 +17,7 @@ from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Probe
 from meganeura_dsl.ir.graph import Array
 
 STEPS = (1e-4, 1e-6, 1e-8)
-"""The first is used on whose way no kink lies: wide models have one nearly everywhere."""
+"""The first step that crosses no kink is used; wide models have kinks nearly everywhere."""
 TOLERANCE = 1e-6
 ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
 LEAST = 1e-2
@@ -46,7 +46,7 @@ class Slope:
     reverse: float
     differences: float
     scale: float
-    """The sum of the magnitudes of the terms the slope is made of."""
+    """The sum of the magnitudes of the terms of the slope."""
     allowed: float
 
     @property
@@ -62,7 +62,7 @@ class Slope:
 
 
 def slopes(probe: Probe, feeds: Mapping[str, Array], seed: int) -> Iterator[Slope]:
-    """The slopes along all directions that are worth a look; none where kinks are everywhere."""
+    """The slopes along all directions chosen; none where every step crosses a kink."""
     gradients = probe.gradients(feeds)
     fixed = probe.fixed(feeds)
     for where, direction in _directions(gradients, np.random.default_rng(seed)):

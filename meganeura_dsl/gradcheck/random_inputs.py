@@ -1,7 +1,6 @@
 """Numbers for the leaves of a graph: away from kinks, or deliberately on them.
 
-A tensor is determined by a seed, its name and its shape, so that a seed in a report is all it
-takes to see the same numbers again.
+A tensor is determined by a seed, its name and its shape: the seed in a report reproduces it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,13 +18,13 @@ from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 
 KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
-"""Numbers that repeat, so that maxima are tied and rectifiers stand at zero."""
+"""Numbers that repeat, so that maxima are tied and rectifiers are at zero."""
 HIGHEST_LABEL = 4
 """Whole numbers that index nothing are below this."""
 
 
 class InputDistribution(Enum):
-    """What floats are like."""
+    """The distribution of floats."""
 
     SMOOTH = "smooth"
     """Of either sign, at least 1/2 from zero, no two equal."""

@@ -1,4 +1,4 @@
-"""Sizes drawn from the facts themselves, so that hardly any draw is in vain."""
+"""Sizes drawn by solving the facts, so that few draws are rejected."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,7 +25,7 @@ def choose_sizes(
     flags: Iterable[str] = (),
     most: int = MOST,
 ) -> dict[str, int]:
-    """Numbers for `names` and for all sizes the facts speak of; a flag is 0 or 1.
+    """Numbers for `names` and for all sizes in the facts; a flag is 0 or 1.
 
     Divisibilities and equalities hold by construction; bounds and parities choose among the values
     left. Raises `DeadEndError` where earlier sizes leave no value for a later one.
@@ -56,5 +56,5 @@ def sizes(
 
 
 def chooser(draw: st.DrawFn) -> Choose:
-    """Hypothesis as whoever chooses."""
+    """Choices made by Hypothesis."""
     return lambda options: draw(st.sampled_from(options))

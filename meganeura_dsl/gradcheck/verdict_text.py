@@ -1,4 +1,4 @@
-"""What a verdict says to people."""
+"""Verdicts as text."""
 
 from typing import assert_never
 
@@ -21,7 +21,7 @@ INDENT = "  "
 
 
 def describe(verdict: Verdict) -> str:
-    """A verdict in words: one line, or a few with all it takes to see a fault again."""
+    """A verdict as text: one line, or several with all that reproduces a fault."""
     match verdict:
         case Passed(name, examples, slopes, worst):
             if not slopes:

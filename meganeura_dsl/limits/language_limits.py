@@ -9,11 +9,11 @@ CHECK = 2_200_000
 CHECK_CHARACTER = 100
 """Further steps for each character of the file."""
 QUESTION = 150_000
-"""Steps of one question to the prover, which is then left without an answer."""
+"""Steps of one query to the prover, whose answer is then unknown."""
 LEARNING = 100_000
-"""Steps of one fact that the prover learns, which is then known in part."""
+"""Steps of adding one fact to the solver state, which is then used in part."""
 LIBRARY = 100 * CHECK
-"""Steps of the proof of a standard block, whose text nobody chose."""
+"""Steps of the proof of a standard block, whose text is not the user's."""
 VALUE = 20
 """Steps of one value of a graph."""
 APPLICATION = 50

@@ -2,7 +2,7 @@
 
 A step is about one term of a size that is added, multiplied or evaluated: a microsecond or so.
 Steps are counted and no clock is read, so that an answer is the same on every machine. Code that
-may take long calls `spend`; whoever starts it sets a budget with `at_most`. Outside of any budget
+may take long calls `spend`; its caller sets a budget with `at_most`. Outside of any budget
 nothing is counted.
 
 Budgets nest: what is spent inside counts outside too, and an inner budget is never larger than what

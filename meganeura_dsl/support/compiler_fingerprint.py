@@ -1,6 +1,6 @@
-"""This version of the compiler, to the letter: also an edited one is another.
+"""A hash of the compiler's sources, which is part of every cache key.
 
-Whatever is kept on disk for later is kept for one compiler, and found by that one alone.
+So what one version cached is never used by another, or after an edit.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Files under keys: whole or not there, bounded in number of bytes, and never believed unseen.
+"""The disk cache: entries by key, written atomically, bounded in bytes, validated when read.
 
-An entry begins with a line that says what it is, of which key, and what follows. Where the line or
-what follows is anything else, the entry is as good as absent; a note says so, once.
+An entry begins with a line of the format, the key and a hash of the content. An entry that does not
+match its line counts as missing; a note is logged once.
 """
 
 import logging
@@ -36,7 +36,7 @@ class DiskCache:
     most_bytes: int = MOST_BYTES
 
     def find(self, key: str) -> bytes | None:
-        """What was kept under a key, if it is there and whole."""
+        """The content stored under a key, if it is there and valid."""
         path = self._path(key)
         try:
             line, _, content = read_bytes(path, -(-self.most_bytes // MEBIBYTE)).partition(b"\n")
@@ -52,7 +52,7 @@ class DiskCache:
         return content
 
     def keep(self, key: str, content: bytes) -> None:
-        """Keep something under a key; where that is impossible, go on without."""
+        """Store a content under a key; where that is impossible, log a note and continue."""
         path = self._path(key)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ class DiskCache:
 
 
 def user_cache() -> DiskCache | None:
-    """Those of the user's cache folder; `None` where nothing is to be kept."""
+    """The cache in the user's cache folder; `None` where caching is off."""
     folder = cache_folder()
     return None if folder is None else DiskCache(folder / FOLDER)
 
@@ -118,9 +118,9 @@ def _reason(line: bytes) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file beside its name, then rename it.
+    """Write a temporary file in the same folder, then rename it.
 
-    It need not reach the disk before its name does: what a crash cuts short is refused by its line.
+    It is not synced before the rename: an entry cut short by a crash does not match its line.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:

@@ -1,4 +1,4 @@
-"""Small files from anywhere: read whole, but not if they are no small files."""
+"""Reads whole files of untrusted origin, up to a limit of bytes."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ MEBIBYTE = 1 << 20
 
 
 class TooLongError(ValueError):
-    """A file has more bytes than any of its kind has a reason to."""
+    """A file has more bytes than the limit of its kind."""
 
 
 def read_bytes(path: Path, mebibytes: int) -> bytes:
-    """The content of a file that is no longer; raises `TooLongError`, and `OSError`."""
+    """The content of a file of at most so many MiB; raises `TooLongError`, and `OSError`."""
     most = mebibytes * MEBIBYTE
     with opened(path) as file:
         content = file.read(most + 1) if path.stat().st_size <= most else None

@@ -1,15 +1,15 @@
-"""Where the program keeps what it found out, and could find out again."""
+"""The cache folder."""
 
 import os
 from pathlib import Path
 
 VARIABLE = "MEGANEURA_CACHE"
-"""Set it to a folder to keep everything there, or to `off` to keep nothing."""
+"""Set this variable to a folder to cache there, or to `off` to cache nothing."""
 OFF = "off"
 
 
 def cache_folder() -> Path | None:
-    """The user's folder for it, which need not exist; `None` where nothing is to be kept."""
+    """The user's cache folder, which need not exist; `None` where caching is off."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return None if chosen.lower() == OFF else Path(chosen).expanduser()

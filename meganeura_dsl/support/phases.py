@@ -1,4 +1,4 @@
-"""When each phase of a build ran, told to whoever wants to know: a trace of a run."""
+"""When each phase of a build ran, reported to listeners for traces."""
 
 import threading
 from collections.abc import Generator
@@ -34,7 +34,7 @@ def recorded() -> Generator[list[Phase]]:
 
 @contextmanager
 def phase(name: str) -> Generator[None]:
-    """Tell when what is inside ran."""
+    """Report the time of the block inside as a phase."""
     start = perf_counter()
     try:
         yield
@@ -45,6 +45,6 @@ def phase(name: str) -> Generator[None]:
 
 
 def tell(ended: Phase) -> None:
-    """Tell of a phase whose times were taken elsewhere."""
+    """Report a phase that was timed elsewhere."""
     for each in _listeners:
         each.append(ended)

@@ -1,4 +1,4 @@
-"""Files of others, opened: only regular ones, whose end is known and which wait for nobody."""
+"""Opens untrusted paths if they are regular files: no pipe, device or socket, which may block."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ KINDS = {
 
 
 class NotAFileError(OSError):
-    """What was to be read is no regular file; its text says what it is."""
+    """The path is not a regular file; the text says what it is."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -35,8 +35,8 @@ def descriptor_of(path: Path) -> int:
     """A descriptor to read a regular file by; raises `OSError` for anything else.
 
     A pipe could keep its reader waiting for ever, and a device need not have an end. Nothing is
-    opened before it is known to be neither, and it is looked at again once it is open, as another
-    file may have taken its place meanwhile.
+    opened before it is known to be neither, and the check is repeated on the open file, as another
+    file may have replaced it meanwhile.
     """
     _require_regular(path.stat(), path)
     nonblocking = getattr(os, "O_NONBLOCK", 0)

@@ -1,1 +1,1 @@
-"""Sizes as integer polynomials, the facts known of them, and tensor types built from them."""
+"""Sizes as integer polynomials, conditions on them, and the facts assumed of them."""

@@ -1,4 +1,4 @@
-"""What is known of sizes, and what follows from it: yes, no with an example, or not known."""
+"""Facts about sizes, and queries: proved, refuted by an example, or unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ from meganeura_dsl.symbolic.conditions import (
     negate,
     show_condition,
 )
-from meganeura_dsl.symbolic.prover.assume import entails, learn
+from meganeura_dsl.symbolic.prover.assume import assume, entails
 from meganeura_dsl.symbolic.prover.counterexample import Group, Search, gathered, group_of, grouped
 from meganeura_dsl.symbolic.prover.entailment import is_plain
 from meganeura_dsl.symbolic.prover.missing_facts import suggestions
 from meganeura_dsl.symbolic.prover.size_domain import Domain
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, dim, evaluate, substitute
 
 __all__ = [
@@ -50,7 +50,7 @@ class Refuted:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Neither was found; `missing` is a fact that would prove it, if one is in sight."""
+    """Neither proved nor refuted; `missing` is a fact that would prove it, if one was found."""
 
     missing: Condition | None = None
 
@@ -79,7 +79,7 @@ class Facts:
     """The facts as they were stated, in order."""
     least: Mapping[str, int] = field(default_factory=dict[str, int])
     """The lower bounds that are not 1."""
-    _known: Knowledge = field(default=Knowledge(), repr=False)
+    _known: SolverState = field(default=SolverState(), repr=False)
     _verdicts: dict[Condition, Verdict] = field(
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
     )
@@ -95,14 +95,16 @@ class Facts:
         if least < 0:
             raise ValueError(f"a size is never negative: {name} >= {least}")
         bounds = {**self.least, name: least}
-        known = Knowledge(least=bounds)
+        known = SolverState(least=bounds)
         for condition in self.stated:
-            known = learn(known, condition)
+            known = assume(known, condition)
         return Facts(self.stated, bounds, known)
 
     def assume(self, condition: Condition) -> "Facts":
         """The facts with one more."""
-        return replace(self, stated=(*self.stated, condition), _known=learn(self._known, condition))
+        return replace(
+            self, stated=(*self.stated, condition), _known=assume(self._known, condition)
+        )
 
     def normalize(self, size: Size) -> Size:
         """The size in a form that is the same for sizes these facts make plainly equal.
@@ -137,7 +139,7 @@ class Facts:
         return False if self._follows(negate(condition)) else None
 
     def example(self, condition: Condition, trials: int | None = None) -> dict[str, int] | None:
-        """The smallest sizes in sight that satisfy the facts and a condition; flags are bools."""
+        """The smallest sizes found that satisfy the facts and a condition; flags are bools."""
         return _ended(lambda: self._example(condition, trials))
 
     def domain(self, names: Iterable[str], flags: Iterable[str] = ()) -> Domain:
@@ -145,7 +147,7 @@ class Facts:
         return Domain(self.stated, self._known, names, flags)
 
     def suggest(self, condition: Condition) -> Condition | None:
-        """The simplest further fact in sight that makes a condition true, and can be true."""
+        """The simplest consistent fact found that makes a condition true."""
         return _ended(lambda: self._suggestion(condition))
 
     def require(self, condition: Condition, reason: str) -> None:

@@ -74,7 +74,7 @@ _OPPOSITES: Mapping[Operator, Operator] = {
 
 
 def show_condition(condition: Condition) -> str:
-    """The condition as one would write it in a `where` or an `if`."""
+    """The condition in the syntax of `where` and `if`."""
     return str(condition).lower() if isinstance(condition, bool) else str(condition)
 
 
@@ -117,7 +117,7 @@ def holds(condition: Condition, values: Mapping[str, int]) -> bool:
 
 
 def atoms_of(condition: Condition) -> Iterator[Compare | Flag]:
-    """The comparisons and flags a condition is made of."""
+    """The comparisons and flags in a condition."""
     match condition:
         case bool():
             return

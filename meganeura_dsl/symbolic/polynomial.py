@@ -1,8 +1,8 @@
 """The normal form of sizes: integer polynomials over named dimensions and their floors.
 
-A `Dim` is kept in a normal form that makes most equal sizes equal objects. It is a sum of
+A `Dim` is in a normal form, in which most equal sizes are equal objects. It is a sum of
 monomials with integer coefficients, and each factor of a monomial is a variable, an integer >= 0,
-or a floor(P/Q) from which everything that can be taken out has been taken out:
+or a floor(P/Q) from which everything possible is factored out:
 
     floor((A*Q + R) / Q)          = A + floor(R / Q)
     floor((g*P + r) / (g*Q))      = floor((P + floor(r / g)) / Q)         g > 0, Q > 0
@@ -30,7 +30,7 @@ from meganeura_dsl.limits.work_budget import measured, require_terms
 
 
 class Floor:
-    """The factor floor(numerator / denominator), of which nothing can be taken out."""
+    """The factor floor(numerator / denominator), in lowest terms."""
 
     __slots__ = ("_hash", "_rank", "denominator", "length", "numerator")
 
@@ -419,7 +419,7 @@ def _flattened(numerator: Size, denominator: Size) -> tuple[Size, Size] | None:
 
 
 def _least_where_defined(divisor: Size) -> int:
-    """A number a divisor is never below where it is not zero; 0 if none is plain to see."""
+    """A lower bound of a divisor that is not zero; 0 if none follows from its form."""
     if not is_plainly_nonnegative(divisor):
         return 0
     terms = terms_of(divisor)
@@ -427,7 +427,7 @@ def _least_where_defined(divisor: Size) -> int:
 
 
 def show(size: Size) -> str:
-    """The size as one would write it: `2*d`, `(h - 1)//stride + 1`, `ceil(h/32)`, `d % heads`."""
+    """The size in source syntax: `2*d`, `(h - 1)//stride + 1`, `ceil(h/32)`, `d % heads`."""
     if isinstance(size, int):
         return str(size)
     spend(2 * len(size.terms))

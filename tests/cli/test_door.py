@@ -230,6 +230,6 @@ def test_what_makes_no_sense_is_proved_again(
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "net.mgn"
     file.write_text(PROGRAM)
-    monkeypatch.setattr("meganeura_dsl.support.disk_cache.Entries.find", lambda *_: content)
+    monkeypatch.setattr("meganeura_dsl.support.disk_cache.DiskCache.find", lambda *_: content)
     api.load(str(file))
     assert len(proofs) == 1

@@ -1,1 +1,1 @@
-"""The verbs of the command line, one file each."""
+"""The commands, one file each: module, function and command have the same name."""

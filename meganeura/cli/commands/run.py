@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FIRST_SEED = 0
 """The seed of parameters that `--allow-missing` leaves at their initial values."""
 
-INPUT_HELP = "A tensor, picture or sound; the name may be left out if there is one input."
+INPUT_HELP = "A tensor, image or sound; the name may be left out if there is one input."
 
 
 def run(
@@ -71,10 +71,10 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Names of classes: lines, or JSON.")
     ] = None,
     image_size: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Height and width a picture gets.")
+        int | None, typer.Option(min=1, max=100_000, help="Height and width an image gets.")
     ] = None,
     crop: Annotated[
-        float | None, typer.Option(help="The share of a resized picture that is kept, as 0.875.")
+        float | None, typer.Option(help="The share of a resized image that is kept, as 0.875.")
     ] = None,
     mean: Annotated[
         str | None, typer.Option(metavar="R,G,B", help="Taken away from colours in 0 ... 1.")

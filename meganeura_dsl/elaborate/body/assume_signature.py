@@ -1,4 +1,4 @@
-"""In a proof, a block that is proved itself is taken at its word: its declared result types."""
+"""Modular proofs: a call of a proved block has the declared result types, its body is not read."""
 
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate

@@ -106,7 +106,7 @@ class Elaborator(Statements):
         return Arguments(tuple(positional), named)
 
     def layer_words(self, name: str, frame: Frame) -> str | None:
-        """What layer or function a name is, in people's words; None if there is none."""
+        """A description of the layer or function of a name for messages; None if there is none."""
         found = frame.module.find(name)
         match found[1] if found is not None else None:
             case ast.Block():
@@ -261,7 +261,7 @@ class Elaborator(Statements):
         span: Span,
         frame: Frame | None,
     ) -> Application:
-        """The block a model stands for, with the model's configuration under the caller's."""
+        """The block of a model, configured by the model and then by the caller."""
         assert frame is not None
         inner = self._child(frame, module, model, span, path)
         own = self._arguments(model.call, None, inner)

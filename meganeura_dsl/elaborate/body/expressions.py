@@ -37,7 +37,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 from meganeura_dsl.syntax import ast
 
 OWN_PATH = "."
-"""The label of a layer whose path is that of the block it stands in."""
+"""The label of a layer that shares the path of the block around it."""
 
 
 class Expressions(ABC):
@@ -49,7 +49,7 @@ class Expressions(ABC):
 
     @abstractmethod
     def layer_words(self, name: str, frame: Frame) -> str | None:
-        """What layer or function a name is, in people's words; None if there is none."""
+        """A description of the layer or function of a name for messages; None if there is none."""
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
         """The value of an expression."""
@@ -252,7 +252,7 @@ class Expressions(ABC):
         base = self.evaluate(node.base, frame)
         if is_tensor(base):
             return self._slice(node, base, frame)
-        if isinstance(base, Dim):
+        if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes):
             raise ProblemError(

@@ -109,7 +109,7 @@ def _initializer(
 def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
     """Let a state have a new value from here on, and after the step.
 
-    Its name is bound to the new value. Another name keeps what it was bound to, so a block may
+    Its name is bound to the new value. Other names keep their values, so a block may
     update by name what it declares itself, and by path what its layers do: no other block that is
     still running has a name for those.
     """

@@ -180,7 +180,7 @@ def _unused(name: str, frame: Frame) -> str:
 
 
 def _variables(value: Evaluated) -> frozenset[str]:
-    """The sizes a value in scope speaks of."""
+    """The sizes that occur in a value."""
     if is_tensor(value):
         return frozenset[str]().union(*map(variables_of, value.type.shape))
     if isinstance(value, Axes):

@@ -110,8 +110,9 @@ class BuiltinCall:
 
 @dataclass(frozen=True)
 class Builtin:
-    """A built-in function: how it is written, and what it does."""
+    """A built-in function: how it is called, its line in the language reference, what it does."""
 
     signature: str
+    meaning: str
     apply: Callable[[BuiltinCall], Evaluated]
     named: tuple[str, ...] = ()

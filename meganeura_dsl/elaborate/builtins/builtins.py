@@ -1,6 +1,7 @@
 """The functions the language starts from. Everything else is written in the language itself."""
 
 import zlib
+from inspect import cleandoc
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtin_math import (
@@ -25,6 +26,7 @@ from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
 from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
 
@@ -237,50 +239,138 @@ def _whole(call: BuiltinCall) -> Evaluated:
     raise call.wrong("a number", value)
 
 
+def _first_line(op: Op) -> str:
+    return cleandoc(op.__doc__ or "").partition("\n")[0]
+
+
 BUILTINS: dict[str, Builtin] = {
-    **{name: Builtin(f"{name}(x)", unary) for name in UNARY},
-    **{name: Builtin(f"{name}(a, b)", pair(op)) for name, op in BINARY.items()},
-    "where": Builtin("where(condition, then, otherwise)", where),
-    "stop_gradient": Builtin("stop_gradient(x)", stop_gradient),
-    **{dtype.value: Builtin(f"{dtype.value}(x)", convert(dtype)) for dtype in DType},
-    "sum": Builtin("sum(x, axes...)", reduction(fold_sum)),
-    "mean": Builtin("mean(x, axes...)", reduction(fold_mean)),
-    "max": Builtin("max(x, axes...)", reduction(fold_max)),
-    "min": Builtin("min(x, axes...)", reduction(fold_min)),
-    "variance": Builtin("variance(x, axes...)", reduction(fold_variance)),
-    "argmax": Builtin("argmax(x, axis=-1)", argmax, ("axis",)),
-    "rearrange": Builtin("rearrange(x, [a, b * c] -> [c, a, b])", _rearrange),
-    "expand": Builtin("expand(x, [c] -> [n, c])", _expand),
-    "insert_axis": Builtin("insert_axis(x, axis, size)", _insert_axis, ("axis", "size")),
-    "repeat": Builtin("repeat(x, axis, times)", _repeat, ("axis", "times")),
-    "concat": Builtin("concat(a, b, ..., axis=1)", _concat, ("axis",)),
-    "pad": Builtin("pad(x, axis, before=0, after=0)", _pad, ("axis", "before", "after")),
-    "reverse": Builtin("reverse(x, axis)", _reverse, ("axis",)),
-    "gather": Builtin("gather(table, ids, axis=0)", _gather, ("axis",)),
-    "scatter_add": Builtin(
-        "scatter_add(ids, updates, size, axis=0)", _scatter_add, ("size", "axis")
+    **{name: Builtin(f"{name}(x)", _first_line(op), unary) for name, op in UNARY.items()},
+    **{name: Builtin(f"{name}(a, b)", _first_line(op), pair(op)) for name, op in BINARY.items()},
+    "where": Builtin(
+        "where(condition, then, otherwise)",
+        "`then` where the condition holds, `otherwise` elsewhere, element by element.",
+        where,
     ),
-    "iota": Builtin("iota(size)", _iota, ("size",)),
-    "zeros": Builtin("zeros([n, d])", _full),
-    "ones": Builtin("ones([n, d])", _full),
-    "full": Builtin("full([n, d], value)", _full, ("shape", "value")),
-    "uniform": Builtin("uniform(bound)", initial_call, ("bound",)),
-    "normal": Builtin("normal(std)", initial_call, ("std",)),
-    "kaiming_uniform": Builtin("kaiming_uniform()", initial_call),
-    "sinusoids": Builtin("sinusoids()", initial_call),
-    "random_uniform": Builtin("random_uniform([n, d])", _random_uniform),
-    "conv": Builtin("conv(x, weight, stride=1, pad=0, dilation=1, groups=1)", _conv, GEOMETRY),
+    "stop_gradient": Builtin(
+        "stop_gradient(x)", "x, as a constant for differentiation.", stop_gradient
+    ),
+    **{
+        dtype.value: Builtin(f"{dtype.value}(x)", f"x as `{dtype.value}`.", convert(dtype))
+        for dtype in DType
+    },
+    "sum": Builtin("sum(x, axes...)", "The sum over some axes, or all.", reduction(fold_sum)),
+    "mean": Builtin(
+        "mean(x, axes...)",
+        "The mean over some axes, or all; of bools, the fraction that is true.",
+        reduction(fold_mean),
+    ),
+    "max": Builtin("max(x, axes...)", "The largest element over some axes.", reduction(fold_max)),
+    "min": Builtin("min(x, axes...)", "The smallest element over some axes.", reduction(fold_min)),
+    "variance": Builtin(
+        "variance(x, axes...)", "The biased variance over some axes.", reduction(fold_variance)
+    ),
+    "argmax": Builtin(
+        "argmax(x, axis=-1)",
+        "The index of the largest element along an axis, the first of equals.",
+        argmax,
+        ("axis",),
+    ),
+    "rearrange": Builtin(
+        "rearrange(x, [a, b * c] -> [c, a, b])",
+        "x with its axes split, joined, permuted.",
+        _rearrange,
+    ),
+    "expand": Builtin(
+        "expand(x, [c] -> [n, c])", "x repeated along the axes that are new on the right.", _expand
+    ),
+    "insert_axis": Builtin(
+        "insert_axis(x, axis, size)",
+        "x repeated along a new axis.",
+        _insert_axis,
+        ("axis", "size"),
+    ),
+    "repeat": Builtin(
+        "repeat(x, axis, times)",
+        "Each slice along an axis `times` times in a row.",
+        _repeat,
+        ("axis", "times"),
+    ),
+    "concat": Builtin(
+        "concat(a, b, ..., axis=1)", "The tensors joined along an axis.", _concat, ("axis",)
+    ),
+    "pad": Builtin(
+        "pad(x, axis, before=0, after=0)",
+        "x with zeros before and after it along an axis.",
+        _pad,
+        ("axis", "before", "after"),
+    ),
+    "reverse": Builtin(
+        "reverse(x, axis)", "x in reverse order along an axis.", _reverse, ("axis",)
+    ),
+    "gather": Builtin(
+        "gather(table, ids, axis=0)",
+        "The slices of a table that integer ids pick along an axis.",
+        _gather,
+        ("axis",),
+    ),
+    "scatter_add": Builtin(
+        "scatter_add(ids, updates, size, axis=0)",
+        "The slices of `updates` added at the positions that ids give along a new axis of `size`.",
+        _scatter_add,
+        ("size", "axis"),
+    ),
+    "iota": Builtin("iota(size)", "i32[size], counting from 0.", _iota, ("size",)),
+    "zeros": Builtin(
+        "zeros([n, d])", "A tensor of zeros; without brackets, an initial value.", _full
+    ),
+    "ones": Builtin("ones([n, d])", "A tensor of ones; without brackets, an initial value.", _full),
+    "full": Builtin(
+        "full([n, d], value)", "A tensor of one number everywhere.", _full, ("shape", "value")
+    ),
+    "uniform": Builtin(
+        "uniform(bound)", "An initial value: uniform on [-bound, bound).", initial_call, ("bound",)
+    ),
+    "normal": Builtin(
+        "normal(std)", "An initial value: normal with mean 0.", initial_call, ("std",)
+    ),
+    "kaiming_uniform": Builtin(
+        "kaiming_uniform()",
+        "An initial value: uniform within 1 / sqrt(fan_in), He et al. (2015) with a = sqrt(5).",
+        initial_call,
+    ),
+    "sinusoids": Builtin(
+        "sinusoids()",
+        "An initial value: sines and cosines of positions, as in Whisper.",
+        initial_call,
+    ),
+    "random_uniform": Builtin(
+        "random_uniform([n, d])",
+        "Uniform on [0, 1), other numbers at each step of a training.",
+        _random_uniform,
+    ),
+    "conv": Builtin(
+        "conv(x, weight, stride=1, pad=0, dilation=1, groups=1)",
+        "The convolution of x: [n, c_in, ...s] with weight: [c, c_in // groups, ...k].",
+        _conv,
+        GEOMETRY,
+    ),
     "conv_transpose": Builtin(
         "conv_transpose(x, weight, stride=1, pad=0, dilation=1, groups=1, output_pad=0)",
+        "The transposed convolution, with weight: [c_in, c // groups, ...k].",
         _conv_transpose,
         (*GEOMETRY, "output_pad"),
     ),
-    "window_max": Builtin("window_max(x, k, stride=k, pad=0)", _window_max, ("k", "stride", "pad")),
-    "rank": Builtin("rank(x)", _rank),
-    "size": Builtin("size(x, axis)", _size_of, ("axis",)),
-    "shape": Builtin("shape(x)", _shape_of),
-    "is_integer": Builtin("is_integer(x)", _is_integer),
-    "len": Builtin("len(list)", _length),
-    "product": Builtin("product(axes)", _product),
-    "int": Builtin("int(x)", _whole),
+    "window_max": Builtin(
+        "window_max(x, k, stride=k, pad=0)",
+        "The largest element of each window of x: [n, c, ...s].",
+        _window_max,
+        ("k", "stride", "pad"),
+    ),
+    "rank": Builtin("rank(x)", "The number of axes.", _rank),
+    "size": Builtin("size(x, axis)", "The size of an axis.", _size_of, ("axis",)),
+    "shape": Builtin("shape(x)", "The list of all sizes.", _shape_of),
+    "is_integer": Builtin("is_integer(x)", "Whether the element type is an integer.", _is_integer),
+    "len": Builtin("len(list)", "The number of items of a list.", _length),
+    "product": Builtin("product(axes)", "The product of a list of sizes.", _product),
+    "int": Builtin("int(x)", "A number of the configuration, truncated.", _whole),
 }

@@ -46,7 +46,7 @@ SCALED: Mapping[str, tuple[str, Callable[[float], Initializer]]] = {
 
 
 def initial_call(call: BuiltinCall) -> Initializer:
-    """What a call such as `uniform(0.1)` stands for. Raises `ProblemError`."""
+    """The initializer of a call such as `uniform(0.1)`. Raises `ProblemError`."""
     if call.name not in SCALED:
         if call.arguments:
             raise call.fault("takes no arguments")
@@ -63,7 +63,7 @@ def initial_call(call: BuiltinCall) -> Initializer:
 
 
 def initial_setting(value: Invocation) -> Initializer | None:
-    """What a setting such as `zeros` or `normal(std=0.1)` stands for, if it is an initial value."""
+    """The initializer of a setting such as `zeros` or `normal(std=0.1)`, if it is one."""
     if value.name in SCALED:
         name, make = SCALED[value.name]
         number = value.arguments.get(name)
@@ -117,7 +117,7 @@ def take_initials(inner: Frame, block: ast.Block, arguments: Arguments, span: Sp
 def passed_on(arguments: Arguments, call: ast.Call, frame: Frame) -> Arguments:
     """The arguments of a layer labelled `.`, whose parameters are those of the block around it.
 
-    So they begin as that block was told to let them begin.
+    They get the initial values that the block was given for its own.
     """
     wrapped = block_of(frame.module, call)
     own = () if wrapped is None else own_initials(*wrapped)

@@ -37,7 +37,7 @@ class BlockDomain:
     sizes: tuple[str, ...]
     """Configuration that is a size, then the sizes of the inputs."""
     config: Mapping[str, Static]
-    """Every argument: a size or a flag under its own name, or what it is in any case."""
+    """Every argument: a symbolic size or flag of its own name, or a fixed value."""
     inputs: tuple[DomainInput, ...]
     facts: Facts
 
@@ -93,7 +93,7 @@ def block_domain(
 def model_configuration(
     module: LinkedModule, model: ast.Model
 ) -> tuple[LinkedModule, ast.Block, dict[str, Static]]:
-    """The block a model stands for in the end, and what it is given. Raises `ProblemError`."""
+    """The block that a chain of models ends in, and its arguments. Raises `ProblemError`."""
     root = Frame(ElaborationState(Builder()), module, model.name.text, {})
     application = Elaborator().model_application(
         module, model, Arguments((), {}), "", model.call.span, root

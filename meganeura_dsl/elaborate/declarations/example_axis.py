@@ -45,6 +45,6 @@ def _leading(wanted: TensorType) -> frozenset[str]:
 
 
 def _mentioned(wanted: TensorType) -> frozenset[str]:
-    """All names in the shape: one that stands elsewhere than first is refused with the data."""
+    """All names in the shape; a name that is not on the first axis is refused with the data."""
     sizes = [size.variables() for size in wanted.shape if isinstance(size, Dim)]
     return frozenset[str]().union(*sizes)

@@ -15,7 +15,7 @@ from meganeura_dsl.syntax import ast
 
 SIZE = 8
 LIST: list[Static] = [8, 4]
-"""What stands for a list; `SIZE` stands for a number."""
+"""The example of a list; `SIZE` is the example of a number."""
 
 
 def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> str:

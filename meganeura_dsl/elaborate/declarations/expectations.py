@@ -25,7 +25,11 @@ from meganeura_dsl.elaborate.scope.linker import LinkedModule, nearest
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.signatures import (
+    dtype_of,
+    shape_of,
+    without_configuration,
+)
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Static, is_static
 from meganeura_dsl.ir.graph import Builder
@@ -140,7 +144,8 @@ class Expectations:
                         frame.names.setdefault(name, dim(name))
         types = tuple(_written_type(type_, frame, elaborator) for type_ in node.inputs)
         for clause in node.where:
-            frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
+            with without_configuration(Location(clause.span)):
+                frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
             if frame.facts.is_contradictory:
                 raise ProblemError(ImpossibleWhere(Location(clause.span), node.call.callee))
         elaboration = self._elaborated(subject, types, frame.facts if node.where else None)
@@ -246,4 +251,5 @@ def _check_mapped(
 
 
 def _written_type(node: ast.Type, frame: Frame, elaborator: Elaborator) -> TensorType:
-    return TensorType(dtype_of(node, frame), shape_of(node.shape, frame, elaborator.evaluate))
+    with without_configuration(Location(node.span)):
+        return TensorType(dtype_of(node, frame), shape_of(node.shape, frame, elaborator.evaluate))

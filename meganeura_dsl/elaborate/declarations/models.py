@@ -8,13 +8,19 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.problems.location import Location, counted
-from meganeura_dsl.elaborate.problems.name_problems import TooMuchWork, WrongKind
+from meganeura_dsl.elaborate.problems.name_problems import TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
+from meganeura_dsl.elaborate.typecheck.signatures import (
+    Arguments,
+    bind_config,
+    dtype_of,
+    shape_of,
+    without_configuration,
+)
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_axes, rest_names
 from meganeura_dsl.elaborate.values import Static, Tensor
 from meganeura_dsl.ir import ops
@@ -76,7 +82,7 @@ def elaborate_block(
     facts: Facts | None = None,
     span: Span | None = None,
 ) -> Elaboration:
-    """The graph of a block that stands alone, as a model of this configuration would.
+    """The graph of a block by itself, as of a model with this configuration.
 
     `facts` is what is known of the sizes of `inputs`; `span` is where the block is applied, if
     anywhere. Raises `ProblemError`.
@@ -97,14 +103,10 @@ def _elaborate(
 ) -> Elaboration:
     place = Location(application.span)
     try:
-        with at_most(CHECK):
+        with at_most(CHECK), without_configuration(place):
             results = _run_model(elaborator, application, root, sizes, inputs)
     except OutOfWorkError as error:
         raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
-    except UndecidableError as error:
-        raise ProblemError(
-            WrongKind(place, "a configuration that is known", error.reason)
-        ) from error
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
     return finish(root.state, dict(zip(names, results, strict=True)))
 

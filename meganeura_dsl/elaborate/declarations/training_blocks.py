@@ -17,9 +17,9 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
-from meganeura_dsl.elaborate.typecheck.signatures import shape_of
+from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
 from meganeura_dsl.elaborate.values import (
     Evaluated,
@@ -101,7 +101,7 @@ def elaborate_train(
 ) -> Elaboration:
     """The graph of a `train` block: outputs the loss and the metrics. Raises `ProblemError`."""
     try:
-        with at_most(CHECK):
+        with at_most(CHECK), without_configuration(Location(train.name.span)):
             return _elaborate_train(module, train, sizes, training=training)
     except OutOfWorkError as error:
         raise ProblemError(
@@ -123,13 +123,7 @@ def _elaborate_train(
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
     any_inputs(train.inputs, frame, elaborator.evaluate)
     _require_counted(train, module)
-    try:
-        elaborator.execute(train.body, frame)
-    except UndecidableError as error:
-        place = frame.place(train.name.span)
-        raise ProblemError(
-            WrongKind(place, "a configuration that is known", error.reason)
-        ) from error
+    elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
         raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text, 0))
     return finish(state, state.outputs)

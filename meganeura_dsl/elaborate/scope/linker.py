@@ -19,7 +19,7 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import Outline, outline, parse, parse_declaration
 
 Loader = Callable[[tuple[str, ...]], Source | None]
-"""Finds the source of an imported module by its dotted words, or None."""
+"""Finds the source of an imported module by its dotted name, or None."""
 
 Named = ast.Def | ast.Block | ast.Model
 LIBRARY = ("nn", "loss")
@@ -27,7 +27,7 @@ LIBRARY = ("nn", "loss")
 
 
 class Lazy(Mapping[str, Named]):
-    """The declarations of a text, each parsed when it is first asked for."""
+    """The declarations of a text, each parsed when it is first used."""
 
     def __init__(self, source: Source) -> None:
         self._outlines: dict[str, Outline] = {
@@ -66,7 +66,7 @@ class LinkedModule:
     expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
 
     def find(self, name: str) -> tuple["LinkedModule", Named] | None:
-        """The declaration a name means here and the module it stands in."""
+        """The declaration a name refers to here, and the module that contains it."""
         if name in self.own:
             return self, self.own[name]
         if name in self.imported:
@@ -128,7 +128,7 @@ class Linker:
 
     @property
     def imports(self) -> Mapping[tuple[str, ...], LinkedModule]:
-        """Every module that was imported, also by others, under the words that name it."""
+        """Every module that was imported, directly or not, by its dotted name."""
         return self._done
 
     def link(self, source: Source) -> LinkedModule:
@@ -195,13 +195,13 @@ class Linker:
 
 
 MOST_MODELS = 100
-"""Models that may stand for one another in a row."""
+"""The longest chain of models defined by models."""
 
 
 def configuration(
     module: LinkedModule, declaration: ast.Block | ast.Model
 ) -> tuple[ast.Parameter, ...]:
-    """What a block can be configured with, or the block that a model stands for in the end."""
+    """The parameters of a block, or of the block that a chain of models ends in."""
     for _ in range(MOST_MODELS):
         if isinstance(declaration, ast.Block):
             return declaration.parameters

@@ -1,4 +1,4 @@
-"""What a block keeps on its own path, whatever its configuration, as its text says."""
+"""The paths on which a block owns weights under any configuration, from its text alone."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -25,7 +25,7 @@ def own_initials(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
 
 
 def own_paths(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
-    """Where a block keeps weights: the names it declares, and the labels of its layers."""
+    """Where a block owns weights: the names it declares, and the labels of its layers."""
     labels = [
         "".join(call.label.span.text.split())
         for _, each in _here(module, block)

@@ -39,7 +39,7 @@ class UndecidableError(Exception):
 
 
 class NeedsInliningError(Exception):
-    """A proof that took blocks at their word needs to look inside one after all."""
+    """A modular proof needs the body of a block whose signature it assumed."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ElaborationState:
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
     is_proved: Callable[[LinkedModule, ast.Block], bool] | None = None
-    """In a proof, whether a block may be taken at its word; None if none may."""
+    """In a proof, whether the signature of a block may be assumed; None if of none."""
     results: dict[tuple[object, ...], Evaluated] = field(
         default_factory=dict[tuple[object, ...], "Evaluated"]
     )
@@ -111,7 +111,7 @@ class ElaborationState:
     templates: dict[Hashable, Template] = field(default_factory=dict["Hashable", "Template"])
     """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
-    """Names of loop indices that stand for every round at once."""
+    """Names of loop indices that are symbolic: one proof covers every round."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
     shared: bool = False
@@ -122,11 +122,11 @@ class ElaborationState:
     open_models: int = 0
     """Models inside of models that are being elaborated."""
     claimed: dict[str, Location] = field(default_factory=dict[str, Location])
-    """In a proof, the paths of weights in layers that were taken at their word."""
+    """In a proof, the paths of weights in layers whose signatures were assumed."""
     models: dict[tuple[ast.Model, str], Config] = field(
         default_factory=dict[tuple["ast.Model", str], "Config"]
     )
-    """The models applied without a label, by path: applied again, they are the same weights."""
+    """The models applied without a label, by path; a second application shares the weights."""
     blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
     """The blocks whose bodies were run."""
 
@@ -211,11 +211,11 @@ class Frame:
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)
     initials: dict[str, Initializer] = field(default_factory=dict[str, "Initializer"])
-    """How the parameters declared here begin, where whoever applied the block says so."""
+    """Initial values that the caller gave for parameters declared here."""
 
     @property
     def label(self) -> str:
-        """The last word of the path, or nothing if it is the path of the block around it."""
+        """The last component of the path, or nothing if it is the path of the block around it."""
         if self.parent is not None and self.path == self.parent.path:
             return ""
         return self.path.rsplit(".", 1)[-1]
@@ -254,7 +254,7 @@ class Frame:
         return Location(span, self.path, tuple(reversed(inside)), " and ".join(words))
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
-        """The value of an op, with refusals of its type rule told as problems at `span`."""
+        """The value of an op; a refusal by its type rule becomes a problem at `span`."""
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
                 value = self.build.add(op, *operands)

@@ -1,7 +1,7 @@
 """Which axis of one side of a rearrangement is which of the other: the one reading, or two.
 
-Axes are told apart by how they are written. Where equal ones stand on one side, there are several
-readings, of which the one that keeps the order of equal axes counts, if nothing speaks against it.
+Axes are identified by how they are written. Where one side has equal ones, there are several
+readings; the one that keeps the order of equal axes is taken, unless another is as plausible.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ def in_order(source: Sequence[str], target: Sequence[str]) -> tuple[int, ...] | 
 
 
 def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...] | None:
-    """A second reading that is as good as `order`, or None if equal axes keep together.
+    """A second reading as plausible as `order`, or None if equal axes stay together.
 
     An axis that passes one of two equal axes, and not the other, could as well pass the other one:
     then the second reading has the two in each other's place.
@@ -33,9 +33,7 @@ def other_order(source: Sequence[str], order: tuple[int, ...]) -> tuple[int, ...
 
     for first, second in combinations(range(len(source)), 2):
         if source[first] == source[second] and any(
-            passes(axis, first) != passes(axis, second)
-            for axis in range(len(source))
-            if axis not in (first, second)
+            passes(axis, first) != passes(axis, second) for axis in range(len(source))
         ):
             swap = {first: second, second: first}
             return tuple(swap.get(axis, axis) for axis in order)

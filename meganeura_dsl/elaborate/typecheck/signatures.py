@@ -1,6 +1,7 @@
 """How arguments meet a signature: configuration, tensors, `where` and declared results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -244,6 +245,17 @@ def dtype_of(node: ast.Type, frame: Frame) -> DType:
         return DType(node.dtype)
     except ValueError:
         raise ProblemError(UnknownDType(frame.place(node.span), node.dtype)) from None
+
+
+@contextmanager
+def without_configuration(place: Location) -> Generator[None]:
+    """Where none is to come: what depends on a configuration raises `ProblemError` at `place`."""
+    try:
+        yield
+    except UndecidableError as error:
+        raise ProblemError(
+            WrongKind(place, "a configuration that is known", error.reason)
+        ) from error
 
 
 def shape_of(pattern: ast.Pattern, frame: Frame, evaluate: Evaluate) -> tuple[Size, ...]:

@@ -11,7 +11,7 @@ from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
 REST_RANKS = (1, 2)
-"""How many axes a rest stands for in a proof. Ops see a rest only as axes to keep or to fold."""
+"""How many axes a rest has in a proof. Ops only keep or reduce the axes of a rest."""
 
 
 def rest_names(block: ast.Block) -> list[str]:
@@ -48,7 +48,7 @@ def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) 
 
 
 def _require_solvable(inputs: tuple[ast.Input, ...], frame: Frame) -> None:
-    """Refuse a size such as `a * b` of which a call could not tell the parts."""
+    """Refuse a size such as `a * b`, whose factors do not follow from a call."""
     entries = [entry for item in inputs for entry in item.type.shape.entries]
     known = {*frame.names, *(entry.text for entry in entries if isinstance(entry, ast.Name))}
     for entry in entries:

@@ -1,6 +1,6 @@
-"""How a fact becomes knowledge, and what follows from knowledge by cases.
+"""Adding a fact to the solver state, and entailment by case analysis.
 
-An equality is solved for a variable if it can be; all else is kept as a polynomial with a sign.
+An equality is solved for a variable where possible; other facts become polynomials with a sign.
 """
 
 from collections import deque
@@ -20,19 +20,19 @@ from meganeura_dsl.symbolic.prover.entailment import (
     without_factors,
     without_outer_floor,
 )
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, dim, substitute
 
 _MOST_STEPS = 200
 
-Step = tuple[Knowledge, Iterable[Condition]]
-"""What is known now, and what is to be learned next."""
+Step = tuple[SolverState, Iterable[Condition]]
+"""The state, and the facts still to be added."""
 
 
-def learn(known: Knowledge, condition: Condition) -> Knowledge:
-    """The knowledge with one more fact, and with the earlier ones seen in its light.
+def assume(known: SolverState, condition: Condition) -> SolverState:
+    """The state with one more fact, and with earlier facts simplified by it.
 
-    What would take too long to see is left out, which proves less.
+    Consequences that would take too many steps are left out: less is proved, nothing wrongly.
     """
     waiting = deque([condition])
     budget = Budget(LEARNING)
@@ -42,7 +42,7 @@ def learn(known: Knowledge, condition: Condition) -> Knowledge:
         try:
             with within(budget):
                 known, further = _absorb(known, waiting.popleft())
-        except ZeroDivisionError:  # a fact that speaks of a quotient says that there is one
+        except ZeroDivisionError:  # a fact that contains a quotient implies that it exists
             known, further = known.contradicted(), ()
         except OutOfWorkError:
             spend(0)
@@ -51,7 +51,7 @@ def learn(known: Knowledge, condition: Condition) -> Knowledge:
     return known
 
 
-def entails(known: Knowledge, condition: Condition, splits: int = 2) -> bool:
+def entails(known: SolverState, condition: Condition, splits: int = 2) -> bool:
     """Whether a condition was shown to follow, by cases if need be."""
     if follows(condition, known):
         return True
@@ -68,20 +68,20 @@ def entails(known: Knowledge, condition: Condition, splits: int = 2) -> bool:
             return splits > 0 and _entails_by_cases(known, condition, splits - 1)
 
 
-def _entails_last(known: Knowledge, parts: tuple[Condition, ...], splits: int) -> bool:
+def _entails_last(known: SolverState, parts: tuple[Condition, ...], splits: int) -> bool:
     """Whether the last part follows where all others are false."""
-    return entails(learn(known, negate(Or(parts[:-1]))), parts[-1], splits)
+    return entails(assume(known, negate(Or(parts[:-1]))), parts[-1], splits)
 
 
-def _entails_by_cases(known: Knowledge, condition: Condition, splits: int) -> bool:
+def _entails_by_cases(known: SolverState, condition: Condition, splits: int) -> bool:
     if not known.choices:
         return False
     choice, *others = known.choices
     apart = replace(known, choices=tuple(others))
-    return all(entails(learn(apart, part), condition, splits) for part in choice.parts)
+    return all(entails(assume(apart, part), condition, splits) for part in choice.parts)
 
 
-def _absorb(known: Knowledge, condition: Condition) -> Step:
+def _absorb(known: SolverState, condition: Condition) -> Step:
     match condition:
         case bool():
             return (known if condition else known.contradicted()), ()
@@ -101,13 +101,13 @@ def _absorb(known: Knowledge, condition: Condition) -> Step:
             assert_never(condition)
 
 
-def _absorb_flag(known: Knowledge, name: str, *, value: bool) -> Step:
+def _absorb_flag(known: SolverState, name: str, *, value: bool) -> Step:
     if known.flags.get(name, value) is not value:
         return known.contradicted(), ()
     return replace(known, flags={**known.flags, name: value}, choices=()), known.choices
 
 
-def _absorb_choice(known: Knowledge, parts: Iterable[Condition]) -> Step:
+def _absorb_choice(known: SolverState, parts: Iterable[Condition]) -> Step:
     if any(follows(part, known) for part in parts):
         return known, ()
     left = tuple(part for part in parts if not follows(negate(part), known))
@@ -118,7 +118,7 @@ def _absorb_choice(known: Knowledge, parts: Iterable[Condition]) -> Step:
     return replace(known, choices=(*known.choices, Or(left))), ()
 
 
-def _absorb_comparison(known: Knowledge, condition: Compare) -> Step:
+def _absorb_comparison(known: SolverState, condition: Compare) -> Step:
     if follows(condition, known):
         return known, ()
     sign, size = reduced(condition, known)
@@ -136,7 +136,7 @@ def _absorb_comparison(known: Knowledge, condition: Compare) -> Step:
             assert_never(sign)
 
 
-def _absorb_zero(known: Knowledge, size: Dim) -> Step:
+def _absorb_zero(known: SolverState, size: Dim) -> Step:
     solution = solve(size, known)
     if solution is not None:
         bound = Compare(">=", solution.value, known.least_of(solution.name))
@@ -148,7 +148,7 @@ def _absorb_zero(known: Knowledge, size: Dim) -> Step:
     return kept, [*_bounds_of_floor(size), *replace(known, zero=()).unsolved_part()]
 
 
-def _with_solution(known: Knowledge, solution: Solution) -> Knowledge:
+def _with_solution(known: SolverState, solution: Solution) -> SolverState:
     """The solved part of the knowledge, with a variable replaced by its value."""
     change = {solution.name: solution.value}
     values = {name: substitute(value, change) for name, value in known.values.items()}
@@ -157,7 +157,7 @@ def _with_solution(known: Knowledge, solution: Solution) -> Knowledge:
     if solution.quotient is not None:
         least[solution.quotient.name] = solution.quotient.least
         quotients[solution.quotient.name] = solution.quotient.meaning
-    return Knowledge(least, values | change, quotients, flags=known.flags)
+    return SolverState(least, values | change, quotients, flags=known.flags)
 
 
 def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
@@ -174,14 +174,14 @@ def _bounds_of_floor(size: Dim) -> Iterator[Condition]:
             )
 
 
-def _absorb_nonzero(known: Knowledge, size: Dim) -> Step:
+def _absorb_nonzero(known: SolverState, size: Dim) -> Step:
     for sign in (1, -1):
         if is_at_least(sign * size, 0, known):
             return known, [Compare(">=", sign * size, 1)]
     return replace(known, nonzero=(*known.nonzero, size)), ()
 
 
-def _absorb_nonnegative(known: Knowledge, size: Dim) -> Step:
+def _absorb_nonnegative(known: SolverState, size: Dim) -> Step:
     exact = without_outer_floor(size, known)
     if exact is not None and len(floors_of(known.reduce(exact))) < len(floors_of(size)):
         return known, [Compare(">=", exact, 0)]

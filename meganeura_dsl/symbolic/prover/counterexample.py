@@ -9,7 +9,7 @@ from typing import NamedTuple
 from meganeura_dsl.limits.work_budget import spend
 from meganeura_dsl.symbolic.conditions import Condition, flags_in, holds, sizes_in
 from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, evaluate
 
 _FARTHEST = 400
@@ -22,7 +22,7 @@ _LARGE = (2, 3, 4, 7, 8, 16, 32, 56, 64, 128, 224, 256, 512, 1000, 1024)
 
 
 class Group(NamedTuple):
-    """Facts that speak of the same variables, directly or through each other."""
+    """Facts connected by shared variables, directly or through other facts."""
 
     facts: tuple[Condition, ...]
     sizes: frozenset[str]
@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
 
 def group_of(condition: Condition) -> Group:
-    """What a condition speaks of, without the condition."""
+    """The variables and flags of a condition, without the condition."""
     return Group((), sizes_in(condition), flags_in(condition))
 
 
@@ -70,7 +70,7 @@ class Search:
     divisibilities hold by construction; all facts are checked all the same.
     """
 
-    def __init__(self, group: Group, known: Knowledge, least: Mapping[str, int]) -> None:
+    def __init__(self, group: Group, known: SolverState, least: Mapping[str, int]) -> None:
         self._group = group
         self._known = known
         self._least = least
@@ -165,6 +165,6 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def _spread(values: Sequence[int], most: int) -> Sequence[int]:
-    """At most so many of the values, evenly spread from the first on."""
+    """At most `most` of the values, evenly spaced from the first on."""
     step = max(1, -(-len(values) // max(1, most)))
     return values[::step]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from meganeura_dsl.symbolic.polynomial import Floor, as_size, variables_of
 from meganeura_dsl.symbolic.prover.entailment import is_at_least
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
 
@@ -27,12 +27,12 @@ class Solution(NamedTuple):
     quotient: Quotient | None = None
 
 
-def solve(size: Dim, known: Knowledge) -> Solution | None:
+def solve(size: Dim, known: SolverState) -> Solution | None:
     """A variable's value wherever `size == 0`, if some variable has one."""
     return _by_isolation(size, known) or _by_congruence(size, known)
 
 
-def _by_isolation(size: Dim, known: Knowledge) -> Solution | None:
+def _by_isolation(size: Dim, known: SolverState) -> Solution | None:
     """`x := value`, preferably for an x whose value cannot be below its bound."""
     solutions = [
         Solution(name, dim(name) - coefficient * size)
@@ -47,7 +47,7 @@ def _by_isolation(size: Dim, known: Knowledge) -> Solution | None:
     return max(solutions, key=merit, default=None)
 
 
-def _by_congruence(size: Dim, known: Knowledge) -> Solution | None:
+def _by_congruence(size: Dim, known: SolverState) -> Solution | None:
     """`x := Q*k + r`, with a new variable k, where `size == 0` says that Q divides x - r.
 
     Either the size is `W - Q*floor(W/Q)`, or that follows for Q = c from `c*x + W == 0`.
@@ -70,7 +70,7 @@ def _exact_quotients(relation: Size) -> Iterator[tuple[Size, Floor]]:
                     yield sign * rest, floor
 
 
-def _with_quotient(whole: Size, floor: Floor, known: Knowledge) -> Solution | None:
+def _with_quotient(whole: Size, floor: Floor, known: SolverState) -> Solution | None:
     """A variable's value where `whole` is the divisor of `floor` times `floor`.
 
     The quotient is a variable like all others, so it must not be negative: neither may the divisor.
@@ -90,7 +90,7 @@ def _with_quotient(whole: Size, floor: Floor, known: Knowledge) -> Solution | No
 
 
 def _solved_congruence(
-    name: str, coefficient: int, target: int, divisor: int, known: Knowledge
+    name: str, coefficient: int, target: int, divisor: int, known: SolverState
 ) -> Solution:
     """`x := m*k + r` for `coefficient*x = target` modulo `divisor`, which has a solution."""
     common = gcd(coefficient, divisor)

@@ -1,4 +1,4 @@
-"""What follows from knowledge: the sound half of every decision."""
+"""Entailment: the sound half of every decision."""
 
 from math import gcd, prod
 from typing import Literal, assert_never
@@ -17,7 +17,7 @@ from meganeura_dsl.symbolic.prover.residue_classes import (
     periods_of,
     residue_classes,
 )
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, substitute
 
 Sign = Literal["==", "!=", ">="]
@@ -26,8 +26,8 @@ Sign = Literal["==", "!=", ">="]
 _MOST_CLASSES = 64
 
 
-def follows(condition: Condition, known: Knowledge) -> bool:
-    """Whether a condition was shown to hold wherever the knowledge does, each part for itself."""
+def follows(condition: Condition, known: SolverState) -> bool:
+    """Whether a condition follows from the solver state, each part for itself."""
     if known.is_contradictory:
         return True
     match condition:
@@ -52,8 +52,8 @@ def follows(condition: Condition, known: Knowledge) -> bool:
             assert_never(condition)
 
 
-def is_plain(condition: Condition, known: Knowledge) -> bool:
-    """Whether a condition holds by the form of its sizes alone, which is quick to see."""
+def is_plain(condition: Condition, known: SolverState) -> bool:
+    """Whether a condition holds by the form of its sizes alone, a quick test."""
     if not isinstance(condition, Compare):
         return condition is True
     try:
@@ -65,7 +65,7 @@ def is_plain(condition: Condition, known: Knowledge) -> bool:
     return sign == ">=" and is_plainly_nonnegative(known.raised(size))
 
 
-def reduced(condition: Compare, known: Knowledge) -> tuple[Sign, Size]:
+def reduced(condition: Compare, known: SolverState) -> tuple[Sign, Size]:
     """How a reduced size compares with 0, as another way to say the condition."""
     sign, difference = sign_of(condition)
     return sign, known.reduce(difference)
@@ -87,7 +87,7 @@ def sign_of(condition: Compare) -> tuple[Sign, Size]:
             assert_never(condition.operator)
 
 
-def _comparison_follows(condition: Compare, known: Knowledge) -> bool:
+def _comparison_follows(condition: Compare, known: SolverState) -> bool:
     sign, size = reduced(condition, known)
     match sign:
         case "==":
@@ -95,7 +95,7 @@ def _comparison_follows(condition: Compare, known: Knowledge) -> bool:
         case "!=":
             return is_nonzero(size, known)
         case ">=":
-            # Equalities that tell nothing of signs, such as a multiple of its own quotient, may
+            # Equalities that say nothing about signs, such as a multiple of its own quotient, may
             # hide that a product is positive; it is also seen as it was before they were used.
             plain = known.solved(sign_of(condition)[1])
             return is_at_least(size, 0, known) or (plain != size and is_at_least(plain, 0, known))
@@ -103,14 +103,14 @@ def _comparison_follows(condition: Compare, known: Knowledge) -> bool:
             assert_never(sign)
 
 
-def is_at_least(size: Size, least: int, known: Knowledge) -> bool:
+def is_at_least(size: Size, least: int, known: SolverState) -> bool:
     """Whether a reduced size was shown to be no less than a number."""
     if isinstance(size, int):
         return size >= least
     return is_nonnegative(known.raised(size) - least, known.raised_facts)
 
 
-def is_zero(size: Size, known: Knowledge) -> bool:
+def is_zero(size: Size, known: SolverState) -> bool:
     """Whether a reduced size was shown to be 0."""
     if isinstance(size, int):
         return size == 0
@@ -120,7 +120,7 @@ def is_zero(size: Size, known: Knowledge) -> bool:
     return is_nonnegative(raised, facts) and is_nonnegative(-raised, facts)
 
 
-def is_nonzero(size: Size, known: Knowledge) -> bool:
+def is_nonzero(size: Size, known: SolverState) -> bool:
     """Whether a reduced size was shown not to be 0."""
     if isinstance(size, int):
         return size != 0
@@ -136,10 +136,10 @@ def is_nonzero(size: Size, known: Knowledge) -> bool:
     )
 
 
-def without_factors(size: Dim, sign: Sign, known: Knowledge) -> Dim:
+def without_factors(size: Dim, sign: Sign, known: SolverState) -> Dim:
     """A simpler size with the same sign: divided by numbers and by what is known to be positive.
 
-    `g*P + r >= 0` says no more and no less than `P + floor(r / g) >= 0`.
+    `g*P + r >= 0` is equivalent to `P + floor(r / g) >= 0`.
     """
     for atom in common_monomial(size.terms):
         share, _ = size.split(atom)
@@ -150,7 +150,7 @@ def without_factors(size: Dim, sign: Sign, known: Knowledge) -> Dim:
     return share if isinstance(share, Dim) else size
 
 
-def without_outer_floor(size: Size, known: Knowledge) -> Size | None:
+def without_outer_floor(size: Size, known: SolverState) -> Size | None:
     """A size that is >= 0 exactly where this one is, without one of its floors.
 
     `floor(A/Q) + R >= 0` is `A + Q*R >= 0`, and `R >= floor(A/Q)` is `Q*R + Q > A`, for Q >= 1,

@@ -1,4 +1,4 @@
-"""Facts that a condition may be missing, the simplest first; the caller finds out which helps."""
+"""Candidate facts that a condition may be missing, the simplest first; the caller tests them."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -22,12 +22,12 @@ from meganeura_dsl.symbolic.prover.entailment import (
     without_factors,
     without_outer_floor,
 )
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 
 
-def suggestions(condition: Condition, known: Knowledge) -> Iterator[Condition]:
-    """Conditions worth stating to make `condition` true, in the variables of the program."""
+def suggestions(condition: Condition, known: SolverState) -> Iterator[Condition]:
+    """Conditions that may make `condition` true, in the variables of the program."""
     match condition:
         case bool() | Or():
             return
@@ -44,7 +44,7 @@ def suggestions(condition: Condition, known: Knowledge) -> Iterator[Condition]:
             assert_never(condition)
 
 
-def _for_comparison(condition: Compare, known: Knowledge) -> Iterator[Condition]:
+def _for_comparison(condition: Compare, known: SolverState) -> Iterator[Condition]:
     try:
         sign, size = reduced(condition, known)
     except ZeroDivisionError:
@@ -60,7 +60,7 @@ def _for_comparison(condition: Compare, known: Knowledge) -> Iterator[Condition]
             assert_never(sign)
 
 
-def _forms(size: Size, sign: Sign, known: Knowledge) -> list[Dim]:
+def _forms(size: Size, sign: Sign, known: SolverState) -> list[Dim]:
     """Ways to write a size of some sign in the variables of the program, without floors first."""
     if isinstance(size, int):
         return []
@@ -70,7 +70,7 @@ def _forms(size: Size, sign: Sign, known: Knowledge) -> list[Dim]:
     )
 
 
-def _for_equality(size: Size, known: Knowledge) -> Iterator[Condition]:
+def _for_equality(size: Size, known: SolverState) -> Iterator[Condition]:
     whole = known.restore(size)
     names = sorted(variables_of(whole))
     divisible = list(dict.fromkeys(_divisibilities(whole)))
@@ -115,7 +115,7 @@ def _solved(relation: Dim) -> Condition:
     return min(values, key=_length, default=_balanced("==", relation))
 
 
-def _for_inequality(size: Size, known: Knowledge) -> Iterator[Condition]:
+def _for_inequality(size: Size, known: SolverState) -> Iterator[Condition]:
     names = sorted(variables_of(known.restore(size)))
     while (exact := without_outer_floor(size, known)) is not None:
         size = exact

@@ -1,6 +1,6 @@
 """Proofs of `size >= 0` where all variables are >= 0 and further sizes are known to be >= 0.
 
-A sum of terms with positive coefficients is >= 0. What stands in the way of that is removed:
+A sum of terms with positive coefficients is >= 0. These rules remove all other terms:
 
     floor(A/Q) + R >= 0    iff  A + Q*R >= 0                    Q >= 1
     R - floor(A/Q) >= 0    iff  Q*R + Q - 1 - A >= 0            Q >= 1
@@ -37,7 +37,7 @@ _DEPTHS = (2, 4, 6)
 _STEPS = 50
 _MOST_CLASSES = 64
 _LONGEST = 100
-"""Terms of a size that is worth a step, those inside its floors included."""
+"""Most terms of a size that is tried, those inside its floors included."""
 
 
 def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
@@ -50,7 +50,7 @@ def is_nonnegative(size: Size, facts: Iterable[Size] = ()) -> bool:
 
 
 class _OutOfStepsError(Exception):
-    """The search has gone on for long enough."""
+    """The search has used up its steps."""
 
 
 class _Proof:

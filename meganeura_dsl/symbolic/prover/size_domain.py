@@ -1,4 +1,4 @@
-"""Which sizes satisfy facts, told one variable at a time: whoever draws them hits at once."""
+"""The sizes that satisfy facts, one variable at a time, so that no draw is rejected."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import islice
 
 from meganeura_dsl.symbolic.conditions import Compare, Condition, flags_in, holds, sizes_in
 from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Size, dim, evaluate
 
 FARTHEST = 4096
@@ -34,7 +34,7 @@ class Domain:
     def __init__(
         self,
         facts: Sequence[Condition],
-        known: Knowledge,
+        known: SolverState,
         names: Iterable[str],
         flags: Iterable[str],
     ) -> None:
@@ -46,7 +46,7 @@ class Domain:
         self._solved = {name: known.values[name] for name in self._names if name in known.values}
         self._least = {name: known.least_of(name) for name in self._sizes()}
         self.unknowns: tuple[str, ...] = (*self._flags, *self._sizes())
-        """What is to be chosen, in order. A quotient stands where the size it is part of would."""
+        """The unknowns, in order. A quotient has the rank of the size it belongs to."""
         bounds = (Compare(">=", dim(name), known.least_of(name)) for name in self._solved)
         self._tests = [self._test(condition) for condition in (*bounds, *facts)]
 

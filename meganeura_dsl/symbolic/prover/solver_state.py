@@ -1,4 +1,4 @@
-"""What facts amount to: variables solved for, bounds, and the rest as polynomials with a sign."""
+"""Facts in solved form: solved variables, bounds, and other facts as polynomials with a sign."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from meganeura_dsl.symbolic.size import Dim, Size, dim, substitute
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class SolverState:
     """Facts in a form to reason with. All polynomials are in the variables not solved for."""
 
     least: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -18,7 +18,7 @@ class Knowledge:
     values: Mapping[str, Size] = field(default_factory=dict[str, Size])
     """The variables solved for. No value mentions a variable that has one itself."""
     quotients: Mapping[str, Size] = field(default_factory=dict[str, Size])
-    """Variables introduced for exact quotients, and what they stand for: d//heads."""
+    """Variables introduced for exact quotients, and their definitions: d//heads."""
     zero: tuple[Dim, ...] = ()
     """Polynomials known to be 0 that could not be solved for a variable."""
     nonnegative: tuple[Dim, ...] = ()
@@ -32,16 +32,16 @@ class Knowledge:
     is_contradictory: bool = False
     """Whether the facts exclude each other."""
 
-    def contradicted(self) -> "Knowledge":
-        """What is left to know when facts exclude each other."""
+    def contradicted(self) -> "SolverState":
+        """The state of facts that exclude each other."""
         return replace(self, is_contradictory=True)
 
-    def solved_part(self) -> "Knowledge":
-        """Variables, bounds and flags: what remains when the rest is to be learned again."""
-        return Knowledge(self.least, self.values, self.quotients, flags=self.flags)
+    def solved_part(self) -> "SolverState":
+        """Variables, bounds and flags, without the facts of `unsolved_part`."""
+        return SolverState(self.least, self.values, self.quotients, flags=self.flags)
 
     def unsolved_part(self) -> list[Condition]:
-        """The rest, as the conditions it was learned from, up to a simpler form."""
+        """The other facts as conditions, to be added again."""
         return [
             *(Compare("==", size, 0) for size in self.zero),
             *(Compare(">=", size, 0) for size in self.nonnegative),
@@ -54,7 +54,7 @@ class Knowledge:
         return self.least.get(name, 1)
 
     def reduce(self, size: Size) -> Size:
-        """The size in the variables not solved for; equal where equality is plain to see."""
+        """The size in the variables not solved for; equal sizes mostly become equal objects."""
         size = self.solved(size)
         for relation in self.zero:
             size = divide(size, relation)[1]

@@ -69,15 +69,15 @@ class Phrase:
     # --- expressions -----------------------------------------------------------------------------
 
     def expression(self, node: ast.Expression) -> None:
-        """An expression where any may stand."""
+        """An expression where the grammar allows any."""
         self._spell(node, _CONDITIONAL)
 
     def condition(self, node: ast.Expression) -> None:
-        """An expression where no bare pipe or conditional may stand."""
+        """An expression where the grammar allows no bare pipe and no conditional."""
         self._spell(node, CONDITION)
 
     def choice(self, node: ast.Expression) -> None:
-        """An expression where no bare pipe may stand: a `:` could follow it."""
+        """An expression where the grammar allows no bare pipe, as a `:` could follow it."""
         if isinstance(node, ast.Conditional):
             self._conditional(node, CONDITION, self.choice)
         else:

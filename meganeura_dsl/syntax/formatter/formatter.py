@@ -1,7 +1,7 @@
 """Writes a syntax tree as canonical text: `meganeura fmt`.
 
-Spacing, brackets and alignment are decided here. Blank lines and the places where the writer broke
-a long line are kept, as they carry meaning to people; comments stay with what they stand beside.
+Spacing, brackets and alignment are decided here. Blank lines and the line breaks of the author are
+preserved, as they carry meaning to people; comments stay with the code they belong to.
 """
 
 import re

@@ -22,8 +22,8 @@ OpenSession = Callable[[Graph], Session]
 def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOptions) -> Session:
     """A session of a graph whose parameters change only when they are written.
 
-    Its optimized form is cached. Raises `ProblemError` as `RewriteOptions.optimize` does, and at each
-    step for indices that are out of range.
+    Its optimized form is cached. Raises `ProblemError` as `RewriteOptions.optimize` does, and at
+    each step for indices that are out of range.
     """
     checked = with_checks(graph)
     if rewriting.enabled:

@@ -1,1 +1,1 @@
-"""A model run on inputs from files: which feeds what, in which sizes."""
+"""A model run on inputs from files: which file feeds which input, in which sizes."""

@@ -1,4 +1,4 @@
-"""Tensors of any stored type made into what a graph takes, each value looked at first."""
+"""Tensors of any stored type converted to those of a graph, each value checked first."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,5 +33,5 @@ def feeds(
 
 
 def as_tensors(arrays: Mapping[str, Array]) -> dict[str, StoredTensor]:
-    """Arrays of Python as if they came from files; raises `ValueError` for a type nobody has."""
+    """Arrays of Python as tensors of files; raises `ValueError` for a type no file has."""
     return {name: stored_array(Path(name), name, array) for name, array in arrays.items()}

@@ -1,10 +1,13 @@
-"""What can be wrong with the inputs of a model that is run, and the words for it."""
+"""Problems of the inputs of inference."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+
+Kind = Literal["image", "sound"]
+"""What files are read as that hold no tensors."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class OpenSize(Problem):
 
 @dataclass(frozen=True)
 class UnusedChoice(Problem):
-    """An option says how pictures or sounds are read, and none is read.
+    """An option says how images or sounds are read, and none is read.
 
     Tensors are fed as they are: nothing is resized, cropped or normalised. An option that changed
     nothing would leave the impression that it had.
@@ -114,18 +117,18 @@ class UnusedChoice(Problem):
     topic: ClassVar[str] = "inputs"
 
     option: str
-    kind: str
-    """`picture` or `sound`."""
+    kind: Kind
 
     def report(self) -> Report:
+        one = f"{'an' if self.kind == 'image' else 'a'} {self.kind}"
         return Report(
             self.code,
             self.severity,
-            f"`{self.option}` is for {self.kind}s, and no input is a {self.kind}",
+            f"`{self.option}` is for {self.kind}s, and no input is {one}",
             self.topic,
             None,
             (),
-            Help(f"leave it out, or feed a {self.kind}; tensors are taken as they are"),
+            Help(f"leave it out, or feed {one}; tensors are taken as they are"),
         )
 
 

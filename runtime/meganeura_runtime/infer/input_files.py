@@ -1,4 +1,4 @@
-"""The files a model is fed from: tensors as they are, pictures and sounds made into tensors."""
+"""Input files of a model: tensors as they are, images and sounds converted to tensors."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import TensorType
-from meganeura_runtime.infer.inference_problems import UnusedChoice, WrongInputs
+from meganeura_runtime.infer.inference_problems import Kind, UnusedChoice, WrongInputs
 from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import MissingTensor
 from meganeura_runtime.io.files.file_problems import UnreadableFile
@@ -17,7 +17,7 @@ from meganeura_runtime.io.preprocess.input_transforms import Choices
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, stored_array
 
-PICTURE_FORM = "a picture becomes f32[n, 3, h, w], or f32[n, 1, h, w] in grey"
+IMAGE_FORM = "an image becomes f32[n, 3, h, w], or f32[n, 1, h, w] in grey"
 SOUND_FORM = "a sound becomes f32[n, mels, t]"
 
 
@@ -37,7 +37,7 @@ class Given:
 
 @dataclass
 class Reader:
-    """Reads what is given for each input, and tells what it did."""
+    """Reads the files of each input, and reports each step by `tell`."""
 
     declared: Mapping[str, TensorType]
     choices: Choices
@@ -58,11 +58,11 @@ class Reader:
         for name, paths in files.items():
             self._add(name, self._of(name, paths))
         suffixes = {path.suffix.lower() for paths in files.values() for path in paths}
-        self._require_use(suffixes & set(images.SUFFIXES), self.choices.for_pictures, "picture")
+        self._require_use(suffixes & set(images.SUFFIXES), self.choices.for_images, "image")
         self._require_use(suffixes & set(audio.SUFFIXES), self.choices.for_sounds, "sound")
         return self.tensors
 
-    def _require_use(self, read: Collection[str], options: Sequence[str], kind: str) -> None:
+    def _require_use(self, read: Collection[str], options: Sequence[str], kind: Kind) -> None:
         """Refuse options about what was not read."""
         if options and not read:
             raise ProblemError(UnusedChoice(options[0], kind))
@@ -87,10 +87,10 @@ class Reader:
         self.tensors[name] = tensor
 
     def _of(self, name: str, paths: Sequence[Path]) -> StoredTensor:
-        """The tensor of one input; several pictures or sounds make a batch."""
+        """The tensor of one input; several images or sounds make a batch."""
         suffixes = {path.suffix.lower() for path in paths}
         if suffixes <= set(images.SUFFIXES):
-            return _stacked(name, paths, self._pictures(name, paths))
+            return _stacked(name, paths, self._images(name, paths))
         if suffixes <= set(audio.SUFFIXES):
             return _stacked(name, paths, self._sounds(name, paths))
         if len(paths) > 1:
@@ -98,12 +98,12 @@ class Reader:
             raise ProblemError(UnreadableFile(paths[1], reason))
         return _tensor(paths[0], name)
 
-    def _pictures(self, name: str, paths: Sequence[Path]) -> list[Array]:
-        wanted, pictures = self.declared[name], list[Array]()
+    def _images(self, name: str, paths: Sequence[Path]) -> list[Array]:
+        wanted, arrays = self.declared[name], list[Array]()
         self._tell_config()
         form = self.choices.image_steps(wanted)
         if form is None:
-            raise ProblemError(UnfitInput(name, paths[0], str(wanted), PICTURE_FORM))
+            raise ProblemError(UnfitInput(name, paths[0], str(wanted), IMAGE_FORM))
         for numbers in (form.steps.mean, form.steps.std):
             if len(numbers) not in (1, form.colors):
                 reason = f"{len(numbers)} numbers do not normalise {form.colors} colours"
@@ -112,11 +112,11 @@ class Reader:
             found = images.read_image(path, form.colors, form.steps)
             colours = "in colour" if form.colors == 3 else "in grey"
             self.tell(f"{name}: {path}, {found.height} x {found.width}, {colours}, {form.steps}")
-            pictures.append(found.values)
-        if len({picture.shape for picture in pictures}) > 1:
-            reason = "the pictures of a batch have different sizes; --image-size makes them equal"
+            arrays.append(found.values)
+        if len({array.shape for array in arrays}) > 1:
+            reason = "the images of a batch have different sizes; --image-size makes them equal"
             raise ProblemError(UnfitInput(name, paths[0], str(wanted), reason))
-        return pictures
+        return arrays
 
     def _tell_config(self) -> None:
         if self.choices.config is not None:

@@ -1,4 +1,4 @@
-"""The sizes a model leaves open, read off the inputs it is given."""
+"""Binds the symbolic sizes of a model to those of its inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -59,7 +59,7 @@ class Sizes:
         return sorted(size.variables() - self.known.keys()) if isinstance(size, Dim) else []
 
     def learn(self, size: Size, number: int, origin: str) -> None:
-        """Take the one number of the one open name that makes a size what it is, if there is."""
+        """Bind the only open name of a size to the only number that fits, if there is one."""
         names = self.open_names(size)
         slope = self.slope(size, names)
         if slope is None:

@@ -1,7 +1,7 @@
 """Weights in safetensors files: loaded strictly, saved so that PyTorch loads them strictly.
 
 Every declared parameter must be in the files and every tensor of the files must be declared, in its
-shape. What is wrong is told all at once, and nothing is half loaded. Globs may excuse names.
+shape. All differences are reported together, and nothing is loaded in part. Globs may excuse names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ STRICT = Allowed()
 
 @dataclass(frozen=True)
 class Difference:
-    """A tensor that is in the file and declared, but not alike."""
+    """A tensor that is in the file and declared, but of another shape or kind."""
 
     name: str
     given: str
@@ -180,7 +180,10 @@ class NothingToAllow(Problem):
     def _cure(self) -> Help | None:
         if self.unlike:
             both = f"--allow-missing '{self.glob}' --allow-unexpected '{self.glob}'"
-            return Help(f"`{self.unlike[0]}` is not alike; to start it anew, allow both", both)
+            return Help(
+                f"`{self.unlike[0]}` differs in shape or type; to start it anew, allow both",
+                both,
+            )
         if not self.names:
             return Help(f"leave out --allow-{self.kind} '{self.glob}'")
         return None
@@ -191,12 +194,12 @@ class NothingToAllow(Problem):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The tensors of a set of files beside those a model declares."""
+    """The tensors of a set of files compared with those a model declares."""
 
     file: Path
     """The file, or the first of several."""
     matched: tuple[tuple[Declared, StoredTensor], ...]
-    """Those alike in name, shape and kind, in the order of the model."""
+    """Those equal in name, shape and kind, in the order of the model."""
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     shapes: tuple[Difference, ...]
@@ -207,7 +210,7 @@ class Comparison:
     """Tensors of the files that were allowed to be there."""
 
     def mismatch(self, listed: int | None = LISTED) -> WeightsMismatch | None:
-        """What nobody excused, if there is anything."""
+        """The differences that no glob excuses, if there are any."""
         if not (self.missing or self.unexpected or self.shapes or self.types):
             return None
         return WeightsMismatch(
@@ -237,7 +240,7 @@ class Comparison:
 def compare(
     paths: Sequence[Path], parameters: Sequence[Declared], allowed: Allowed = STRICT
 ) -> Comparison:
-    """Put the tensors of files beside the parameters of a model; no value is read yet.
+    """Compare the tensors of files with the parameters of a model; no value is read yet.
 
     Raises `ProblemError` if a file cannot be read, or if a glob of `allowed` excuses nothing.
     """
@@ -333,7 +336,7 @@ def write_weights(
     values: Mapping[str, Array],
     metadata: Mapping[str, str],
 ) -> None:
-    """Save all parameters under their own names and in their stored types, at once."""
+    """Save all parameters under their own names and in their stored types, atomically."""
     stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
     write_tensors(path, stored, metadata)
 

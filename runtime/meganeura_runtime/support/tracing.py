@@ -1,14 +1,14 @@
-"""How the parts of a run tell what they are doing, to whoever wants to know when."""
+"""Spans of a trace, which parts of a run report."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 Span = Callable[[str], AbstractContextManager[object]]
-"""Called with what is about to be done, which is done while the context is entered."""
+"""Called with the name of some work, which is done while the context is entered."""
 
 _NOTHING = nullcontext()
 
 
 def unobserved(_: str) -> AbstractContextManager[object]:
-    """Nobody wants to know."""
+    """A span that reports nothing."""
     return _NOTHING

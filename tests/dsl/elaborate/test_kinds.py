@@ -256,3 +256,22 @@ def test_an_expression_of_another_kind_is_refused(expression: str) -> None:
     assert (report.code, report.headline) == (code, headline)
     assert report.label is not None
     assert report.label.text.split("\n")[0] == label
+
+
+@pytest.mark.parametrize("size", ["n[0]", "n[0][1]", "len(n)", "product(n)", "n[n]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "expect cross_entropy maps [n, c], i32[{}] -> []",
+        "expect cross_entropy maps [n, c], i32[n] -> [{}]",
+        "expect cross_entropy maps [n, c], i32[n] -> [] where {} > 1",
+        "train fit(x: [n, {}]):\n  minimize mean(x)",
+        "train fit(x: [n, d]) where {} > 2:\n  minimize mean(x)",
+        "train fit(x: [n, d]):\n  y = x |> fc: linear({})\n  minimize mean(y)",
+    ],
+)
+def test_where_no_configuration_is_to_come_a_size_is_no_list(text: str, size: str) -> None:
+    source = Source("x.mgn", text.format(size) + "\n")
+    result = pipeline.check(source, lambda _: None)
+    assert not result.fine
+    assert "E0203" in {report.code for report in result.reports}

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations import models
 from meganeura_dsl.limits import language_limits as limits
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, spend, within
 from meganeura_dsl.pipeline import CheckResult, check, check_file
@@ -103,6 +106,25 @@ def test_the_largest_standard_models_are_far_from_the_limit() -> None:
     with within(budget):
         assert check_file(str(standard_models() / "repvgg.mgn")).fine
     assert budget.spent < limits.CHECK / 2
+
+
+def test_a_model_that_is_elaborated_outside_of_a_check_has_a_budget_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "net.mgn"
+    file.write_text("""
+block Deep(depth)(x: [n, 4]) -> [n, 4]:
+  for i in 0..depth:
+    x = x |> layer[i]: linear(4)
+  return x
+
+model net = Deep(depth=2)
+""")
+    program = pipeline.load(str(file))
+    monkeypatch.setattr(models, "CHECK", 2_000)
+    pipeline.elaborate_model(program)
+    with pytest.raises(ProblemError, match="E0330"):
+        pipeline.elaborate_model(program, config={"depth": 200})
 
 
 # --- budgets -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rearrangements of axes that are written alike, against all their readings by brute force."""
+"""Rearrangements of axes written the same way, against all their readings by brute force."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product

@@ -6,6 +6,7 @@ from textwrap import dedent
 import pytest
 
 from meganeura_dsl.elaborate.body import elaborator as elaborate
+from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 
@@ -38,3 +39,23 @@ def test_two_dropouts_draw_bits_of_their_own(tmp_path: Path) -> None:
     graph = elaborate_train(load(str(path)), sizes={"batch": 4}, training=True).graph
     streams = {value.op for value in graph.values if type(value.op).__name__ == "RandomBits"}
     assert len(streams) == 2
+
+
+def test_a_model_that_is_given_its_inputs_by_name_shares_its_weights(tmp_path: Path) -> None:
+    """What tensors a model is applied to says nothing about which weights it has."""
+    file = tmp_path / "net.mgn"
+    file.write_text("""
+block Add(width)(x: [n, 4], y: [n, 4]) -> [n, width]:
+  return (x + y) |> fc: linear(width)
+
+model one = Add(width=4)
+
+block Twice()(x: [n, 4]) -> [n, 4]:
+  once = one(x=x, y=x)
+  return one(x=once, y=x)
+
+model net = Twice()
+""")
+    graph = elaborate_model(load(f"{file}:net"), "net").graph
+    named = [value.op.name for value in graph.values if isinstance(value.op, Parameter)]
+    assert sorted(named) == ["fc.bias", "fc.weight"]

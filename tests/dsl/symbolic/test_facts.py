@@ -17,7 +17,7 @@ from meganeura_dsl.symbolic.assumptions import (
 )
 from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.prover.elimination import solve
-from meganeura_dsl.symbolic.prover.solver_state import Knowledge
+from meganeura_dsl.symbolic.prover.solver_state import SolverState
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
 a, b, c, d, g, h, k, n, p, s, t, w = map(dim, "abcdghknpstw")
@@ -278,7 +278,7 @@ def test_a_variable_of_its_own_divisor_has_no_value() -> None:
     assert isinstance(divisor, Dim)
     assert isinstance(relation, Dim)
     assert isinstance(other, Dim)
-    known = Knowledge(nonnegative=(divisor,))
+    known = SolverState(nonnegative=(divisor,))
     solution = solve(relation, known)
     assert solution is None or solution.name not in variables_of(solution.value)
     assert solve(other, known) is not None

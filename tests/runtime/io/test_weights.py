@@ -225,6 +225,17 @@ def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object) -> No
     assert isinstance(caught.value.problem, UnreadableFile)
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"weight_map": ', "\0"])
+def test_an_index_that_is_not_json_is_refused(tmp_path: Path, content: str) -> None:
+    index = shards(tmp_path)
+    index.write_text(content)
+    with pytest.raises(ProblemError) as caught:
+        read_weights(index, PARAMETERS)
+    problem = caught.value.problem
+    assert isinstance(problem, UnreadableFile)
+    assert problem.reason.startswith("it is not JSON")
+
+
 @pytest.mark.parametrize("other", ["model-1.safetensors", "model-2.safetensors"])
 def test_a_tensor_of_two_shards_is_refused_whichever_is_announced(
     tmp_path: Path, other: str

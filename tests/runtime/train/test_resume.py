@@ -173,7 +173,7 @@ def test_a_checkpoint_that_was_cut_short_is_named_too(place: Place) -> None:
     assert f"--weights {folder.weights}" in told(place)
 
 
-TRAIN = [sys.executable, "-m", "meganeura.cli", "train"]
+TRAIN = [sys.executable, "-m", "meganeura", "train"]
 
 
 def test_data_that_is_cut_short_while_it_is_trained_on_ends_in_a_message(tmp_path: Path) -> None:
@@ -545,3 +545,8 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_first_step(place
             place.job(), vanished, ReferenceSession, place.told.append, lambda: False, RunOptions()
         )
     assert not any(isinstance(event, Stepped) for event in place.told)
+
+
+def test_nothing_is_offered_where_nothing_may_be_given_anew() -> None:
+    assert CannotResume("its checkpoint contradicts itself").report().help is None
+    assert CannotResume("`batch` was decided when it began", ("device",)).report().help is not None

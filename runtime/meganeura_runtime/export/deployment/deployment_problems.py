@@ -1,4 +1,4 @@
-"""What can keep a model from being deployed, and the words for it."""
+"""Problems of deploying a model."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The inference form of a trained model, held against the model before anything is made of it."""
+"""The inference form of a trained model, compared with the model before it is used."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ ALLOWED = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """A graph for inference, its parameters, and how far it is from the model it was made of."""
+    """A graph for inference, its parameters, and its largest difference from the original model."""
 
     graph: Graph
     values: Mapping[str, Array]
@@ -38,7 +38,7 @@ class Deployment:
     difference: float
 
     def write(self, path: Path, parameters: Iterable[ParameterInfo]) -> None:
-        """Save the parameters at once; those of the program in the types they are declared in."""
+        """Save the parameters atomically; those of the program in their declared types."""
         stored = {each.name: BITS[each.stored] for each in parameters}
         tensors = {
             name: self.values[key].astype(stored.get(key, self.values[key].dtype))

@@ -10,7 +10,7 @@ from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
 class MismatchError(Exception):
-    """What is not alike, in words."""
+    """A graph, a plan and tensors are not of one model; the text says how."""
 
 
 def require_one_model(graph: Graph, plan: Plan, tensors: Mapping[str, StoredTensor]) -> None:
@@ -37,7 +37,7 @@ def require_one_model(graph: Graph, plan: Plan, tensors: Mapping[str, StoredTens
 
 
 def _require_slots(graph: Graph, plan: Plan) -> None:
-    """Parameters and inputs lie apart, and outputs too unless they are the same value."""
+    """Require disjoint slots of parameters and inputs, and of outputs unless they are one value."""
     outputs = {graph.outputs[each.name].id: each for each in plan.outputs}
     for tensors in (plan.parameters, plan.inputs, tuple(outputs.values())):
         places = [tensor.slot for tensor in tensors if tensor.slot.bytes]

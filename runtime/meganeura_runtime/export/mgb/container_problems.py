@@ -1,4 +1,4 @@
-"""What can be wrong with a compiled model, and the words for it."""
+"""Problems of compiled models."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -17,7 +17,7 @@ BYTES = 32
 
 
 def seal(content: bytes) -> str | None:
-    """The seal of something; `None` where no key can be kept."""
+    """The seal of some bytes; `None` where no key can be stored."""
     folder = cache_folder()
     if folder is None:
         return None

@@ -1,1 +1,1 @@
-"""Examples in files: found, matched with the inputs of a program, and dealt out in batches."""
+"""Examples in files: located, matched with the inputs of a program, split into batches."""

@@ -1,4 +1,4 @@
-"""Deals examples out: in a new order each epoch while training, in their own when evaluating."""
+"""Batches of examples: shuffled each epoch in training, in file order in evaluation."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where data is and how its files are opened, by their suffix."""
+"""Locates data and opens its files by suffix."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
 
 
 def find_data_below(written: str, folder: Path, place: Span | None = None) -> Path:
-    """As `find_data`, for a program's own words: nothing above its folder. Raises `ProblemError`.
+    """As `find_data` for the path in a program: nothing above its folder. Raises `ProblemError`.
 
     A link that lies in the folder is followed, since whoever owns the folder has put it there.
     """

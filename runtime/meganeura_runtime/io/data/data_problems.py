@@ -1,4 +1,4 @@
-"""What can be wrong between a program and its data, and the words for it."""
+"""Problems of a program and its data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a program wants of its data."""
+    """The requirements of a program on its data."""
 
     inputs: Mapping[str, TensorType]
     """Types with the free sizes still free."""
@@ -95,7 +95,7 @@ class Demand:
 
     @property
     def counter(self) -> str | None:
-        """The free size that counts examples: the one the first axes are made of."""
+        """The free size that counts examples: the one that occurs in the first axes."""
         return counting_size(self.inputs, self.whole)
 
     @property

@@ -23,7 +23,7 @@ from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, stored_array, stored_in_file
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""The type byte, and NumPy's word for the type."""
+"""The type byte, and NumPy's name of the type."""
 
 LONGEST_HEADER = 4 + 4 * 255
 """Bytes of the type, the rank and the sizes."""

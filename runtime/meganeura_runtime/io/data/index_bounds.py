@@ -1,4 +1,4 @@
-"""The indices among the inputs of a data set, all looked at before anything runs."""
+"""Checks the indices among the inputs of a data set before anything runs."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Indices that pick nothing, found in data or while a step runs, and the words for them."""
+"""Problems of indices out of range, in data or during a step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class IndexOutside(Problem):
     from 1 need one less. A number that stands for none, such as -100, is no mistake where the
     program compares with it, as `masked_cross_entropy` does.
 
-    All values are looked at where they are read or fed, before a step runs.
+    All values are checked where they are read or fed, before a step runs.
     """
 
     code = "E0535"

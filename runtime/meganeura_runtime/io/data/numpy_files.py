@@ -25,7 +25,7 @@ LARGEST_UNPACKED = 8 << 30
 """Bytes of the largest .npz, unpacked: it has to fit into memory, and might be made to hurt."""
 
 LONGEST_HEADER = 1 << 16
-"""Bytes of a header: of a type, which is one word, and of sizes."""
+"""Bytes of a header: a type, which is one word, and sizes."""
 
 DAMAGED = (BadZipFile, LZMAError, NotImplementedError, RuntimeError, StructError, ZlibError)
 """What the readers of archives say of one that is damaged, encrypted, or packed in another way."""
@@ -98,7 +98,7 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]
 
 
 def _check_header(file: BinaryIO, width: int) -> None:
-    """The length of a header is told in so many bytes, which are read again afterwards."""
+    """The bytes that hold the length of a header, which are read again afterwards."""
     start = file.tell()
     length = int.from_bytes(file.read(width), "little")
     if length > LONGEST_HEADER:

@@ -1,1 +1,1 @@
-"""Files that are whole or not there, bounded, and never believed unseen."""
+"""Atomic writes, and problems of files."""

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their name, then renamed."""
+"""Atomic writes: to a temporary file in the same folder, which is then renamed."""
 
 import os
 from collections.abc import Generator
@@ -34,7 +34,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file at once or not at all."""
+    """Write a text file atomically."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a file of tensors, and the words for it."""
+"""Problems of files of tensors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +171,7 @@ class DamagedFile(Problem):
 
 
 def show_index(index: tuple[int, ...]) -> str:
-    """`[3, 0, 7]`, as one would write it in Python."""
+    """`[3, 0, 7]`, in Python's syntax."""
     return f"[{', '.join(map(str, index))}]"
 
 

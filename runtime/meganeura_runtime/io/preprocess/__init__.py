@@ -1,1 +1,1 @@
-"""Images and sounds made into the tensors that networks are trained on."""
+"""Images and sounds converted to tensors, as the networks were trained on them."""

@@ -20,7 +20,7 @@ SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 HIGHEST_RATE = 1 << 20
 """Samples of a second of the finest sound that is read; a FLAC has no more."""
 PIECE = 1 << 18
-"""Samples of all channels that are decoded at once."""
+"""Samples of all channels that are decoded in one call."""
 
 Samples = NDArray[np.float32]
 

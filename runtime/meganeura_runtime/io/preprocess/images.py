@@ -1,6 +1,6 @@
-"""Pictures as networks are fed them: resized, cropped to the middle, scaled and normalised.
+"""Images as networks are fed them: resized, cropped to the middle, scaled and normalised.
 
-The order and the roundings are those of torchvision's presets, which Pillow carries out. No picture
+The order and the roundings are those of torchvision's presets, which Pillow carries out. No image
 takes more memory than its own pixels and `MOST_RESIZED` of a resized one.
 """
 
@@ -24,14 +24,14 @@ from meganeura_runtime.io.preprocess.optional_imports import load
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-"""Pillow's kinds of pictures whose colours are bytes; the others would be cut off at 255."""
+"""Pillow's kinds of images whose colours are bytes; the others would be cut off at 255."""
 
 LONGEST_SIDE = 65_535
-"""Pixels of the longest side a picture may have, which is the longest of a JPEG."""
+"""Pixels of the longest side an image may have, which is the longest of a JPEG."""
 MOST_RESIZED = 1 << 24
-"""Pixels of the largest resized picture that is made whole when only its middle is kept."""
+"""Pixels of the largest resized image that is made whole when only its middle is kept."""
 MOST_FED = 1 << 26
-"""Pixels of the largest resized picture that is kept whole."""
+"""Pixels of the largest resized image that is kept whole."""
 WIDEST_FILTER = 3
 """Pixels that a filter reads to each side of a point, at most: those of Lanczos."""
 
@@ -40,7 +40,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class Filter(Enum):
-    """How a picture is resampled, with the number Pillow gives it."""
+    """How an image is resampled, with the number Pillow gives it."""
 
     NEAREST = 0
     LANCZOS = 1
@@ -84,7 +84,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Middle:
-    """Keep a rectangle in the middle; what lies outside of the picture is black."""
+    """Keep a rectangle in the middle; what lies outside of the image is black."""
 
     height: int
     width: int
@@ -104,7 +104,7 @@ class Middle:
 
 @dataclass(frozen=True)
 class ImageSteps:
-    """What is done with a picture, in this order."""
+    """The steps of preparing an image, in this order."""
 
     resize: Cover | Stretch | None
     crop: Middle | None
@@ -129,13 +129,13 @@ def _listed(numbers: tuple[float, ...]) -> str:
     return " ".join(f"{each:g}" for each in numbers)
 
 
-class Picture(Protocol):
+class PilImage(Protocol):
     """The part of `PIL.Image.Image` that is used here."""
 
     mode: str
     size: tuple[int, int]
 
-    def convert(self, mode: str) -> "Picture":
+    def convert(self, mode: str) -> "PilImage":
         """In other colours."""
         ...
 
@@ -144,18 +144,18 @@ class Picture(Protocol):
         size: tuple[int, int],
         resample: int,
         box: tuple[float, float, float, float] | None = None,
-    ) -> "Picture":
+    ) -> "PilImage":
         """The part between left, top, right and bottom, or all, at another width and height."""
         ...
 
-    def crop(self, box: tuple[int, int, int, int]) -> "Picture":
-        """The part between left, top, right and bottom; black outside of the picture."""
+    def crop(self, box: tuple[int, int, int, int]) -> "PilImage":
+        """The part between left, top, right and bottom; black outside of the image."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ReadImage:
-    """A picture as floats [colors, height, width], and the size it had."""
+    """An image as floats [colors, height, width], and the size it had."""
 
     values: NDArray[np.float32]
     height: int
@@ -163,11 +163,11 @@ class ReadImage:
 
 
 def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
-    """Read a picture and prepare it; raises `ProblemError`."""
-    picture = _open(path, "L" if colors == 1 else "RGB")
-    width, height = picture.size
+    """Read an image and prepare it; raises `ProblemError`."""
+    image = _open(path, "L" if colors == 1 else "RGB")
+    width, height = image.size
     with _explained(path):
-        pixels = np.asarray(_fitted(picture, steps), np.float32)
+        pixels = np.asarray(_fitted(image, steps), np.float32)
     planes = pixels.reshape(*pixels.shape[:2], colors).transpose(2, 0, 1)
     scaled = planes * np.float32(steps.scale)
     mean = np.array(steps.mean, np.float32)[:, None, None]
@@ -175,29 +175,29 @@ def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
     return ReadImage(np.ascontiguousarray((scaled - mean) / std), height, width)
 
 
-def _open(path: Path, mode: str) -> Picture:
-    """The picture, decoded, upright as its camera says, and in the colours asked for."""
-    image = load("PIL.Image", "images", "read pictures")
-    turned = load("PIL.ImageOps", "images", "read pictures").exif_transpose
-    decode = cast("Callable[[BinaryIO], Picture]", image.open)
-    upright = cast("Callable[[Picture], Picture]", turned)
+def _open(path: Path, mode: str) -> PilImage:
+    """The image, decoded, turned by its EXIF orientation, converted to `mode`."""
+    pil = load("PIL.Image", "images", "read images")
+    turned = load("PIL.ImageOps", "images", "read images").exif_transpose
+    decode = cast("Callable[[BinaryIO], PilImage]", pil.open)
+    upright = cast("Callable[[PilImage], PilImage]", turned)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
     with _explained(path), opened(path) as file, _refusing_bombs():
-        picture = decode(file)
-        if picture.mode not in MODES:
-            reason = f"its colours are of Pillow's mode {picture.mode}, not bytes"
+        image = decode(file)
+        if image.mode not in MODES:
+            reason = f"its colours are of Pillow's mode {image.mode}, not bytes"
             raise ProblemError(UnreadableFile(path, reason))
-        if max(picture.size) > LONGEST_SIDE:
-            width, height = picture.size
+        if max(image.size) > LONGEST_SIDE:
+            width, height = image.size
             reason = f"it is {height} pixels high and {width} wide, more than {LONGEST_SIDE}"
             raise ProblemError(UnreadableFile(path, reason))
-        return upright(picture).convert(mode)
+        return upright(image).convert(mode)
 
 
 @contextmanager
 def _refusing_bombs() -> Generator[None]:
-    """Pillow's warning that a picture unpacks to far too much counts as an error."""
+    """Pillow's warning that an image unpacks to far too much counts as an error."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Image size")
         yield
@@ -217,28 +217,28 @@ def _explained(path: Path) -> Generator[None]:
         raise ProblemError(UnreadableFile(path, str(error))) from None
 
 
-def _fitted(picture: Picture, steps: ImageSteps) -> Picture:
-    """The picture resized and cropped. Raises `ValueError` if it would be too large."""
-    width, height = picture.size
+def _fitted(image: PilImage, steps: ImageSteps) -> PilImage:
+    """The image resized and cropped. Raises `ValueError` if it would be too large."""
+    width, height = image.size
     match steps.resize:
         case None:
-            return _cut(picture, steps.crop)
+            return _cut(image, steps.crop)
         case Cover() | Stretch() as resize:
             new_height, new_width = resize.size(height, width)
         case _:
             assert_never(steps.resize)
     if steps.crop is not None and new_height * new_width > MOST_RESIZED:
-        return _resized_middle(picture, (new_height, new_width), steps.crop, steps.filter)
+        return _resized_middle(image, (new_height, new_width), steps.crop, steps.filter)
     if new_height * new_width > MOST_FED:
         raise ValueError(
             f"{height} x {width} pixels would become {new_height} x {new_width}, which is too many"
         )
-    return _cut(picture.resize((new_width, new_height), steps.filter.value), steps.crop)
+    return _cut(image.resize((new_width, new_height), steps.filter.value), steps.crop)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one side of a resized picture's crop shows, and the pixels it is made of.
+    """What one side of a resized image's crop shows, and the pixels it is made of.
 
     Of the old side, `first` to `last` are read, and `start` to `stop` within those become `pixels`
     new ones. They begin at `offset` of the crop, which is negative where the crop begins later.
@@ -263,26 +263,26 @@ def part_of_side(old: int, new: int, corner: int, length: int) -> Part:
 
 
 def _resized_middle(
-    picture: Picture, new: tuple[int, int], crop: Middle, resample: Filter
-) -> Picture:
-    """What is cropped from the whole picture resized, without the rest of that being made.
+    image: PilImage, new: tuple[int, int], crop: Middle, resample: Filter
+) -> PilImage:
+    """What is cropped from the whole image resized, without the rest of that being made.
 
     The pixels are those of `_cut` after `resize`, but for roundings of where a pixel lies.
     """
-    width, height = picture.size
+    width, height = image.size
     top, left = crop.corner(*new)
     down = part_of_side(height, new[0], top, crop.height)
     across = part_of_side(width, new[1], left, crop.width)
-    part = picture.crop((across.first, down.first, across.last, down.last))
+    part = image.crop((across.first, down.first, across.last, down.last))
     box = (across.start, down.start, across.stop, down.stop)
     resized = part.resize((across.pixels, down.pixels), resample.value, box)
     top, left = down.offset, across.offset
     return resized.crop((left, top, left + crop.width, top + crop.height))
 
 
-def _cut(picture: Picture, crop: Middle | None) -> Picture:
+def _cut(image: PilImage, crop: Middle | None) -> PilImage:
     if crop is None:
-        return picture
-    width, height = picture.size
+        return image
+    width, height = image.size
     top, left = crop.corner(height, width)
-    return picture.crop((left, top, left + crop.width, top + crop.height))
+    return image.crop((left, top, left + crop.width, top + crop.height))

@@ -1,4 +1,4 @@
-"""What is done with pictures and sounds, put together from all who have a say.
+"""The transforms of images and sounds, from all sources of settings.
 
 The command line comes first, then `preprocessor_config.json` beside the weights, then the sizes the
 model itself demands, then the habits of ImageNet and of Whisper.
@@ -22,15 +22,15 @@ from meganeura_runtime.io.preprocess.mel import HOP, RATE
 
 IMAGE_SIZE = 224
 CROP = 0.875
-"""The share of a resized picture's edge that ImageNet's networks are shown."""
+"""The share of a resized image's edge that ImageNet's networks are shown."""
 
 MELS = 80
 CHUNK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """How pictures for one input are read."""
+class ImageInput:
+    """How images for one input are read."""
 
     colors: int
     steps: ImageSteps
@@ -57,8 +57,8 @@ class Choices:
     config: Path | None = None
 
     @property
-    def for_pictures(self) -> tuple[str, ...]:
-        """The options given that say how pictures are read."""
+    def for_images(self) -> tuple[str, ...]:
+        """The options given that say how images are read."""
         said = {
             "--image-size": self.size,
             "--crop": self.crop,
@@ -73,8 +73,8 @@ class Choices:
         """The options given that say how sounds are read."""
         return () if self.seconds is None else ("--seconds",)
 
-    def image_steps(self, wanted: TensorType) -> Pictures | None:
-        """How a picture is made into what an input wants; `None` if it cannot be."""
+    def image_steps(self, wanted: TensorType) -> ImageInput | None:
+        """How an image is converted to the type of an input; `None` if it cannot be."""
         if not wanted.dtype.is_float or len(wanted.shape) != 4:
             return None
         _, first, height, width = wanted.shape
@@ -94,7 +94,7 @@ class Choices:
             std=self.std or steps.std,
             filter=self.filter or steps.filter,
         )
-        return Pictures(colors, chosen)
+        return ImageInput(colors, chosen)
 
     def sound_form(self, wanted: TensorType) -> Sounds | None:
         """The spectrogram an input wants; `None` if it wants none."""
@@ -112,7 +112,7 @@ class Choices:
 
 
 def usual_steps(height: Size, width: Size, colors: int) -> ImageSteps:
-    """What torchvision does for ImageNet; or the whole picture, in the size a model demands."""
+    """What torchvision does for ImageNet; or the whole image, in the size a model demands."""
     mean, std = (IMAGENET_MEAN, IMAGENET_STD) if colors == 3 else ((0.0,), (1.0,))
     steps = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, mean, std)
     if isinstance(height, int) and isinstance(width, int):
@@ -121,7 +121,7 @@ def usual_steps(height: Size, width: Size, colors: int) -> ImageSteps:
 
 
 def resized(steps: ImageSteps, height: int, width: int, crop: float) -> ImageSteps:
-    """The same steps, showing so many pixels, which are a share of the resized picture."""
+    """The same steps for another crop, which is a share of the resized image."""
     cover = Cover(int(height / crop), int(width / crop))
     return replace(steps, resize=cover, crop=Middle(height, width))
 

@@ -1,4 +1,4 @@
-"""What keeps a picture or a sound from becoming a tensor, and the words for it."""
+"""Problems of images and sounds."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 class MissingExtra(Problem):
     """A file needs a library that is not installed.
 
-    Pictures are decoded by Pillow, sounds by soundfile and soxr. Few programs need them, so they
+    Images are decoded by Pillow, sounds by soundfile and soxr. Few programs need them, so they
     come with the extras `images` and `audio`.
     """
 
@@ -36,9 +36,9 @@ class MissingExtra(Problem):
 
 @dataclass(frozen=True)
 class UnfitInput(Problem):
-    """A picture or a sound cannot be made into what an input takes.
+    """An image or a sound cannot be made into what an input takes.
 
-    A picture becomes floats `[1, 3, h, w]`, or `[1, 1, h, w]` where the model takes one colour; a
+    An image becomes floats `[1, 3, h, w]`, or `[1, 1, h, w]` where the model takes one colour; a
     sound becomes a log-mel spectrogram `[1, mels, t]`. Several files for one input make a batch.
     """
 
@@ -62,4 +62,4 @@ class UnfitInput(Problem):
 
 
 PROBLEMS: tuple[type[Problem], ...] = (UnfitInput, MissingExtra)
-"""Every kind of problem a picture or a sound can have that a file of tensors has not."""
+"""Every kind of problem an image or a sound can have that a file of tensors has not."""

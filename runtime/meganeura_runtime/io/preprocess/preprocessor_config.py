@@ -1,6 +1,6 @@
 """`preprocessor_config.json`: what Hugging Face's checkpoints say about their inputs.
 
-What a file asks for and is not done here is refused: it would change every number that comes out.
+A step that is not implemented is refused, as it would change every output.
 """
 
 import json
@@ -44,7 +44,7 @@ Spread = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Sizes(BaseModel):
-    """A size of a picture: of its shorter edge, or of both."""
+    """A size of an image: of its shorter edge, or of both."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,13 +54,13 @@ class Sizes(BaseModel):
 
 
 class _Config(BaseModel):
-    """A file whose unknown keys are looked at afterwards."""
+    """A file whose unknown keys are checked afterwards."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class ImageConfig(_Config):
-    """The keys that say what is done with a picture."""
+    """The keys that say what is done with an image."""
 
     do_resize: bool = True
     size: Positive | Sizes = 224
@@ -97,7 +97,7 @@ class ImageConfig(_Config):
         return Cover(resized, resized)
 
     def _shortest_edge(self) -> int | None:
-        """The size a picture's shorter edge gets, where its proportions are kept."""
+        """The size an image's shorter edge gets, where its proportions are kept."""
         if not isinstance(self.size, int):
             return self.size.shortest_edge
         return self.size if self.do_center_crop or self.crop_pct is not None else None
@@ -147,14 +147,14 @@ class SoundConfig(_Config):
 
 
 def find(weights: Path) -> Path | None:
-    """The file beside some weights, if there is one."""
+    """The file in the folder of some weights, if there is one."""
     folder = weights if weights.is_dir() else weights.parent
     path = folder / NAME
     return path if path.is_file() else None
 
 
 def image_steps(path: Path) -> ImageSteps:
-    """What a file says is done with a picture; raises `ProblemError`."""
+    """What a file says is done with an image; raises `ProblemError`."""
     config = _read(path, ImageConfig)
     try:
         return config.steps()

@@ -1,1 +1,1 @@
-"""Tensors in files: found, distrusted, read to the type that is wanted, and written whole."""
+"""Tensors in files: validated, converted to types of graphs, written atomically."""

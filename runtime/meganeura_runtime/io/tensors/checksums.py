@@ -1,4 +1,4 @@
-"""Checksums of the tensors and of the header of a file, kept in an entry of its metadata.
+"""Checksums of the tensors and of the header of a file, in an entry of its metadata.
 
 CRC-32, as they are to find damage and not malice: whoever changes a file on purpose computes anew
 whatever needs no key. A CRC finds every change of up to 32 bits in a row, and all others but for
@@ -27,9 +27,9 @@ MARK = "meganeura-crc32"
 HEADER = "its header"
 
 PIECE = 1 << 20
-"""Bytes that are summed at once; they stay in the caches of a processor."""
+"""Bytes of one piece; they stay in the caches of a processor."""
 WORTH_THREADS = 4 << 20
-"""Bytes for which threads are worth their while."""
+"""Bytes from which on threads save time."""
 MOST_THREADS = 8
 
 Contents = Mapping[str, Array | InFile]

@@ -1,7 +1,7 @@
-"""Arrays that stay in their files: rows are read when they are asked for.
+"""Arrays that stay in their files: rows are read on demand.
 
-Nothing is mapped. Of a mapped file that somebody cuts short, the next access ends the process with
-SIGBUS; a read that comes up short is a message.
+Nothing is mapped: an access to a mapped file that was truncated ends the process with SIGBUS,
+while a short read is an error message.
 """
 
 import os
@@ -22,7 +22,7 @@ Array = NDArray[np.generic]
 Rows = slice | NDArray[np.int64]
 
 HELD = 256 << 20
-"""Bytes of the largest array that is kept in memory once scattered rows of it were asked for."""
+"""Bytes of the largest array that is cached in memory once scattered rows of it are read."""
 
 
 def bytes_of(array: Array) -> memoryview:
@@ -31,7 +31,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 class OpenFile:
-    """A regular file, open until nobody needs it, which has to stay as it was when opened.
+    """A regular file, open until it is no longer used, which must not change meanwhile.
 
     Raises `OSError` where it cannot be opened. Any thread may read from it.
     """
@@ -99,7 +99,7 @@ class InFile:
     file: OpenFile
     offset: int
     stored: np.dtype[np.generic]
-    """How an element lies in the file."""
+    """The encoding of an element in the file."""
     dtype: np.dtype[np.generic]
     """What it is read as: the same bits, the least significant byte first."""
     shape: tuple[int, ...]

@@ -1,6 +1,6 @@
 """The safetensors format: eight bytes of length, a JSON header, then the values.
 
-The header is checked against the file before anything is believed, since it comes from anywhere.
+The header is validated against the file before anything else, since it is not trusted.
 Format: https://huggingface.co/docs/safetensors
 """
 
@@ -76,7 +76,7 @@ def open_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write a file at once or not at all; raises `ProblemError` where it cannot be.
+    """Write a file atomically; raises `ProblemError` where it cannot be written.
 
     The same tensors and metadata give the same bytes: the library writes metadata in any order, so
     the header is sorted afterwards.
@@ -232,7 +232,7 @@ def _sizes(name: str, value: object) -> tuple[int, ...]:
 
 
 def _without_gaps(places: Iterable[tuple[int, int, str]], length: int) -> None:
-    """Tensors lie one after the other: none shares bytes, and no bytes are left over."""
+    """Tensors are contiguous: none shares bytes, and no bytes are left over."""
     reached = 0
     for begin, end, name in places:
         if begin < reached:

@@ -63,7 +63,7 @@ def _open_shards(index: Path) -> dict[str, StoredTensor]:
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    """Which file holds which tensor; files stand beside the index."""
+    """The file of each tensor, in the folder of the index."""
     try:
         content = cast("object", json.loads(read_bytes(index, LONGEST_INDEX)))
     except FileNotFoundError:

@@ -32,7 +32,7 @@ BITS: dict[str, np.dtype[np.generic]] = {
     "u8": np.dtype("u1"),
     "bool": np.dtype("u1"),
 }
-"""How each type lies in a file. bf16 is the upper half of an f32; a bool is a byte of 0 or 1."""
+"""The encoding of each type in a file; bf16 is the upper half of an f32; a bool is one byte."""
 
 KINDS = {"f8": "f64", "f4": "f32", "f2": "f16", "b1": "bool"} | {
     f"{kind}{width}": f"{kind}{8 * width}" for kind in "iu" for width in (1, 2, 4, 8)
@@ -46,15 +46,15 @@ NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.U32: np.dtype(np.uint32),
     DType.BOOL: np.dtype(np.bool_),
 }
-"""How each type of a graph lies in memory."""
+"""The encoding of each type of a graph in memory."""
 
 CHUNK_BYTES = 1 << 24
-"""How much of a tensor is looked at in one go."""
+"""Bytes that are checked in one piece."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredTensor:
-    """One tensor of a file. Its bits may stay in the file until they are asked for."""
+    """One tensor of a file. Its bits may stay in the file until they are read."""
 
     file: Path
     name: str
@@ -90,7 +90,7 @@ def read(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:
 def verify(tensor: StoredTensor, dtype: DType) -> None:
     """Raise `ProblemError` at the first value that is not finite or that `dtype` cannot hold.
 
-    A bool that is neither 0 nor 1 is no bool, whatever it is to become.
+    A stored bool that is neither 0 nor 1 is refused for every `dtype`.
     """
     if not tensor.is_float and _holds_all(tensor.stored, dtype):
         return

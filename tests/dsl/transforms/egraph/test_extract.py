@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.extraction import compare, random_problem
+from meganeura_dsl.transforms.egraph.extract import extraction_search
 from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
     ExtractionProblem,
     always_needed,
@@ -69,6 +70,15 @@ def test_the_choice_is_acyclic_and_at_most_the_least_tree(of: ExtractionProblem)
 @given(problems())
 def test_the_choice_is_close_to_the_best(of: ExtractionProblem) -> None:
     assert of.cost(extract(of)) <= 1.5 * best_cost(of)
+
+
+def test_no_class_stays_out_of_reach_of_later_moves() -> None:
+    for seed in range(24):
+        of = random_problem(seed)
+        component = components(of)
+        search = extraction_search._Search(of, cheapest_trees(of), component)
+        search.settle()
+        assert not search.banned
 
 
 def test_large_random_e_graphs_are_close_to_what_an_exact_solver_finds() -> None:

@@ -34,7 +34,7 @@ from tests.dsl.transforms.egraph.fusion_cases import (
 from tests.dsl.transforms.egraph.net import Net
 
 EXTREME = (0.0, 1.0, -1.0, 1e-38, 1e-30, -1e-20, 1e10, 1e19, -1e19, 1e30, 3e38, -3e38)
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "optimizer.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "optimizer.md"
 
 Feeds = dict[str, Array]
 

@@ -26,7 +26,7 @@ from meganeura_runtime.backends.webgpu.device import wgpu_native as native
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.device.webgpu_types import WebGpuDevice
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-from meganeura_runtime.export import mgb as artefact
+from meganeura_runtime.export import mgb
 from meganeura_runtime.export.deployment.inference_form import deploy
 from meganeura_runtime.export.mgb import Artefact, container
 from meganeura_runtime.export.mgb.container import KEY
@@ -48,7 +48,7 @@ sys.meta_path.insert(0, Blocked())
 import numpy as np
 from meganeura_runtime.export import mgb
 
-with artefact.open(sys.argv[1], sys.argv[2]) as session:
+with mgb.open(sys.argv[1], sys.argv[2]) as session:
     np.save(sys.argv[4], session.step({"image": np.load(sys.argv[3])})["output"])
 assert not [name for name in sys.modules if name.startswith(("egglog", "meganeura_dsl.syntax"))]
 """
@@ -107,7 +107,7 @@ def test_it_comes_back_as_it_was(file: Path) -> None:
     assert {name: str(of) for name, of in found.inputs.items()} == {"image": "f32[2, 1, 8, 8]"}
     for name, array in written.values.items():
         np.testing.assert_array_equal(found.values[name], array, strict=True)
-    with artefact.open(file, "cpu") as session:
+    with mgb.open(file, "cpu") as session:
         assert set(session.names) == set(written.values)
 
 
@@ -340,7 +340,7 @@ def test_kernels_of_others_are_checked(
     graph = build.graph({"y": doubled})
     Artefact("net", graph, plan_graph(graph, DeviceLimits()), {}).write(tmp_path / "net.mgb")
     for expected in (1, 0):
-        with artefact.open(tmp_path / "net.mgb") as session:
+        with mgb.open(tmp_path / "net.mgb") as session:
             output = session.step({"x": np.arange(3, dtype=np.float32)})["y"]
         assert output.tolist() == [0, 2, 4]
         assert len(unchecked) == expected
@@ -360,7 +360,7 @@ def test_a_kernel_that_is_none_is_refused(
     )
     before = device.allocated
     with pytest.raises(ProblemError, match="E0581"):
-        artefact.open(forged(file, nonsense))
+        mgb.open(forged(file, nonsense))
     assert device.allocated == before
 
 

@@ -1,4 +1,4 @@
-"""Pictures against numbers that transformers 5.23 gives, and what cannot be read."""
+"""Images against numbers that transformers 5.23 gives, and what cannot be read."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ COLOUR = TensorType(DType.F32, (N, 3, H, W))
 WHOLE = ImageSteps(None, None, Filter.BILINEAR, 1 / 255, (0.0,), (1.0,))
 
 
-def picture(height: int, width: int) -> Image.Image:
+def image(height: int, width: int) -> Image.Image:
     y, x = np.mgrid[0:height, 0:width]
     colours = [(x * 7 + y * 3) % 256, (x * x // 5 + y) % 256, (255 - x) % 256 + 0 * y]
     return Image.fromarray(np.stack(colours, -1).astype(np.uint8))
@@ -42,7 +42,7 @@ def saved(folder: Path, image: Image.Image, name: str = "x.png") -> Path:
     return folder / name
 
 
-# The processor, what its `preprocessor_config.json` says, and for pictures of 90 x 130 and 130 x 91
+# The processor, what its `preprocessor_config.json` says, and for images of 90 x 130 and 130 x 91
 # the pixels [0, 0, 0], [1, 10, 20] and [2, 23, 31] and the mean.
 IMAGENET = {"image_mean": IMAGENET_MEAN, "image_std": IMAGENET_STD}
 EXPECTED = {
@@ -78,22 +78,22 @@ def test_the_numbers_are_those_of_transformers(
     config, *rows = EXPECTED[processor]
     (tmp_path / sidecar.NAME).write_text(json.dumps(config))
     steps = sidecar.image_steps(tmp_path / sidecar.NAME)
-    values = read_image(saved(tmp_path, picture(*sizes)), 3, steps).values
+    values = read_image(saved(tmp_path, image(*sizes)), 3, steps).values
     found = (values[0, 0, 0], values[1, 10, 20], values.mean(dtype=np.float64))
     assert found == pytest.approx(rows[row - 1], abs=2e-6)
 
 
 def test_a_picture_as_it_is(tmp_path: Path) -> None:
-    path = saved(tmp_path, picture(5, 7))
+    path = saved(tmp_path, image(5, 7))
     found = read_image(path, 3, WHOLE)
     assert (found.values.shape, found.height, found.width) == ((3, 5, 7), 5, 7)
-    expected = np.asarray(picture(5, 7), np.float32).transpose(2, 0, 1) / 255
+    expected = np.asarray(image(5, 7), np.float32).transpose(2, 0, 1) / 255
     np.testing.assert_allclose(found.values, expected, atol=1e-6)
     assert read_image(path, 1, WHOLE).values.shape == (1, 5, 7)
 
 
 def test_a_picture_stands_as_its_camera_says(tmp_path: Path) -> None:
-    lying = picture(5, 7)
+    lying = image(5, 7)
     exif = lying.getexif()
     exif[0x0112] = 6  # turn by 90 degrees
     lying.save(tmp_path / "x.png", exif=exif)
@@ -141,7 +141,7 @@ def test_the_middle_is_that_of_the_whole_picture_resized(
     crop: tuple[int, int],
 ) -> None:
     steps = ImageSteps(Cover(*cover), Middle(*crop), resample, 1.0, (0.0,), (1.0,))
-    path = saved(tmp_path, picture(*sizes))
+    path = saved(tmp_path, image(*sizes))
     whole = read_image(path, 3, steps).values
     monkeypatch.setattr(images, "MOST_RESIZED", 0)
     middle = read_image(path, 3, steps).values
@@ -154,7 +154,7 @@ def test_the_middle_is_that_of_the_whole_picture_resized(
 def test_no_more_is_resized_than_is_fed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], colors: int
 ) -> None:
-    """A picture of a few bytes that covers 256 x 256 only where it is very long."""
+    """An image of a few bytes that covers 256 x 256 only where it is very long."""
     made: list[int] = []
     resize = Image.Image.resize
 
@@ -197,7 +197,7 @@ def test_a_picture_that_would_be_fed_too_large_is_refused(tmp_path: Path) -> Non
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     noise = tmp_path / "noise.png"
     noise.write_bytes(b"\x89PNG\r\n\x1a\n and nothing more")
-    short = saved(tmp_path, picture(50, 70), "short.png")
+    short = saved(tmp_path, image(50, 70), "short.png")
     short.write_bytes(short.read_bytes()[:100])
     deep = tmp_path / "deep.png"
     Image.fromarray(np.full((4, 4), 40_000, np.uint16)).save(deep)
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_a_picture_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = saved(tmp_path, picture(40, 40))
+    path = saved(tmp_path, image(40, 40))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
     with pytest.raises(ProblemError) as caught:
         read_image(path, 3, WHOLE)

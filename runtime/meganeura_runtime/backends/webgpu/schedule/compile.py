@@ -56,7 +56,12 @@ def plan_graph(
     style: Style = Style.GPU,
     choices: TunedConfigs = UNTUNED,
 ) -> Plan:
-    """The plan of one step on an adapter; `LimitError` names the value that does not fit it."""
+    """The plan of one step on an adapter.
+
+    Raises `LimitError`, which names the value that does not fit the adapter, and `ValueError` if
+    the graph updates what it does not declare.
+    """
+    _require_declared(graph)
     target = Target(limits, style, choices.ways, choices.fusing_of(graph))
     lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
@@ -64,6 +69,13 @@ def plan_graph(
         raise excess
     plan = _Assembly(lowered, list_schedule(lowered, fuse(lowered, stored, target)), target).plan()
     return replace(plan, choices=choices.name if _concern(choices, graph, lowered) else "")
+
+
+def _require_declared(graph: Graph) -> None:
+    declared = {value.op.name for value in graph.values if isinstance(value.op, Leaf)}
+    for name in graph.updates:
+        if name not in declared:
+            raise ValueError(f"the graph updates `{name}`, which it does not declare")
 
 
 def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
@@ -149,9 +161,6 @@ class _Assembly:
 
     def _sorted_leaves(self) -> tuple[dict[str, Value], dict[str, Value]]:
         """The inputs, and the parameters and states."""
-        undeclared = [name for name in self._graph.updates if name not in self._leaves]
-        if undeclared:
-            raise ValueError(f"the graph updates `{undeclared[0]}`, which it does not declare")
         inputs = {n: v for n, v in self._leaves.items() if isinstance(v.op, Input)}
         return inputs, {n: v for n, v in self._leaves.items() if n not in inputs}
 

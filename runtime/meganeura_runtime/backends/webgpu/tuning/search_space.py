@@ -97,9 +97,8 @@ def _alone(value: Value, stored: Iterable[int]) -> Graph:
 def planned(whole: Contraction, target: Target) -> KernelConfig:
     """What the planner does if nothing is known."""
     shuffle = subgroup_tile_of(whole, target)
-    tile = tile_of(whole, target)
-    rows = None if tile is not None or shuffle is None else shuffle.rows
-    return KernelConfig(split_k(whole, target), tile, rows)
+    rows = None if shuffle is None else shuffle.rows
+    return KernelConfig(split_k(whole, target), tile_of(whole, target), rows)
 
 
 def first_ways(whole: Contraction, target: Target) -> list[KernelConfig]:

@@ -134,3 +134,12 @@ def test_a_division_of_a_division_is_one(outer: int) -> None:
     assert (index // 4) // outer == index // (4 * outer)
     assert (index % 60) // 4 == (index // 4) % 15
     assert (index % 60) % 12 == index % 12
+
+
+def test_terms_have_one_order_whatever_they_are() -> None:
+    """Equal indices are equal: a sum does not remember in which order it was formed."""
+    i, j = (Affine(0, ((Axis(name, 64), 1),)) for name in "ij")
+    quotients, remainders = zip(*(divide(index, 4) for index in (i, j)), strict=True)
+    terms = [i, j, *quotients, *remainders]
+    for first, second in product(terms, repeat=2):
+        assert first + second == second + first

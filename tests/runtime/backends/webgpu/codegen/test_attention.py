@@ -19,7 +19,7 @@ from meganeura_runtime.backends.webgpu.ops.attention import (
     FlashAttentionBackwardQ,
     FlashAttentionSplitKV,
 )
-from meganeura_runtime.backends.webgpu.passes import fuse_attention as attend
+from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_close, run_plan
 
@@ -28,6 +28,8 @@ pytestmark = pytest.mark.adapter
 SMALL = AttentionTile(16, 16, 4, 4, 4, 16)
 WIDE = AttentionTile(16, 32, 4, 4, 8, 16)
 TALL = AttentionTile(32, 16, 4, 8, 4, 8)
+DEEP = AttentionTile(32, 16, 4, 4, 4, 16)
+"""More lanes along the rows than terms at once."""
 ONES = (1, 1, 1)
 
 
@@ -36,7 +38,7 @@ def _everything_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
     def always(heads: Heads, target: Target, *, trains: bool) -> bool:
         return bool(heads and target) or trains
 
-    monkeypatch.setattr(attend, "is_fused", always)
+    monkeypatch.setattr(fuse_attention, "is_fused", always)
     monkeypatch.setattr(choice, "TILE", SMALL)
 
 
@@ -64,7 +66,7 @@ def attention(
 def assert_right(graph: Graph, feeds: dict[str, Array], device: Device, kernels: int) -> None:
     """The kernels give what the reference gives in double precision, and there are so many."""
     plan = plan_graph(graph, device.limits, Style.GPU)
-    assert sum(one.name.startswith("attend") for one in plan.dispatches) == kernels
+    assert sum(one.name.startswith("flash attention") for one in plan.dispatches) == kernels
     actual = run_plan(plan, graph, feeds, device)
     expected = evaluate(graph, feeds, Precision.DOUBLE)
     for name, value in expected.outputs.items():
@@ -79,6 +81,7 @@ def assert_right(graph: Graph, feeds: dict[str, Array], device: Device, kernels:
         (127, 129, 41, 8, WIDE),
         (129, 3, 1, 41, TALL),
         (3, 127, 128, 1, SMALL),
+        (37, 21, 9, 5, DEEP),
     ],
 )
 def test_queries_keys_and_widths(
@@ -112,7 +115,7 @@ def test_keys_in_parts_of_which_some_rows_see_nothing(causal: bool, device: Devi
     q, k, v = (numbers(1, 1, 130, 8, seed=seed) for seed in range(3))
     graph, feeds = attention(Attention(8**-0.5, causal), q, k, v)
     plan = plan_graph(graph, device.limits, Style.GPU)
-    assert plan.dispatches[0].name == "attend in parts 2x1x1x130x12"
+    assert plan.dispatches[0].name == "flash attention split kv 2x1x1x130x12"
     assert_right(graph, feeds, device, 1)
 
 
@@ -168,7 +171,7 @@ def test_heads_of_a_projection_are_read_in_place(device: Device) -> None:
     mean = build.add(Attention(0.5, causal=True), *heads)
     graph = build.graph({"y": build.add(Reshape((2, 41, 8)), mean)})
     plan = plan_graph(graph, device.limits, Style.GPU)
-    assert [one.name for one in plan.dispatches] == ["attend 2x1x41x8"]
+    assert [one.name for one in plan.dispatches] == ["flash attention 2x1x41x8"]
     assert_right(graph, {"x": numbers(2, 41, 24)}, device, 1)
 
 
@@ -188,7 +191,7 @@ def test_the_ops_of_kernels_mean_what_the_attention_means() -> None:
     q, k, v, dy = (numbers(1, 2, 9, 8, seed=seed) for seed in range(4))
     graph, feeds = attention(whole, q, k, v, dy)
     expected = evaluate(graph, feeds).outputs
-    lowered = attend.fuse_attention(graph, Target(DeviceLimits(), Style.GPU))
+    lowered = fuse_attention.fuse_attention(graph, Target(DeviceLimits(), Style.GPU))
     assert {type(one.op) for one in lowered.values} >= {
         FlashAttentionSplitKV,
         FlashAttentionBackwardKV,

@@ -57,7 +57,7 @@ from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import A
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.passes import fuse_attention as attend
+from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from tests.dsl.transforms.egraph.net import Net
 from tests.runtime.running import run
 
@@ -226,7 +226,7 @@ def _every_attention_is_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def always(heads: Heads, target: Target, *, trains: bool) -> bool:
         return bool(heads and target) or trains
 
-    monkeypatch.setattr(attend, "is_fused", always)
+    monkeypatch.setattr(fuse_attention, "is_fused", always)
     monkeypatch.setattr(choice, "TILE", AttentionTile(16, 16, 4, 4, 4, 16))
 
 

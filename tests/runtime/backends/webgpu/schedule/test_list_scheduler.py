@@ -47,3 +47,20 @@ def test_updates_come_as_soon_as_what_they_need_is_there(depth: int) -> None:
         plan = plan_graph(backward(depth, updates_last=updates_last), DeviceLimits())
         assert plan.bytes_for(Role.TEMPORARIES) == 2 * WIDTH * WIDTH * 4
         assert not plan.copies
+
+
+def test_what_gives_no_memory_free_waits_for_its_turn() -> None:
+    """A kernel that reads a tensor last and makes one as large does not go before others."""
+    build = Builder()
+    x, narrow, wide = (
+        build.add(Input(name, DType.F32, (WIDTH, columns)))
+        for name, columns in (("x", WIDTH), ("narrow", 8), ("wide", 16))
+    )
+    read_twice = build.add(MatMul(), x, x)
+    first = build.add(MatMul(), read_twice, narrow)
+    other = build.add(MatMul(), x, wide)
+    as_large = build.add(MatMul(), read_twice, x)
+    outputs = {"first": first, "other": other, "last": build.add(MatMul(), as_large, wide)}
+    plan = plan_graph(build.graph(outputs), DeviceLimits())
+    columns = [one.name.split()[-1].split("x")[1] for one in plan.dispatches]
+    assert columns == ["64", "8", "16", "64", "16"]

@@ -99,6 +99,21 @@ def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
     assert {tile.columns for tile in tried} == {32}
 
 
+@pytest.mark.parametrize("style", Style)
+def test_a_contraction_is_tiled_or_shuffled_and_not_both(style: Style) -> None:
+    target = Target(DeviceLimits(lanes=32), style)
+    config = planned(subject(product((512, 512), (512, 512)), target).whole, target)
+    assert (config.tile is None) != (config.rows is None)
+
+
+def test_tiles_nearby_share_their_work_evenly() -> None:
+    whole = subject(product((512, 4096), (4096, 512)), Target()).whole
+    for tile in tiles():
+        best = KernelConfig(1, tile)
+        nearby = [way.tile for way in nearby_ways(best, best, whole, Style.GPU)]
+        assert all(other is None or other.is_even for other in nearby)
+
+
 def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> None:
     whole = subject(product((64, 4096), (4096, 64)), Target()).whole
     best, default = KernelConfig(4), KernelConfig(4)

@@ -43,12 +43,8 @@ class AttentionTile:
         return Tile(self.rows, self.columns, self.terms, self.rows_each, self.columns_each)
 
     def sums(self, width: int) -> Tile:
-        """The tile of what is summed for each row: as many columns for each lane.
-
-        There are so many that every lane fetches quads of a step.
-        """
-        least = max(4 * self.across, 4 * self.lanes // self.terms)
-        each = -(-width // least) * least // self.across
+        """The tile of what is summed for each row: as many quads of columns for each lane."""
+        each = -(-width // (4 * self.across)) * 4
         return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
 
     def words(self, *widths: int) -> int:

@@ -1,0 +1,143 @@
+"""`meganeura docs`: the language reference is complete, and every word of it is found."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.reference.lookup import look_up, pages
+from meganeura_dsl.reference.written import plain
+from meganeura_dsl.resources import grammar, standard_models
+from meganeura_dsl.settings.run_settings import CHOICES, MEANINGS
+from tests.cli.command import Command
+
+NAMES = [page.name for page in pages()]
+
+
+def test_without_a_word_all_pages_are_listed(meganeura: Command) -> None:
+    listed = meganeura("docs").out.splitlines()
+    assert [line.split()[0] for line in listed[: len(NAMES)]] == NAMES
+    assert len(set(NAMES)) == len(NAMES) > 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_printed(meganeura: Command, name: str) -> None:
+    shown = meganeura("docs", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("# ")
+    assert not re.search(r"# (error|warning|note): |```mgn \w|\.md\)", shown.out)
+
+
+def test_the_syntax_page_has_every_keyword_and_operator() -> None:
+    (page,) = (page for page in pages() if page.name == "syntax")
+    terminals = {each for each in re.findall(r'"([^"\s]+)"', grammar()) if "[" not in each}
+    text = page.text.replace("\\|", "|")
+    assert {"block", "whole", "//", "|>"} <= terminals
+    assert {each for each in terminals if each not in text} <= {"whole"}  # of `train`, on its page
+
+
+def test_every_function_block_and_setting_has_an_entry() -> None:
+    library = "".join((standard_models() / f"{name}.mgn").read_text() for name in ("nn", "loss"))
+    blocks = re.findall(r"^block (\w+)", library, re.MULTILINE)
+    choices = [name for each in CHOICES.values() for name in each]
+    assert "conv2d" in blocks
+    for name in (*BUILTINS, *blocks, *MEANINGS, *choices, "resnet18"):
+        (*_, entry) = look_up(name).entries
+        assert len(entry.text) > len(name) + 5
+
+
+def test_functions_have_their_signatures_and_meanings(meganeura: Command) -> None:
+    text = meganeura("docs", "functions").out
+    for builtin in BUILTINS.values():
+        assert f"- `{builtin.signature}`: {builtin.meaning}\n" in text
+        assert builtin.meaning.endswith(".")
+
+
+def test_a_block_is_shown_whole(meganeura: Command) -> None:
+    shown = meganeura("docs", "rope").out
+    assert "# Rotary positions (Su et al. 2021)" in shown
+    assert "return concat(left * cos(angle)" in shown
+    signatures = meganeura("docs", "layers").out
+    assert (
+        "block rope(theta=10000.0)(x: [n, heads, s, d]) -> [n, heads, s, d]\n    where d % 2"
+        in (signatures)
+    )
+    assert "return" not in signatures
+
+
+def test_settings_have_their_defaults(meganeura: Command) -> None:
+    text = meganeura("docs", "settings").out
+    assert "- `epochs = 1`: how often" in text
+    assert "- `optimizer = adam`: " in text
+    assert "- `sgd(lr=0.01, momentum=0, " in text
+
+
+def test_a_code_is_shown_with_a_program_that_causes_it(meganeura: Command) -> None:
+    shown = meganeura("docs", "e0301").out
+    assert shown.startswith("# E0301: ")
+    assert "return relu(x + y)                                # error[E0301]\n" in shown
+
+
+def test_a_word_of_one_section_is_answered_with_it(meganeura: Command) -> None:
+    shown = meganeura("docs", "between  NUMBERS a loop").out
+    assert shown.startswith("## A known number of rounds\n")
+
+
+def test_a_word_of_many_sections_lists_them_with_headings_first(meganeura: Command) -> None:
+    shown = meganeura("docs", "checkpoint").out.splitlines()
+    assert shown[:3] == [
+        "Mentioned in",
+        "",
+        "- page `pipes`: The label is the name in the checkpoint",
+    ]
+    assert len(shown) > 4
+
+
+def test_a_page_that_is_also_a_function_shows_both(meganeura: Command) -> None:
+    shown = meganeura("docs", "where").out
+    assert shown.startswith("# Facts\n")
+    assert "`where(condition, then, otherwise)`" in shown
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("softmx", "the nearest is softmax"),
+        ("../README", "nothing"),
+        ("E9999", "nothing"),
+        ("", ""),
+    ],
+)
+def test_a_word_that_does_not_occur_is_refused(meganeura: Command, word: str, message: str) -> None:
+    shown = meganeura("docs", word)
+    assert (shown.code, shown.out) == (2, "")
+    assert "says nothing about" in shown.err
+    assert message in shown.err
+
+
+def test_marks_of_the_test_suite_are_taken_out() -> None:
+    page = 'a\n```mgn title="b.mgn"\nx = 1  # error: [E0101] "y"\n```\nsee [c](errors/E0101.md)'
+    assert plain(page) == "a\n`b.mgn`:\n\n```mgn\nx = 1  # error[E0101]\n```\nsee c (page `E0101`)"
+
+
+def test_on_a_terminal_a_page_is_drawn() -> None:
+    ours, theirs = pty.openpty()
+    script = "from meganeura.cli.app import run; run(['docs', 'functions'])"
+    environment = {**os.environ, "PAGER": "cat", "TERM": "xterm", "COLUMNS": "90"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=theirs, stdin=theirs, env=environment
+    )
+    os.close(theirs)
+    drawn = bytearray()
+    try:
+        while part := os.read(ours, 1 << 16):
+            drawn += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    assert " • exp(x): The power x of e." in drawn.decode()
