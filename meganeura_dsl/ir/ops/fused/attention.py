@@ -7,10 +7,11 @@ weight from `AttentionNormalizer`, the logarithm of a row's sum of exponentials.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.fused.attention_scores import ScaledProduct, over_keys, width_of
 from meganeura_dsl.ir.ops.fused.softmax import Softmax, softmax
 from meganeura_dsl.ir.ops.primitive.broadcast import Sum, full
@@ -18,27 +19,44 @@ from meganeura_dsl.ir.ops.primitive.contraction import MatMul
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Exp, Log, Mul, StopGradient, Sub
 from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import require_same_type
+from meganeura_dsl.ir.traits import Operands
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = [
+    "Attention",
+    "AttentionKeyGradient",
+    "AttentionMaskGradient",
+    "AttentionNormalizer",
+    "AttentionQueryGradient",
+    "AttentionValueGradient",
+]
 
 Cotangents = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True)
-class WeightedMean(ScaledProduct):
-    """What attention with and without a mask share: softmax(scores) v."""
+class Attention(ScaledProduct):
+    """softmax(scale q k^T + mask) v."""
+
+    operands = Operands(("q", "k", "v"), optional=("mask",))
+
+    def infer(
+        self, facts: Facts, q: TensorType, k: TensorType, v: TensorType, *mask: TensorType
+    ) -> TensorType:
+        return self.require_values(facts, q, k, v, *mask)
 
     def evaluate(self, q: Array, k: Array, v: Array, *mask: Array) -> Array:
         weights = softmax(self.scores(q, k, *mask), q.ndim - 1)
         return self.parted(np.matmul(self.joined(weights), v), q)
 
-    def normalizer(self) -> "Normalizer":
+    def normalizer(self) -> "AttentionNormalizer":
         """The op for the logarithms of the sums."""
-        raise NotImplementedError
+        return AttentionNormalizer(*self.form)
 
-    def gradients(self) -> tuple["AttentionGradient", ...]:
+    def gradients(self, *, masked: bool = False) -> tuple["AttentionGradient", ...]:
         """The op for the gradient of each operand."""
-        raise NotImplementedError
+        return tuple(kind(*self.form) for kind in (GRADIENTS if masked else GRADIENTS[:-1]))
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         q, k, v, *mask = out.operands
@@ -46,7 +64,8 @@ class WeightedMean(ScaledProduct):
         last = out.type.rank - 1
         level = build.add(Sum((last,)), build.add(Mul(), cotangent, out))
         operands = (q, k, v, cotangent, rows, level, *mask)
-        return tuple(build.add(gradient, *operands) for gradient in self.gradients())
+        gradients = self.gradients(masked=bool(mask))
+        return tuple(build.add(gradient, *operands) for gradient in gradients)
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         q, k, v, *mask = operands
@@ -61,23 +80,14 @@ class WeightedMean(ScaledProduct):
 
 
 @dataclass(frozen=True)
-class Attention(WeightedMean):
-    """softmax(scale q k^T) v."""
+class AttentionNormalizer(ScaledProduct):
+    """log(sum(exp(scale q k^T + mask))) of each query, with which weights are exp(score - it)."""
 
-    def infer(self, facts: Facts, q: TensorType, k: TensorType, v: TensorType) -> TensorType:
-        return self.require_values(facts, q, k, v)
+    operands = Operands(("q", "k"), optional=("mask",))
 
-    def normalizer(self) -> "Normalizer":
-        return AttentionNormalizer(*self.form)
-
-    def gradients(self) -> tuple["AttentionGradient", ...]:
-        kinds = (AttentionQueryGradient, AttentionKeyGradient, AttentionValueGradient)
-        return tuple(kind(*self.form) for kind in kinds)
-
-
-@dataclass(frozen=True)
-class Normalizer(ScaledProduct):
-    """What the logarithms with and without a mask share."""
+    def infer(self, facts: Facts, q: TensorType, k: TensorType, *mask: TensorType) -> TensorType:
+        scores = self.require_scores(facts, q, k, *mask)
+        return scores.with_shape(scores.shape[:-1])
 
     def evaluate(self, q: Array, k: Array, *mask: Array) -> Array:
         scores = self.scores(q, k, *mask)
@@ -97,21 +107,16 @@ class Normalizer(ScaledProduct):
 
 
 @dataclass(frozen=True)
-class AttentionNormalizer(Normalizer):
-    """log(sum(exp(scale q k^T))) of each query, with which weights are exp(score - it)."""
-
-    def infer(self, facts: Facts, q: TensorType, k: TensorType) -> TensorType:
-        scores = self.require_scores(facts, q, k)
-        return scores.with_shape(scores.shape[:-1])
-
-
-@dataclass(frozen=True)
-class AttentionGradient(ScaledProduct):
+class AttentionGradient(ScaledProduct, abstract=True):
     """What the gradients share.
 
     With the weights P = exp(scores - rows), level = sum(dy out), dP = dy v^T and the gradient of
     the scores dS = P (dP - level):  dq = scale dS k,  dk = scale dS^T q,  dv = P^T dy.
     """
+
+    operands = Operands(("q", "k", "v", "dy", "rows", "level"), optional=("mask",))
+    of: ClassVar[str]
+    """The operand that it is the gradient of."""
 
     def weights(self, q: Array, k: Array, rows: Array, *mask: Array) -> Array:
         """The weights P."""
@@ -143,13 +148,13 @@ class AttentionGradient(ScaledProduct):
         scaled = build.add(Mul(), full(build, slopes.type, self.scale), slopes)
         return self.joined_value(build, scaled)
 
-    def require_operands(self, facts: Facts, *operands: TensorType) -> None:
-        """The types of what the gradient is computed from."""
+    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         q, k, v, dy, rows, level, *mask = operands
         out = self.require_values(facts, q, k, v, *mask)
         require_same_type(self, facts, dy, out)
         for each in (rows, level):
             require_same_type(self, facts, each, out.with_shape(out.shape[:-1]))
+        return dict(zip(self.operands.names, operands, strict=False))[self.of]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         q, k, v, *_ = operands
@@ -157,8 +162,10 @@ class AttentionGradient(ScaledProduct):
 
 
 @dataclass(frozen=True)
-class QueryGradient(AttentionGradient):
+class AttentionQueryGradient(AttentionGradient):
     """The gradient dq."""
+
+    of = "q"
 
     def evaluate(self, *operands: Array) -> Array:
         slopes = self.scale * self.joined(self.slopes(*operands))
@@ -171,8 +178,10 @@ class QueryGradient(AttentionGradient):
 
 
 @dataclass(frozen=True)
-class KeyGradient(AttentionGradient):
+class AttentionKeyGradient(AttentionGradient):
     """The gradient dk, summed over the heads that share the key."""
+
+    of = "k"
 
     def evaluate(self, *operands: Array) -> Array:
         slopes = self.scale * self.joined(self.slopes(*operands))
@@ -184,8 +193,10 @@ class KeyGradient(AttentionGradient):
 
 
 @dataclass(frozen=True)
-class ValueGradient(AttentionGradient):
+class AttentionValueGradient(AttentionGradient):
     """The gradient dv, summed over the heads that share the value."""
+
+    of = "v"
 
     def evaluate(self, *operands: Array) -> Array:
         q, k, _, dy, rows, _, *mask = operands
@@ -199,54 +210,23 @@ class ValueGradient(AttentionGradient):
 
 
 @dataclass(frozen=True)
-class AttentionQueryGradient(QueryGradient):
-    """The gradient dq without a mask."""
+class AttentionMaskGradient(AttentionGradient):
+    """The gradient of the mask, which is that of the scores."""
 
-    def infer(
-        self,
-        facts: Facts,
-        q: TensorType,
-        k: TensorType,
-        v: TensorType,
-        dy: TensorType,
-        rows: TensorType,
-        level: TensorType,
-    ) -> TensorType:
-        self.require_operands(facts, q, k, v, dy, rows, level)
-        return q
+    operands = Operands((*AttentionGradient.operands.required, "mask"))
+    of = "mask"
+
+    def evaluate(self, *operands: Array) -> Array:
+        return self.slopes(*operands)
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        return self.slopes_value(build, operands)
 
 
-@dataclass(frozen=True)
-class AttentionKeyGradient(KeyGradient):
-    """The gradient dk without a mask."""
-
-    def infer(
-        self,
-        facts: Facts,
-        q: TensorType,
-        k: TensorType,
-        v: TensorType,
-        dy: TensorType,
-        rows: TensorType,
-        level: TensorType,
-    ) -> TensorType:
-        self.require_operands(facts, q, k, v, dy, rows, level)
-        return k
-
-
-@dataclass(frozen=True)
-class AttentionValueGradient(ValueGradient):
-    """The gradient dv without a mask."""
-
-    def infer(
-        self,
-        facts: Facts,
-        q: TensorType,
-        k: TensorType,
-        v: TensorType,
-        dy: TensorType,
-        rows: TensorType,
-        level: TensorType,
-    ) -> TensorType:
-        self.require_operands(facts, q, k, v, dy, rows, level)
-        return v
+GRADIENTS: tuple[type[AttentionGradient], ...] = (
+    AttentionQueryGradient,
+    AttentionKeyGradient,
+    AttentionValueGradient,
+    AttentionMaskGradient,
+)
+OPS: tuple[type[Op], ...] = (Attention, AttentionNormalizer, *GRADIENTS)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.primitive.windows import Windows, output_shape
 from meganeura_dsl.ir.ops.type_rules import (
     FLOATS,
@@ -13,15 +14,20 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
     title,
 )
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 
+__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolSelect"]
+
 
 @dataclass(frozen=True)
-class Pooling(Op):
+class Pooling(Op, abstract=True):
     """The geometry that max pooling and its adjoints share; the padding is smaller than all."""
 
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     window: Shape
     stride: Shape
     padding: Shape
@@ -73,6 +79,10 @@ class Pooling(Op):
         steps = np.array([index[(0, 0, *place)].flat[0] for place in places])
         return padded.shape, index[(..., *places[0])] + steps[first]
 
+    def _chosen(self, build: Builder, x: Value, pooled: TensorType) -> Value:
+        """Of how many windows each element of x is the largest."""
+        return build.add(MaxPoolGradient(*self._geometry), x, full(build, pooled, 1))
+
     @property
     def _geometry(self) -> tuple[Shape, Shape, Shape]:
         return self.window, self.stride, self.padding
@@ -81,6 +91,8 @@ class Pooling(Op):
 @dataclass(frozen=True)
 class MaxPool(Pooling):
     """The largest in each window of x [n, c, *spatial]. The first in row-major order wins a tie."""
+
+    operands = Operands(("x",))
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
         return self._pooled(facts, x)
@@ -97,10 +109,15 @@ class MaxPool(Pooling):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return (build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent),)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return self._chosen(build, out.operands[0], out.type)
+
 
 @dataclass(frozen=True)
 class MaxPoolGradient(Pooling):
     """Each window's cotangent, added to the place of its largest in x."""
+
+    operands = Operands(("x", "dy"))
 
     def infer(self, facts: Facts, x: TensorType, dy: TensorType) -> TensorType:
         require_same_type(self, facts, dy, self._pooled(facts, x))
@@ -114,10 +131,16 @@ class MaxPoolGradient(Pooling):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(MaxPoolSelect(*self._geometry), out.operands[0], cotangent)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        x, dy = out.operands
+        return self._chosen(build, x, dy.type)
+
 
 @dataclass(frozen=True)
 class MaxPoolSelect(Pooling):
     """From g, which has the shape of x, what stands at the place of each window's largest in x."""
+
+    operands = Operands(("x", "g"))
 
     def infer(self, facts: Facts, x: TensorType, g: TensorType) -> TensorType:
         require_same_type(self, facts, x, g)
@@ -129,3 +152,9 @@ class MaxPoolSelect(Pooling):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent)
+
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return self._chosen(build, out.operands[0], out.type)
+
+
+OPS: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient, MaxPoolSelect)

@@ -1,15 +1,16 @@
 """Attention as kernels make it, in ops that only lowered graphs contain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op
-from meganeura_dsl.ir.ops.fused.attention import WeightedMean
+from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.fused.attention_scores import width_of
-from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.traits import ElementCost
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
@@ -20,15 +21,17 @@ NOTHING = -inf
 
 
 @dataclass(frozen=True)
-class FlashAttentionOp(Op):
+class FlashAttentionOp(Op, abstract=True):
     """An attention, or a gradient of one, that a kernel makes."""
 
-    whole: WeightedMean
+    operands = Attention.operands
+    traits = Attention.traits
+    element_cost = ElementCost.LOAD
+    whole: Attention
 
-    @property
-    def counted(self) -> Fused:
-        """The op that takes as much arithmetic."""
-        return self.whole
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the whole."""
+        return self.whole.flops(operands, result)
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,11 @@ class FlashAttentionSplitKV(FlashAttentionOp):
 class FlashAttentionBackwardKV(FlashAttentionOp):
     """Of each key the gradients dk and dv side by side."""
 
-    @property
-    def counted(self) -> Fused:
-        """One of them takes what both do."""
-        return self.whole.gradients()[1]
+    operands = AttentionGradient.operands
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of one of them, which takes what both do."""
+        return self.whole.gradients()[1].flops(operands, result)
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """A row for each key."""
@@ -91,10 +95,11 @@ class FlashAttentionBackwardKV(FlashAttentionOp):
 class FlashAttentionBackwardQ(FlashAttentionOp):
     """The gradient dq, made by one kernel."""
 
-    @property
-    def counted(self) -> Fused:
-        """The gradient."""
-        return self.whole.gradients()[0]
+    operands = AttentionGradient.operands
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the gradient."""
+        return self.whole.gradients()[0].flops(operands, result)
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """The type of q."""

@@ -1,5 +1,6 @@
 """Ops that only lowered graphs contain: steps of an op that takes more than one kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array, Op, Value
 from meganeura_dsl.ir.ops.primitive.pool import Pooling
 from meganeura_dsl.ir.ops.type_rules import concrete_shape, require_same_type
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
@@ -14,6 +16,8 @@ from meganeura_dsl.symbolic.assumptions import Facts
 @dataclass(frozen=True)
 class WindowArgMax(Pooling):
     """In each window of x, the row-major number of the place of its first largest."""
+
+    operands = Operands(("x",))
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
         """One i32 for each window."""
@@ -30,6 +34,10 @@ class WindowArgMax(Pooling):
 @dataclass(frozen=True)
 class WindowPick(Pooling):
     """From g, what stands at the chosen place of each window."""
+
+    operands = Operands(("g", "chosen"))
+    traits = frozenset({Trait.GATHER})
+    element_cost = ElementCost.SIMPLE  # not a load: its neighbours read the same few elements
 
     def infer(self, facts: Facts, g: TensorType, chosen: TensorType) -> TensorType:
         """One element for each window."""
@@ -49,6 +57,7 @@ class WindowPick(Pooling):
 class WindowSpread(Pooling):
     """Each window's element, added to the place it has chosen."""
 
+    operands = Operands(("chosen", "dy"))
     spatial: Shape
 
     def infer(self, facts: Facts, chosen: TensorType, dy: TensorType) -> TensorType:
@@ -72,6 +81,9 @@ class WindowSpread(Pooling):
 class SplitKPartial(Op):
     """Sums of products in `parts` parts, whose sum along the first axis is what `whole` gives."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     whole: Op
     parts: int
 
@@ -85,11 +97,18 @@ class SplitKPartial(Op):
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
 
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the whole."""
+        return self.whole.flops(operands, result.with_shape(result.shape[1:]))
+
 
 @dataclass(frozen=True)
 class ChannelsLast(Op):
     """What `whole`, a convolution or a gradient of one, gives, with its second axis moved last."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     whole: Op
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
@@ -101,6 +120,11 @@ class ChannelsLast(Op):
         """The whole, then its axes in another order."""
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.transpose(whole, channels_last(whole.ndim))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the whole."""
+        first, *rest, channels = result.shape
+        return self.whole.flops(operands, result.with_shape((first, channels, *rest)))
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
@@ -126,6 +150,9 @@ class LinkedSum(Op):
     first number that is no place among them.
     """
 
+    operands = Operands(("first", "following", "updates"))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axis: int
 
     def infer(

@@ -49,7 +49,9 @@ class _Attending:
         """What lies side by side, by the operands whose normalizers are in it."""
 
     def change(self, value: Value, operands: tuple[Value, ...]) -> Value:
-        """The value of an op on changed operands."""
+        """The value of an op on changed operands. No kernel reads a mask."""
+        if len(value.operands) in value.op.operands.counts[1:]:
+            return self._build.add(value.op, *operands)
         match value.op:
             case Attention() as op:
                 return self._attention(op, value, operands)
