@@ -21,7 +21,7 @@ from meganeura.cli.options.target_program import load
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
 
-PICTURES = (".svg", ".html")
+DRAWINGS = (".svg", ".html")
 
 
 def explain_opt(
@@ -38,7 +38,7 @@ def explain_opt(
     ] = "cpu",
     drawing: Annotated[
         Path | None,
-        typer.Option("--picture", metavar="FILE", help="Draw both graphs: .svg or .html."),
+        typer.Option("--svg", metavar="FILE", help="Draw both graphs: .svg, or a page with it, .html."),
     ] = None,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -46,9 +46,9 @@ def explain_opt(
 
     Sizes that are left open are small ones; with `--mode train`, `--set` replaces settings.
     """
-    if drawing is not None and drawing.suffix not in PICTURES:
+    if drawing is not None and drawing.suffix not in DRAWINGS:
         text = f"`{drawing}` is neither a .svg nor a .html file"
-        raise typer.BadParameter(text, param_hint="--picture")
+        raise typer.BadParameter(text, param_hint="--svg")
     require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}

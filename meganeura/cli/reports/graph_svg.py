@@ -1,4 +1,4 @@
-"""A picture of a graph before and after: SVG in layers, drawn without any library.
+"""A graph before and after as SVG: a layered drawing, made without any library.
 
 Shown is what depends on an input: parameters, and what is made of them alone, would hide it.
 A value stands below all it reads, as near as may be to the middle of them. Fused ops are coloured,

@@ -1,4 +1,4 @@
-"""`explain-opt --picture`: both graphs, every box in its place."""
+"""`explain-opt --svg`: both graphs, no box over another."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -50,7 +50,7 @@ def test_fused_ops_and_inputs_are_marked() -> None:
 
 @pytest.mark.parametrize("name", ["net.svg", "net.html"])
 def test_a_model_is_drawn_to_a_file(meganeura: Command, tmp_path: Path, name: str) -> None:
-    shown = meganeura("explain-opt", "digits_cnn", "--picture", str(tmp_path / name))
+    shown = meganeura("explain-opt", "digits_cnn", "--svg", str(tmp_path / name))
     assert shown.code == 0
     text = (tmp_path / name).read_text()
     assert text.startswith("<svg" if name == "net.svg" else "<!doctype html>")
@@ -59,6 +59,6 @@ def test_a_model_is_drawn_to_a_file(meganeura: Command, tmp_path: Path, name: st
 
 
 def test_another_kind_of_file_is_refused(meganeura: Command, tmp_path: Path) -> None:
-    shown = meganeura("explain-opt", "digits_cnn", "--picture", str(tmp_path / "net.png"))
+    shown = meganeura("explain-opt", "digits_cnn", "--svg", str(tmp_path / "net.png"))
     assert shown.code == 2
     assert "neither a .svg nor a .html file" in shown.err
