@@ -7,23 +7,20 @@ of the message. All classes are found through the tuples `PROBLEMS` of the modul
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-from meganeura_dsl import target_problems as targets
+from meganeura_dsl import target_problems
 from meganeura_dsl.diagnostics.problem import Problem
-from meganeura_dsl.elaborate.problems import name_problems as check_problems
-from meganeura_dsl.elaborate.problems import shape_problems
-from meganeura_dsl.elaborate.problems import training_problems as train_problems
+from meganeura_dsl.elaborate.problems import name_problems, shape_problems, training_problems
 from meganeura_dsl.settings import settings_problems
-from meganeura_dsl.syntax.problems import grammar_problems
-from meganeura_dsl.syntax.problems import token_problems as syntax_problems
+from meganeura_dsl.syntax.problems import grammar_problems, token_problems
 from meganeura_dsl.transforms.egraph import optimizer_problems
 
 PROBLEMS: tuple[type[Problem], ...] = (
-    *syntax_problems.PROBLEMS,
+    *token_problems.PROBLEMS,
     *grammar_problems.PROBLEMS,
-    *check_problems.PROBLEMS,
+    *name_problems.PROBLEMS,
     *shape_problems.PROBLEMS,
-    *train_problems.PROBLEMS,
-    *targets.PROBLEMS,
+    *training_problems.PROBLEMS,
+    *target_problems.PROBLEMS,
     *settings_problems.PROBLEMS,
     *optimizer_problems.PROBLEMS,
 )

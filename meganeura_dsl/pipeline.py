@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError, Severity, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations import models
-from meganeura_dsl.elaborate.declarations import training_blocks as trains
+from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
@@ -391,8 +390,8 @@ class Checker:
         }
 
     def _train(self, train: ast.Train) -> None:
-        trains.train_settings(self.module, train)
-        elaboration = trains.elaborate_train(self.module, train, sizes={}, training=True)
+        training_blocks.train_settings(self.module, train)
+        elaboration = training_blocks.elaborate_train(self.module, train, sizes={}, training=True)
         self._keep(elaboration)
         if elaboration.own:
             self._compare_with_models(train, elaboration.own)
@@ -473,19 +472,21 @@ def elaborate_train(
     """The graph of a `train` block: its loss and metrics. Raises `ProblemError`."""
     node = program.module.trains[program.train(train)]
     with phase("check"):
-        return trains.elaborate_train(program.module, node, sizes=sizes, training=training)
+        return training_blocks.elaborate_train(program.module, node, sizes=sizes, training=training)
 
 
 def train_settings(program: Program, train: str | None = None) -> dict[str, Setting]:
     """What is written under `run:`, evaluated but not judged. Raises `ProblemError`."""
-    return trains.train_settings(program.module, program.module.trains[program.train(train)])
+    return training_blocks.train_settings(
+        program.module, program.module.trains[program.train(train)]
+    )
 
 
 def whole_inputs(program: Program, train: str | None = None) -> frozenset[str]:
     """The inputs that are fed as they are at every step."""
-    return trains.whole_inputs(program.module.trains[program.train(train)])
+    return training_blocks.whole_inputs(program.module.trains[program.train(train)])
 
 
 def free_sizes(program: Program, train: str | None = None) -> tuple[str, ...]:
     """The sizes `run:` has to give."""
-    return trains.free_sizes(program.module.trains[program.train(train)])
+    return training_blocks.free_sizes(program.module.trains[program.train(train)])

@@ -57,7 +57,7 @@ from meganeura_runtime.io.data.data_problems import (
     UnknownFormat,
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
-from meganeura_runtime.io.files import file_problems as tensor_problems
+from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import MissingExtra, UnfitInput
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.train.training_problems import (
@@ -150,12 +150,12 @@ EXAMPLES: Mapping[str, Problem] = {
         UnusedChoice("--image-size", "image"),
         UnfitInput("mel", Path("cat.png"), "[n, 80, t]", "an image becomes f32[n, 3, h, w]"),
         MissingExtra("PIL.Image", "images", "read images"),
-        tensor_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
-        tensor_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
-        tensor_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),
-        tensor_problems.NoSuchFile(FILE),
-        tensor_problems.CannotWrite(Path("runs/1/weights.safetensors"), "no space is left"),
-        tensor_problems.DamagedFile(
+        file_problems.UnreadableFile(FILE, "it ends after 4,096 bytes, and promises 464,904"),
+        file_problems.NotFinite(FILE, "train.image", (12, 301), "nan"),
+        file_problems.OutOfRange(FILE, "label", (7,), "4294967296", "i64", "i32"),
+        file_problems.NoSuchFile(FILE),
+        file_problems.CannotWrite(Path("runs/1/weights.safetensors"), "no space is left"),
+        file_problems.DamagedFile(
             Path("runs/fit-1/checkpoint.safetensors"),
             "`fc.weight`",
             Help(

@@ -70,7 +70,7 @@ def _options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; what a user did wrong is told without a traceback."""
+    """Run the command line; a user's mistake is reported without a traceback."""
     try:
         code: object = app(arguments, prog_name="meganeura", standalone_mode=False)
         return _after_output(code if isinstance(code, int) else 0)
@@ -122,7 +122,7 @@ def _refuse(reports: tuple[Report, ...]) -> int:
 
 
 def _after_output(code: int) -> int:
-    """Flush what was written; whoever read it may be gone, as in `meganeura shapes x | head`."""
+    """Flush the output; its reader may be gone, as in `meganeura shapes x | head`."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

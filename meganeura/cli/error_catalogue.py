@@ -3,14 +3,14 @@
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
-from meganeura_runtime.export.deployment import deployment_problems as deploy_problems
-from meganeura_runtime.export.mgb import container_problems as artefact_problems
-from meganeura_runtime.infer import inference_problems as input_problems
+from meganeura_runtime.export.deployment import deployment_problems
+from meganeura_runtime.export.mgb import container_problems
+from meganeura_runtime.infer import inference_problems
 from meganeura_runtime.io import weights
 from meganeura_runtime.io.data import data_problems, index_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
-from meganeura_runtime.train import training_problems as train_problems
+from meganeura_runtime.train import training_problems
 
 
 def problems() -> tuple[type[Problem], ...]:
@@ -21,10 +21,10 @@ def problems() -> tuple[type[Problem], ...]:
         *file_problems.PROBLEMS,
         *index_problems.PROBLEMS,
         *weights.PROBLEMS,
-        *input_problems.PROBLEMS,
+        *inference_problems.PROBLEMS,
         *preprocess_problems.PROBLEMS,
-        *train_problems.PROBLEMS,
-        *deploy_problems.PROBLEMS,
-        *artefact_problems.PROBLEMS,
+        *training_problems.PROBLEMS,
+        *deployment_problems.PROBLEMS,
+        *container_problems.PROBLEMS,
         *device_problems.PROBLEMS,
     )

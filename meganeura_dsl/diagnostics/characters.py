@@ -1,4 +1,4 @@
-"""Text of others on a terminal: what a terminal would obey is spelled out, and widths are columns.
+"""Untrusted text on a terminal: control characters are escaped, and widths are columns.
 
 Control, bidirectional and invisible characters never reach a terminal raw.
 """
@@ -11,7 +11,7 @@ CUT = "..."
 
 
 def printable(text: str) -> str:
-    """One line that is safe on any terminal: what has no glyph is spelled out, ESC as `x1b`."""
+    """One line that is safe on any terminal: what has no glyph is escaped, ESC as `x1b`."""
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + CUT
     if text.isprintable():

@@ -40,7 +40,7 @@ GPU = replace(DEFAULT_DEVICE, winograd=tuple(POINTS))
 SOFTWARE = DeviceModel(
     launch=4e-5, bandwidth=3e9, throughput=4.4e10, winograd=tuple(POINTS), narrowest=32
 )
-"""A CPU that poses as a GPU: what Mesa's llvmpipe reaches on two cores."""
+"""Software Vulkan: what Mesa's llvmpipe reaches on two cores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,14 +52,14 @@ class Bound:
     """The line of the program that picks something."""
 
     def narrowed(self, other: Bound) -> Bound:
-        """What satisfies both, told as the narrower one."""
+        """What satisfies both, reported as the narrower one."""
         least = min(self, other, key=lambda bound: bound.count)
         return Bound(least.count, self.exempt & other.exempt, least.shown, least.place)
 
 
 @dataclass(frozen=True)
 class Check:
-    """An output of a graph that tells whether an index is one of 0 ... count - 1.
+    """An output of a graph that says whether an index is one of 0 ... count - 1.
 
     Its name says all of it, so that it outlasts whatever a graph is made into.
     """
@@ -170,7 +170,7 @@ def _given(graph: Graph, op: Op) -> Leaf | None:
 
 
 def _unproved(graph: Graph, bounds: Mapping[str, Bound], ranges: Ranges) -> Iterator[Use]:
-    """The uses of indices that have to be looked at while the graph runs, each index once."""
+    """The uses of indices that have to be checked while the graph runs, each index once."""
     picked = _picked(graph)
     seen: dict[tuple[int, int], Use] = {}
     for use in _uses(graph):

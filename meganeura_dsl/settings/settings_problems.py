@@ -61,7 +61,7 @@ class UnknownSetting(SettingProblem):
     """The choice the name is an argument of, or empty."""
     known: tuple[str, ...]
     given: tuple[str, ...] = ()
-    """Settings beside it, which it can therefore not mean."""
+    """Other settings of the block, which it can therefore not mean."""
 
     def report(self) -> Report:
         """Name the nearest setting, or list all."""

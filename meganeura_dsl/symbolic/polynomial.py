@@ -341,7 +341,7 @@ def _step(terms: Mapping[Monomial, int], lead: Monomial, unit: int) -> Size:
 
 
 def _floor(numerator: Size, denominator: Size) -> Size:
-    """The floor, which takes the same steps whether or not it was worked out before."""
+    """The floor, which takes the same steps whether or not it was computed before."""
     floor, steps = _measured_floor(numerator, denominator)
     spend(steps)
     return floor

@@ -141,9 +141,9 @@ def test_every_format_has_the_same_exit_code(meganeura: Command, tmp_path: Path)
         assert codes == [1, 2]
         assert meganeura("check", "--format", name, "digits_mlp").code == 0
     for old, new in (("--json", "json"), ("--short", "short")):
-        alike = [meganeura("check", *each, target) for each in ([old], ["--format", new])]
-        assert alike[0] == alike[1]
-        assert alike[0] == meganeura("check", old, "--format", new, target)
+        results = [meganeura("check", *each, target) for each in ([old], ["--format", new])]
+        assert results[0] == results[1]
+        assert results[0] == meganeura("check", old, "--format", new, target)
 
 
 def test_one_output_has_one_format(meganeura: Command) -> None:

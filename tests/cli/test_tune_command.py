@@ -12,7 +12,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
     TuningRecord,
     content_of,
 )
-from meganeura_runtime.backends.webgpu.tuning import autotuner as search
+from meganeura_runtime.backends.webgpu.tuning import autotuner
 from tests.cli.command import Command
 
 pytestmark = pytest.mark.adapter
@@ -30,15 +30,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def favoured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any way in two parts seems best, and helps."""
-    honest = search._Race._note
+    honest = autotuner._Race._note
 
-    def note(race: search._Race, turns: list[dict[KernelConfig, float]]) -> None:
+    def note(race: autotuner._Race, turns: list[dict[KernelConfig, float]]) -> None:
         honest(race, turns)
         for way in race.seconds:
             race.seconds[way] = 1.0 if way.parts == 2 else 2.0
 
-    monkeypatch.setattr(search._Race, "_note", note)
-    monkeypatch.setattr(search, "_steps_of", lambda *given: [2.0, *([1.0] * len(given[2][1:]))])
+    monkeypatch.setattr(autotuner._Race, "_note", note)
+    monkeypatch.setattr(autotuner, "_steps_of", lambda *given: [2.0, *([1.0] * len(given[2][1:]))])
 
 
 @pytest.mark.usefixtures("favoured")
@@ -81,7 +81,7 @@ def test_a_run_says_in_one_line_that_it_is_tuned(
 def test_a_file_that_cannot_be_used_is_told_and_left(
     meganeura: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_steps_of", lambda *given: [1.0, *([2.0] * len(given[2][1:]))])
+    monkeypatch.setattr(autotuner, "_steps_of", lambda *given: [1.0, *([2.0] * len(given[2][1:]))])
     shown = meganeura("tune", *ARGUMENTS)
     assert shown.out.endswith("the step gains nothing, so nothing is kept\n")
     assert not cache.exists()

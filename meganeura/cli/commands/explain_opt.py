@@ -38,7 +38,9 @@ def explain_opt(
     ] = "cpu",
     drawing: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="FILE", help="Draw both graphs: .svg, or a page with it, .html."),
+        typer.Option(
+            "--svg", metavar="FILE", help="Draw both graphs: .svg, or a page with it, .html."
+        ),
     ] = None,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -23,7 +23,7 @@ def profile(
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
     rows: Annotated[
-        int, typer.Option(min=1, help="How many kernels are listed; the dearest come first.")
+        int, typer.Option(min=1, help="How many kernels are listed; the slowest come first.")
     ] = 25,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON, with all kernels.")] = False,
 ) -> None:

@@ -94,7 +94,7 @@ def run(
         show_outputs,
         write_outputs,
     )
-    from meganeura_runtime.io.preprocess import preprocessor_config as sidecar
+    from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
 
     fixed = {
@@ -116,7 +116,7 @@ def run(
         _numbers("--std", std),
         _filter(resample),
         seconds,
-        sidecar.find(weights[0]) if weights else None,
+        preprocessor_config.find(weights[0]) if weights else None,
     )
     if compiled is not None:
         if profile is not None:

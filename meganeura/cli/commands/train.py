@@ -133,7 +133,7 @@ def _start(
 
 
 def _folder(name: str, out: Path | None) -> "AbstractContextManager[RunFolder]":
-    """The folder of a run that begins, held against others."""
+    """The folder of a new run, locked against other runs."""
     from meganeura_runtime.train.run_folder import folder_of
 
     return folder_of(name, out)

@@ -1,4 +1,4 @@
-"""The device of a command, told to whoever gave it, with what was found out about it before."""
+"""The device of a command, opened and announced, with the configs that were tuned for it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.transforms.egraph.rewrite_report import AppliedRule, RewriteReport
 
 MOST_PLACES = 6
-"""How many places of one rule are listed."""
+"""How many locations of one rule are listed."""
 
 
 def report_data(built: "Compiled") -> dict[str, object]:
@@ -83,7 +83,7 @@ def _rules(report: "RewriteReport") -> Iterator[str]:
 
 
 def _listed(title: str, report: "RewriteReport", rules: Sequence["AppliedRule"]) -> Iterator[str]:
-    """A row for each rule: how often it counted, its formula, and its places."""
+    """A row for each rule: how often it counted, its formula, and its locations."""
     from meganeura_dsl.transforms.egraph.rules.rule_sets import rules_by_name
 
     known, times = rules_by_name(), Counter(each.rule for each in rules)

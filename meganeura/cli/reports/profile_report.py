@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FAST = 1e12
 """Operations a second above which they are counted in TFLOP/s."""
 MOST_PLACES = 5
-"""Lines of the program that are named beside one kernel."""
+"""The most lines of the program that are listed for one kernel."""
 MEBI = 1 << 20
 
 

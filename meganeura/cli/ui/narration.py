@@ -1,4 +1,4 @@
-"""The words in which a run tells of itself."""
+"""The messages that a run prints."""
 
 from collections.abc import Mapping, Sequence
 

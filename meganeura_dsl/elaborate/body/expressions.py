@@ -14,8 +14,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
-from meganeura_dsl.elaborate.typecheck import static_arithmetic as arithmetic
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
+from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -92,7 +91,7 @@ class Expressions(ABC):
                 return self._subscript(node, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A label with its indices worked out: `layers[i]` is `layers.3`."""
+        """A label with its indices evaluated: `layers[i]` is `layers.3`."""
         return ".".join(
             part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
         )
@@ -183,10 +182,10 @@ class Expressions(ABC):
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
-                return tensors.elementwise(
+                return tensor_arithmetic.elementwise(
                     frame, node.operator_span, node.operator, left, right, names
                 )
-            return arithmetic.combine(node.operator, left, right)
+            return static_arithmetic.combine(node.operator, left, right)
         except KindError as error:
             raise _wrong_kind(frame, node.operator_span, error.wanted, error.value) from error
 
@@ -195,11 +194,11 @@ class Expressions(ABC):
         try:
             if node.operator == "not":
                 if is_tensor(value):
-                    return tensors.invert_tensor(frame, node.span, value)
-                return arithmetic.invert(value)
+                    return tensor_arithmetic.invert_tensor(frame, node.span, value)
+                return static_arithmetic.invert(value)
             if is_tensor(value):
                 return frame.add(node.span, ops.Neg(), value)
-            return arithmetic.negate(value)
+            return static_arithmetic.negate(value)
         except KindError as error:
             raise _wrong_kind(frame, node.span, error.wanted, error.value) from error
 

@@ -35,7 +35,7 @@ class Evaluates(Protocol):
         ...
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A path with its indices worked out."""
+        """A path with its indices evaluated."""
         ...
 
 

@@ -7,7 +7,7 @@ from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.shape_problems import NormMayDegenerate, NormOverOne
 from meganeura_dsl.elaborate.scope.scope import UndecidableError
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import STATIC_FUNCTIONS, combine
 from meganeura_dsl.elaborate.values import (
@@ -57,7 +57,7 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
         left, right = call.option(0, "a"), call.option(1, "b")
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
-        return tensors.apply_pair(
+        return tensor_arithmetic.apply_pair(
             call.frame, call.span, op, call.name, left, right, ("the first", "the second")
         )
 
@@ -73,20 +73,22 @@ def where(call: BuiltinCall) -> Evaluated:
     if not is_tensor(left) and not is_tensor(right):
         if not is_number(left) or not is_number(right):
             raise call.wrong("tensors or numbers", left)
-        left = tensors.scalar(call.frame, call.span, left, DType.F32, condition.type.shape)
-    a, b = tensors.lift(call.frame, call.span, left, right)
+        left = tensor_arithmetic.scalar(
+            call.frame, call.span, left, DType.F32, condition.type.shape
+        )
+    a, b = tensor_arithmetic.lift(call.frame, call.span, left, right)
     names = ("then", "otherwise")
-    a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
-    condition, a = tensors.align(
+    a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
+    condition, a = tensor_arithmetic.align(
         call.frame, call.span, call.name, (condition, a), ("the condition", "then")
     )
-    a, b = tensors.align(call.frame, call.span, call.name, (a, b), names)
+    a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
     return call.add(ops.Where(), condition, a, b)
 
 
 def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
     """The conversion to an element type."""
-    return lambda call: tensors.cast(call.frame, call.span, call.tensor(0), dtype)
+    return lambda call: tensor_arithmetic.cast(call.frame, call.span, call.tensor(0), dtype)
 
 
 def stop_gradient(call: BuiltinCall) -> Evaluated:
@@ -101,12 +103,12 @@ Fold = Callable[[BuiltinCall, Tensor, tuple[int, ...]], Tensor]
 
 def fold_sum(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The sum."""
-    return tensors.reduce_sum(call.frame, call.span, value, axes)
+    return tensor_arithmetic.reduce_sum(call.frame, call.span, value, axes)
 
 
 def fold_mean(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The mean; of truth values, the fraction that is true."""
-    return tensors.reduce_mean(call.frame, call.span, value, axes)
+    return tensor_arithmetic.reduce_mean(call.frame, call.span, value, axes)
 
 
 def fold_max(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -123,12 +125,12 @@ def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Te
     """mean((x - mean(x))**2), the biased variance."""
     frame, span = call.frame, call.span
     _require_several(call, value, axes)
-    mean = tensors.reduce_mean(frame, span, value, axes)
+    mean = tensor_arithmetic.reduce_mean(frame, span, value, axes)
     kept = tuple(axis for axis in range(value.type.rank) if axis not in axes)
     centered = call.add(
-        ops.Sub(), value, tensors.broadcast(frame, span, mean, value.type.shape, kept)
+        ops.Sub(), value, tensor_arithmetic.broadcast(frame, span, mean, value.type.shape, kept)
     )
-    return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)
+    return tensor_arithmetic.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)
 
 
 def _require_several(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> None:

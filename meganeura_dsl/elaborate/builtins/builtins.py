@@ -22,7 +22,7 @@ from meganeura_dsl.elaborate.builtins.builtin_math import (
 )
 from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
-from meganeura_dsl.elaborate.typecheck import tensor_arithmetic as tensors
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
 from meganeura_dsl.ir import ops
@@ -59,7 +59,7 @@ def _insert_axis(call: BuiltinCall) -> Evaluated:
     value = call.tensor(0)
     axis = call.axis(call.option(1, "axis"), value.type.rank + 1)
     shape = (*value.type.shape[:axis], call.size(2, "size"), *value.type.shape[axis:])
-    return tensors.broadcast(
+    return tensor_arithmetic.broadcast(
         call.frame, call.span, value, shape, tuple(i for i in range(len(shape)) if i != axis)
     )
 
@@ -75,7 +75,7 @@ def _repeat(call: BuiltinCall) -> Evaluated:
     )
     spread = (*before, size, times, *after)
     kept = tuple(index for index in range(len(spread)) if index != axis + 1)
-    repeated = tensors.broadcast(call.frame, call.span, value, spread, kept)
+    repeated = tensor_arithmetic.broadcast(call.frame, call.span, value, spread, kept)
     return call.add(ops.Reshape((*before, size * times, *after)), repeated)
 
 
@@ -131,7 +131,7 @@ def _full(call: BuiltinCall) -> Evaluated:
     value = call.option(1, "value", {"zeros": 0.0, "ones": 1.0}.get(call.name))
     if not is_number(value):
         raise call.wrong("a number", value)
-    return tensors.scalar(call.frame, call.span, value, DType.F32, call.shape(0, "shape"))
+    return tensor_arithmetic.scalar(call.frame, call.span, value, DType.F32, call.shape(0, "shape"))
 
 
 def _random_uniform(call: BuiltinCall) -> Evaluated:
@@ -139,9 +139,9 @@ def _random_uniform(call: BuiltinCall) -> Evaluated:
     frame, shape = call.frame, call.shape(0, "shape")
     counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
     bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
-    real = tensors.cast(frame, call.span, bits, DType.F32)
-    scale = tensors.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
-    largest = tensors.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
+    real = tensor_arithmetic.cast(frame, call.span, bits, DType.F32)
+    scale = tensor_arithmetic.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
+    largest = tensor_arithmetic.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
     return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
 
 

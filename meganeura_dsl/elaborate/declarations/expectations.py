@@ -87,7 +87,7 @@ class Expectations:
         """By what they speak of, the graphs of the `maps` so far."""
 
     def check(self, node: ast.Expect) -> Elaboration:
-        """The graph that an expectation was held against. Raises `ProblemError` if it fails."""
+        """The graph that an expectation was checked against. Raises `ProblemError` if it fails."""
         subject = self._subject(node.call)
         match node:
             case ast.ExpectHas():
@@ -217,10 +217,10 @@ def _check_tensors(module: LinkedModule, node: ast.ExpectHolds, elaboration: Ela
         wanted = f"{name}: {held.type.dtype or ''}{shape}"
         place = Location(held.span)
         if name not in shapes:
-            alike = [each for each in shapes if shapes[each] == shape]
-            close = nearest(name, alike) or nearest(name, shapes)
+            same_shape = [each for each in shapes if shapes[each] == shape]
+            close = nearest(name, same_shape) or nearest(name, shapes)
             likely = tuple(f"`{each}`, which is {shapes[each]}" for each in close[:1])
-            known = tuple(alike or shapes)
+            known = tuple(same_shape or shapes)
             raise ProblemError(NotHeld(place, subject, wanted, likely=likely, known=known))
         if (shapes[name], stored[name]) != (shape, dtype):
             shown = stored[name] if held.type.dtype else ""

@@ -132,11 +132,11 @@ class RearrangeMismatch(PlacedProblem):
 
 @dataclass(frozen=True)
 class AmbiguousRearrangement(PlacedProblem):
-    """Axes of a rearrangement are written alike, and it could mean either of two.
+    """Two axes of a rearrangement are written the same, and it could mean either.
 
     Axes are told apart by how they are written. Equal ones keep their order; but where another axis
-    passes one of them and not the other, or where `expand` adds an axis beside one like it, nothing
-    says which is which. A name of its own tells an axis from its like:
+    passes one of them and not the other, or where `expand` adds an axis next to an equal one,
+    nothing says which is which. Give one of them a name of its own:
 
         rows = 3
         expand(x, [3] -> [rows, 3])

@@ -221,12 +221,12 @@ class NoModelHolds(PlacedProblem):
 
 @dataclass(frozen=True)
 class UnclearExamples(PlacedProblem):
-    """The inputs of a `train` block do not tell which size counts examples.
+    """The inputs of a `train` block do not say which size counts examples.
 
-    Batches are cut from the first axis of the data, and shuffled along it, of all inputs alike. So
-    the first sizes of all inputs are made of one size, such as `batch`. What is not made of
-    examples, such as a graph, a table or a mask, is marked `whole`: it is fed as it is at every
-    step, neither shuffled nor cut.
+    All inputs are shuffled and cut into batches along their first axis. So the first sizes of all
+    inputs are made of one size, such as `batch`. An input that is not made of examples, such as a
+    graph, a table or a mask, is marked `whole`: every step is fed all of it, neither shuffled nor
+    cut.
     """
 
     code: ClassVar[str] = "E0536"

@@ -2,7 +2,7 @@
 
 A table of small rules is tried in order: each looks at the token, at those around it, and at what
 could have stood in its place, and names the problem if it recognises it. What none recognises is
-an unexpected token, told in people's words.
+an unexpected token, described in people's words.
 """
 
 import re
@@ -14,8 +14,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
-from meganeura_dsl.syntax.problems import line_problems, text_problems
-from meganeura_dsl.syntax.problems import token_problems as problems
+from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
 
 Rule = Callable[[Failure], Problem | None]
 
@@ -83,7 +82,7 @@ def _unexpected(failure: Failure) -> Problem:
             expected.append(words)
             accepts -= members
     expected.extend(sorted(_SPELLINGS[kind] for kind in accepts))
-    return problems.UnexpectedToken(failure.span(failure.token), tuple(expected))
+    return token_problems.UnexpectedToken(failure.span(failure.token), tuple(expected))
 
 
 def _nearest(word: str, words: tuple[str, ...]) -> str | None:
@@ -111,10 +110,10 @@ def _outside(failure: Failure) -> Problem | None:
         return None
     word, place = failure.token.text, failure.span(failure.token)
     if word in _FOREIGN:
-        return problems.ForeignSpelling(place, _FOREIGN[word])
+        return token_problems.ForeignSpelling(place, _FOREIGN[word])
     is_statement = word in _STATEMENTS or failure.following.kind in ("EQUAL", "COMMA")
     if not is_statement and (keyword := _nearest(word, _DECLARATIONS)):
-        return problems.MisspeltKeyword(place, keyword)
+        return token_problems.MisspeltKeyword(place, keyword)
     return line_problems.OutsideDeclaration(place, is_statement)
 
 
@@ -195,24 +194,24 @@ def _loop(failure: Failure) -> Problem | None:
 def _reserved(failure: Failure) -> Problem | None:
     token, accepts = failure.token, failure.accepts
     if token.kind == "EQUAL" and failure.previous.text in RESERVED:
-        return problems.KeywordAsName(failure.span(failure.previous))
+        return token_problems.KeywordAsName(failure.span(failure.previous))
     if token.text not in RESERVED or "NAME" not in accepts:
         return None
     wants_name = "INTEGER" not in accepts and "RETURN" not in accepts
     if wants_name or failure.following.kind == "EQUAL":
-        return problems.KeywordAsName(failure.span(token))
+        return token_problems.KeywordAsName(failure.span(token))
     return None
 
 
 def _foreign(failure: Failure) -> Problem | None:
     head, token, following = failure.head, failure.token, failure.following
     if head.text in _FOREIGN and head in (token, failure.previous):
-        return problems.ForeignSpelling(failure.span(head), _FOREIGN[head.text])
+        return token_problems.ForeignSpelling(failure.span(head), _FOREIGN[head.text])
     is_update = token.kind in _OPERATORS and following.kind == "EQUAL"
     if is_update and token.end == following.start and failure.follows_targets:
         name = failure.previous.text
         place = Span(failure.source, token.start, following.end)
-        return problems.ForeignSpelling(place, f"write `{name} = {name} {token.text} ...`")
+        return token_problems.ForeignSpelling(place, f"write `{name} = {name} {token.text} ...`")
     return None
 
 
@@ -221,17 +220,17 @@ def _misspelt(failure: Failure) -> Problem | None:
     fitting = tuple(word for word, kind in KEYWORDS.items() if kind in failure.accepts)
     is_argument = failure.following.kind == "EQUAL" and "COMMA" in failure.accepts
     if token.kind == "NAME" and not is_argument and (keyword := _nearest(token.text, fitting)):
-        return problems.MisspeltKeyword(failure.span(token), keyword)
+        return token_problems.MisspeltKeyword(failure.span(token), keyword)
     is_operand = token.kind in ("NAME", "LSQB", *_LITERALS)
     if failure.follows_targets and is_operand and (near := _nearest(previous.text, _STATEMENTS)):
-        return problems.MisspeltKeyword(failure.span(previous), near)
+        return token_problems.MisspeltKeyword(failure.span(previous), near)
     return None
 
 
 def _element_type(failure: Failure) -> Problem | None:
     is_type = failure.token.kind == "NAME" and failure.following.kind == "LSQB"
     if is_type and "F32" in failure.accepts:
-        return problems.UnknownElementType(failure.span(failure.token))
+        return token_problems.UnknownElementType(failure.span(failure.token))
     return None
 
 
@@ -246,12 +245,12 @@ def _label(failure: Failure) -> Problem | None:
     if pipe is None:
         return None
     label = failure.source.text[pipe.end : failure.previous.end].strip()
-    return problems.LabelLostColon(failure.gap, label) if _LABEL.fullmatch(label) else None
+    return token_problems.LabelLostColon(failure.gap, label) if _LABEL.fullmatch(label) else None
 
 
 def _assignment(failure: Failure) -> Problem | None:
     if failure.token.kind == "EQUAL" and "OR" in failure.accepts:
-        return problems.AssignmentInExpression(failure.span(failure.token))
+        return token_problems.AssignmentInExpression(failure.span(failure.token))
     return None
 
 
@@ -260,7 +259,7 @@ def _comparison(failure: Failure) -> Problem | None:
         return None
     first = next(token for token in reversed(failure.line) if token.kind == "COMPARE")
     middle = failure.source.text[first.end : failure.previous.end].strip()
-    return problems.ChainedComparison(failure.span(failure.token), middle)
+    return token_problems.ChainedComparison(failure.span(failure.token), middle)
 
 
 def _number(failure: Failure) -> Problem | None:
@@ -275,7 +274,7 @@ def _comma(failure: Failure) -> Problem | None:
     begins = failure.token.kind in ("NAME", *_LITERALS)
     ended = failure.previous.kind in ("NAME", "RPAR", "RSQB", *_LITERALS)
     if begins and ended and failure.is_in_brackets and "COMMA" in failure.accepts:
-        return problems.MissingComma(failure.gap)
+        return token_problems.MissingComma(failure.gap)
     return None
 
 

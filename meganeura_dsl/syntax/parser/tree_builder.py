@@ -13,8 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.scanner import Token
-from meganeura_dsl.syntax.problems import line_problems, text_problems
-from meganeura_dsl.syntax.problems import token_problems as problems
+from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
 
 Action = Callable[..., object]
 """What makes a value of the span of a phrase and the values of its parts."""
@@ -120,7 +119,7 @@ def _if(
 
 def _name(span: Span, word: Token) -> ast.Name:
     if word.text in _FOREIGN_VALUES:
-        raise ProblemError(problems.ForeignSpelling(span, _FOREIGN_VALUES[word.text]))
+        raise ProblemError(token_problems.ForeignSpelling(span, _FOREIGN_VALUES[word.text]))
     return ast.Name(span, word.text)
 
 
@@ -149,7 +148,7 @@ def _list_of(span: Span, pattern: ast.Pattern) -> ast.ListOf:
     items: list[ast.Expression] = []
     for entry in pattern.entries:
         if isinstance(entry, ast.Rest):
-            raise ProblemError(problems.RestOutsideShape(entry.span))
+            raise ProblemError(token_problems.RestOutsideShape(entry.span))
         items.append(entry)
     return ast.ListOf(span, tuple(items))
 
@@ -192,7 +191,7 @@ def _applied(
 ) -> ast.Call:
     words = [part for part in path.parts if isinstance(part, str)]
     if len(words) < len(path.parts):
-        raise ProblemError(problems.LabelWithoutLayer(path.span))
+        raise ProblemError(token_problems.LabelWithoutLayer(path.span))
     return ast.Call(span, None, ".".join(words), path.span, arguments or (), tensors or ())
 
 
@@ -205,10 +204,10 @@ def _arguments(_: Span, *arguments: ast.Argument) -> tuple[ast.Argument, ...]:
     for argument in arguments:
         if argument.name is None:
             if named:
-                raise ProblemError(problems.PositionalAfterNamed(argument.span))
+                raise ProblemError(token_problems.PositionalAfterNamed(argument.span))
         elif argument.name in named:
             first = named[argument.name].span
-            raise ProblemError(problems.DuplicateName(argument.span, first, argument.name))
+            raise ProblemError(token_problems.DuplicateName(argument.span, first, argument.name))
         else:
             named[argument.name] = argument
     return arguments
@@ -249,7 +248,7 @@ def _refuse_repetition(binders: Iterable[ast.Parameter | ast.Input]) -> None:
     for binder in binders:
         if binder.name in seen:
             first = seen[binder.name].span
-            raise ProblemError(problems.DuplicateName(binder.span, first, binder.name))
+            raise ProblemError(token_problems.DuplicateName(binder.span, first, binder.name))
         seen[binder.name] = binder
 
 

@@ -14,7 +14,7 @@ _NAME = r"[A-Za-z_]\w*"
 _ATOM = rf'(?:-?\d[\w.]*|"[^"]*"|{_NAME})'
 _CLOSING = {"(": ")", "[": "]"}
 _FAR = 10_000
-"""Characters that are looked at before or behind a place, so that a hostile text costs little."""
+"""Characters examined before or behind an offset, so that a hostile text costs little."""
 
 _WITHOUT_CODE = re.compile(r'"[^"\n]*"|#[^\n]*')
 _MOVABLE = re.compile(r"\|>|->|\*\*|//|[=!<>]=|[-+*/%@<>]|and|or")

@@ -30,7 +30,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class GraphEntry:
-    """A graph, as data. Of each value, where it is from is told by a value of the graph before."""
+    """A graph, as data. The origin of each value is the number of a value in the graph before."""
 
     text: str
     origins: tuple[int | None, ...]

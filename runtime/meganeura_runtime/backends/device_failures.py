@@ -1,4 +1,4 @@
-"""What a device cannot do, told as a problem with its place."""
+"""Failures of a device as problems with a source location."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

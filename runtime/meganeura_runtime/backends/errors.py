@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LimitError(Exception):
-    """A value exceeds a limit of the adapter; says which, by how much, and where it is made."""
+    """A value exceeds a limit of the adapter; says which, by how much, and where it comes from."""
 
     def __init__(self, value: Value, limit: str, needed: str, allowed: str) -> None:
         place = str(value.origin)

@@ -1,4 +1,4 @@
-"""A session whose indices are looked at: those it is given, and those it computes."""
+"""A session that checks indices: those it is given, and those it computes."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -111,14 +111,14 @@ class UpdatingSession(CheckedSession):
         return outputs
 
     def _settle(self, behind: int) -> None:
-        """Look at all steps but the last few; one that was wrong stays, and is told each time."""
+        """Check all steps but the last few; a wrong one stays, and is reported each time."""
         while len(self._unread) > behind:
             self._unread[0].look()
             self._unread.popleft()
 
 
 class _Checked(Outputs):
-    """The outputs of a step but for its checks, which are looked at before any other is read."""
+    """The outputs of a step but for its checks, which are read before any other."""
 
     def __init__(self, outputs: Outputs, checks: Mapping[str, Check]) -> None:
         self._outputs = outputs

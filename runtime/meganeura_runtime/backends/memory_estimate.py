@@ -48,7 +48,7 @@ def require_memory(graph: Graph) -> None:
 
 
 def available_bytes() -> int | None:
-    """The memory of the machine that is free; `None` where the system does not tell."""
+    """The memory of the machine that is free; `None` where the system does not say."""
     if not MEMORY.is_file():
         return None
     lines = MEMORY.read_text(encoding="ascii").splitlines()

@@ -19,7 +19,7 @@ from meganeura_runtime.backends.base import (
 
 
 class PairSession(Session):
-    """Two sessions of graphs that keep the same tensors; `is_small` tells which a step runs in.
+    """Two sessions of graphs that keep the same tensors; `is_small` decides which one runs a step.
 
     Takes the memory of both, the parameters and states among it.
     """

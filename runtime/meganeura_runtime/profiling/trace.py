@@ -72,7 +72,7 @@ class Trace:
 
 
 class TracedSession(SessionProxy):
-    """A session that tells a trace of some of its steps."""
+    """A session that reports some of its steps to a trace."""
 
     def __init__(self, graph: Graph, inner: Session, trace: Trace) -> None:
         super().__init__(graph, inner)

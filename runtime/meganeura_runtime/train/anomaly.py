@@ -1,7 +1,8 @@
 """Where a number stops being one: the first step, and in it the first value that is not finite.
 
-A step depends on its number and on what is kept before it, so it can be made again: on the device
-to find the step, and by the reference, which knows every value in between, to find the line.
+A step depends only on its number and on the parameters and states before it, so it can be repeated:
+on the device to find the step, and by the reference, which has every intermediate value, to find
+the line.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A step about to be made: what it is fed, and what is kept before it. Counted from 0."""
+    """A step that is about to run: its inputs, and the parameters and states before it. Counted from 0."""
 
     step: int
     kept: Mapping[str, Array]

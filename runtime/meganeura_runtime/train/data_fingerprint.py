@@ -1,4 +1,4 @@
-"""What data was when a run began, in few bytes: to be told from other data when it goes on."""
+"""A hash of the data of a run, so that a resumed run notices other data."""
 
 from collections.abc import Iterator
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""What happens during a run, told to whoever watches: a progress bar, a log, a test.
+"""The events of a run, as its observers receive them: a progress bar, a log, a test.
 
 A run tells, in this order: `Started`; `Compiling` and `Compiled`, where there are kernels to
 compile; for each step `Stepped`, and behind it `Logged` if the step is logged; after each epoch

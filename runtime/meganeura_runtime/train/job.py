@@ -98,7 +98,7 @@ class Job:
     last: LastStep | None = None
     """The step on a last batch that is not full; `None` where there is no such batch."""
     bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
-    """Of parameters that are indices; those of the data are looked at already."""
+    """Of parameters that are indices; those of the data are checked already."""
 
     @cached_property
     def step(self) -> Graph:

@@ -100,7 +100,7 @@ def _opened(job: Job, open_session: OpenSession) -> Session:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a step gave, which is to be read and told; the step is counted from 1."""
+    """The outputs of a step, to be read and reported; the step is counted from 1."""
 
     step: int
     epoch: int
@@ -261,7 +261,7 @@ class Trainer:
         return outputs
 
     def _explained(self, last: Reading) -> LossNotFinite:
-        """Why the loss is not finite: the steps since the last checkpoint are made again."""
+        """Why the loss is not finite: the steps since the last checkpoint are repeated."""
         tensors, progress = read_checkpoint(self.folder.checkpoint)
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
@@ -276,7 +276,7 @@ class Trainer:
             self._take_in(self.unread.popleft())
 
     def _take_in(self, reading: Reading) -> None:
-        """Read what a step gave, which waits for it, and tell what is due."""
+        """Read the outputs of a step, which waits for it, and report what is due."""
         with self.span("read loss"):
             loss = float(reading.outputs[LOSS])
         if reading.speed is not None:
@@ -291,7 +291,7 @@ class Trainer:
             self._tell_epoch(reading)
 
     def _log(self, reading: Reading, speed: float) -> None:
-        """Record and tell the loss and the metrics of a step."""
+        """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
         rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}

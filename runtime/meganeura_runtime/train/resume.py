@@ -38,13 +38,13 @@ class RunOptions:
 
     resumption: Resumption | None = None
     detect_anomaly: bool = False
-    """Whether each step is looked at, so that the first that is not finite is the last."""
+    """Whether each step is checked, so that the first that is not finite is the last."""
     span: Span = unobserved
-    """Who is told what the host does."""
+    """A tracer of what the host does."""
 
 
 FROM_THE_START = RunOptions()
-"""From the start, and only looked at now and then."""
+"""From the start, checked only now and then."""
 
 
 def resume_job(

@@ -68,7 +68,7 @@ class RunFolder:
             write_text(self.metrics, "".join(kept))
 
     def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
-        """Write `settings.json`, which also tells what weights the run started from."""
+        """Write `settings.json`, which also names the weights the run started from."""
         told = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
         write_text(self.settings, json.dumps(told, indent=2) + "\n")
 

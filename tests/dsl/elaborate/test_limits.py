@@ -10,7 +10,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations import models
-from meganeura_dsl.limits import language_limits as limits
+from meganeura_dsl.limits import language_limits
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, spend, within
 from meganeura_dsl.pipeline import CheckResult, check, check_file
 from meganeura_dsl.resources import standard_models
@@ -85,7 +85,7 @@ def test_an_argument_of_another_kind_is_another_argument() -> None:
 
 def test_a_question_that_is_too_hard_leaves_the_rest_to_be_checked() -> None:
     text = WHERE.format(", ".join(NAMES), ", ".join(CLAUSES[:6])) + "block B()(x: [n]) = x @ x\n"
-    assert steps(text) < limits.CHECK
+    assert steps(text) < language_limits.CHECK
     assert codes(text) == ["E0320"]
 
 
@@ -105,7 +105,7 @@ def test_the_largest_standard_models_are_far_from_the_limit() -> None:
     budget = Budget(10**9)
     with within(budget):
         assert check_file(str(standard_models() / "repvgg.mgn")).fine
-    assert budget.spent < limits.CHECK / 2
+    assert budget.spent < language_limits.CHECK / 2
 
 
 def test_a_model_that_is_elaborated_outside_of_a_check_has_a_budget_too(

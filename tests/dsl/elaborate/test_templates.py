@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from meganeura_dsl.elaborate.body import elaborator as elaborate
+from meganeura_dsl.elaborate.body import elaborator
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
@@ -18,7 +18,7 @@ def test_templates_change_no_graph(
 ) -> None:
     program = load(model)
     repeated = elaborate_model(program, model, training=training)
-    monkeypatch.setattr(elaborate, "apply_template", lambda *arguments: arguments[-1]())
+    monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
     walked = elaborate_model(program, model, training=training)
     assert format_graph(repeated.graph) == format_graph(walked.graph)
     assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]

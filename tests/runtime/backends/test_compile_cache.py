@@ -13,13 +13,12 @@ from meganeura_dsl.ir.graph import Builder, Graph, Origin
 from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.support import compiler_fingerprint as fingerprint
+from meganeura_dsl.support import compiler_fingerprint
 from meganeura_dsl.support.disk_cache import DiskCache
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
-from meganeura_runtime.backends import cache_keys as keys
-from meganeura_runtime.backends import compile_cache as compiled
+from meganeura_runtime.backends import cache_keys, compile_cache
 from meganeura_runtime.backends.cache_keys import OptimizedOf, inference_of, step_of
 from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
 from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig
@@ -178,13 +177,13 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
     (package / "inner").mkdir(parents=True)
     (package / "inner" / "rules.py").write_text("x = 1\n")
     fake = SimpleNamespace(__path__=[str(package)], __version__="1.0")
-    monkeypatch.setattr(fingerprint, "meganeura_dsl", fake)
+    monkeypatch.setattr(compiler_fingerprint, "meganeura_dsl", fake)
     found: list[str] = []
 
     def look() -> None:
-        fingerprint.front_end.cache_clear()
-        keys.compiler.cache_clear()
-        found.append(keys.compiler())
+        compiler_fingerprint.front_end.cache_clear()
+        cache_keys.compiler.cache_clear()
+        found.append(cache_keys.compiler())
 
     try:
         look()
@@ -198,13 +197,13 @@ def test_an_edited_compiler_is_another(tmp_path: Path, monkeypatch: pytest.Monke
         look()
         fake.__version__ = "1.1"
         look()
-        monkeypatch.setattr(keys, "ENGINE", "numpy")
+        monkeypatch.setattr(cache_keys, "ENGINE", "numpy")
         look()
-        monkeypatch.setattr(keys, "ENGINE", "nothing_of_the_kind")
+        monkeypatch.setattr(cache_keys, "ENGINE", "nothing_of_the_kind")
         look()
     finally:
-        fingerprint.front_end.cache_clear()
-        keys.compiler.cache_clear()
+        compiler_fingerprint.front_end.cache_clear()
+        cache_keys.compiler.cache_clear()
     assert len(set(found)) == len(found)
 
 
@@ -217,10 +216,10 @@ def origins(graph: Graph) -> list[Origin]:
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*_: object) -> None:
-        raise AssertionError("this was made again")
+        raise AssertionError("this was recomputed")
 
     monkeypatch.setattr(RewriteOptions, "optimize", made)
-    monkeypatch.setattr(compiled, "optimized_training_step", made)
+    monkeypatch.setattr(compile_cache, "optimized_training_step", made)
     monkeypatch.setattr(schedule, "plan_graph", made)
 
 
@@ -233,7 +232,7 @@ def test_a_step_is_found_as_it_was_made(
     assert format_graph(found) == format_graph(made)
     assert origins(found) == origins(made)
     assert {origin.span.line for origin in origins(found) if origin.span} >= {2, 3}
-    with pytest.raises(AssertionError, match="made again"):
+    with pytest.raises(AssertionError, match="recomputed"):
         cached_training_step(forward, TrainingSettings(Sgd(0.2)), RULES)
     assert len(list(kept.paths())) == 1
 
@@ -264,7 +263,7 @@ def test_a_plan_is_found_as_it_was_made(
     assert made == plan_graph(step, device.limits, device.style)
     forbid(monkeypatch)
     assert cached_plan(step, device) == made
-    with pytest.raises(AssertionError, match="made again"):
+    with pytest.raises(AssertionError, match="recomputed"):
         cached_plan(step, device, TunedConfigs("tuned"))
     assert len(list(kept.paths())) == 1
 

@@ -8,7 +8,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Sum
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends import memory_estimate as need
+from meganeura_runtime.backends import memory_estimate
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import OutOfMemoryError
@@ -42,7 +42,7 @@ def test_a_value_counts_from_its_computation_to_its_last_use() -> None:
 def test_a_step_that_does_not_fit_is_refused_before_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(need, "available_bytes", lambda: 44_000)
+    monkeypatch.setattr(memory_estimate, "available_bytes", lambda: 44_000)
     with pytest.raises(ProblemError, match="E0554") as caught, explained_failures(("batch", 10)):
         ReferenceSession(chain(10))
     problem = caught.value.problem
@@ -57,7 +57,7 @@ def test_a_step_that_does_not_fit_is_refused_before_it_runs(
 def test_where_not_even_the_parameters_fit_no_batch_is_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(need, "available_bytes", lambda: 3000)
+    monkeypatch.setattr(memory_estimate, "available_bytes", lambda: 3000)
     with pytest.raises(ProblemError) as caught, explained_failures(("batch", 10)):
         ReferenceSession(chain(10))
     problem = caught.value.problem
@@ -70,14 +70,14 @@ def test_the_system_says_what_is_free_or_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told = tmp_path / "meminfo"
-    monkeypatch.setattr(need, "MEMORY", told)
-    assert need.available_bytes() is None
+    monkeypatch.setattr(memory_estimate, "MEMORY", told)
+    assert memory_estimate.available_bytes() is None
     ReferenceSession(chain(10))
     told.write_text("MemTotal:  2000 kB\nMemAvailable:   84 kB\n")
-    assert need.available_bytes() == 84 * 1024
+    assert memory_estimate.available_bytes() == 84 * 1024
     ReferenceSession(chain(10))
     told.write_text("MemTotal:  2000 kB\n")
-    assert need.available_bytes() is None
+    assert memory_estimate.available_bytes() is None
 
 
 @pytest.mark.adapter

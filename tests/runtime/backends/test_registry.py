@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from meganeura_dsl.ir import cost_model as cost
+from meganeura_dsl.ir import cost_model
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU, DeviceModel
 from meganeura_runtime.backends import registry
 from meganeura_runtime.backends.errors import DeviceError
@@ -40,8 +40,8 @@ SOFTWARE = DeviceInfo("wgpu:1", "llvmpipe", "CPU", "Vulkan", "1")
         ("wgpu", [REAL, SOFTWARE], GPU),
         ("auto", [SOFTWARE], DEFAULT_DEVICE),
         ("wgpu:0", [REAL, SOFTWARE], GPU),
-        ("wgpu:1", [REAL, SOFTWARE], cost.SOFTWARE),
-        ("wgpu", [SOFTWARE], cost.SOFTWARE),
+        ("wgpu:1", [REAL, SOFTWARE], cost_model.SOFTWARE),
+        ("wgpu", [SOFTWARE], cost_model.SOFTWARE),
         ("wgpu:7", [REAL, SOFTWARE], DEFAULT_DEVICE),
         ("auto", [], DEFAULT_DEVICE),
         ("cuda", [REAL], DEFAULT_DEVICE),

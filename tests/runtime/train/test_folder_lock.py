@@ -11,7 +11,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.io.files.file_problems import CannotWrite
-from meganeura_runtime.train import folder_lock as lock
+from meganeura_runtime.train import folder_lock
 from meganeura_runtime.train.folder_lock import LOCK, locked
 from meganeura_runtime.train.run_folder import named_folder, new_folder, resumed_folder
 from meganeura_runtime.train.training_problems import FolderInUse
@@ -151,7 +151,7 @@ def test_a_numbered_folder_that_somebody_named_is_passed_over(tmp_path: Path) ->
 def test_a_file_that_its_last_holder_just_removed_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system = lock._locked
+    system = folder_lock._locked
     removed: list[int] = []
 
     def after_a_removal(descriptor: int) -> bool:
@@ -160,7 +160,7 @@ def test_a_file_that_its_last_holder_just_removed_is_no_lock(
         removed.append(descriptor)
         return system(descriptor)
 
-    monkeypatch.setattr(lock, "_locked", after_a_removal)
+    monkeypatch.setattr(folder_lock, "_locked", after_a_removal)
     with locked(tmp_path):
         assert len(removed) == 2
         with pytest.raises(ProblemError) as caught, locked(tmp_path):

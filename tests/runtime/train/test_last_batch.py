@@ -162,7 +162,7 @@ def test_each_step_can_be_looked_at(place: Place) -> None:
 
 
 def test_what_is_not_finite_is_found_in_it(place: Place) -> None:
-    """The steps that are made again are on batches of the sizes they had."""
+    """Repeated steps have batches of the sizes they had."""
     place.write(FAILING.replace("0.5 - small", "3.0 - small"))
     with pytest.raises(ProblemError) as caught:
         place.start("run", KEEP)

@@ -1,12 +1,12 @@
 """Winograd's 3 x 3 convolution, and what its gradient is made of: transforms around a product.
 
-A picture is cut into tiles of m x m outputs, each of which sees (m + 2) x (m + 2) inputs. With the
+An image is cut into tiles of m x m outputs, each of which sees (m + 2) x (m + 2) inputs. With the
 matrices of `winograd_matrices` along both axes, the sum over nine taps becomes one product for each
 of (m + 2)**2 places, which all tiles and channels share as matrices:
 
     conv(x, w) = output(kernel(w) @ input(x))
 
-It is bilinear, so its adjoints are those of its parts. Tiles are numbered by picture, row, column.
+It is bilinear, so its adjoints are those of its parts. Tiles are numbered by image, row, column.
 """
 
 from collections.abc import Sequence

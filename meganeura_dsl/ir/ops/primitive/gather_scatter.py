@@ -1,4 +1,4 @@
-"""Reading and adding up rows by number; each is the adjoint of the other."""
+"""Gather and scatter-add of rows; each is the adjoint of the other."""
 
 from dataclasses import dataclass
 

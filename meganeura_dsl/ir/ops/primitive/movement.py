@@ -1,4 +1,4 @@
-"""Elements that change their place and keep their value."""
+"""Ops that move elements and leave their values as they are."""
 
 from dataclasses import dataclass
 from functools import reduce

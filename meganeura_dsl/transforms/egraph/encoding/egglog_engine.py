@@ -132,7 +132,7 @@ class Engine:
 
 
 class _Known(local):
-    """The e-graphs of a thread that were told their rules, by what they were told."""
+    """The e-graphs of a thread, by the program of rules that each has run."""
 
     def __init__(self) -> None:
         self.engines: dict[tuple[str, ...], Engine] = {}
@@ -140,12 +140,12 @@ class _Known(local):
 
 _KNOWN = _Known()
 MOST_KNOWN = 8
-"""How many programs are kept; a step is made with two."""
+"""How many e-graphs are cached; a training step is built with two."""
 
 
 @contextmanager
 def prepared(program: tuple[str, ...]) -> Generator[Engine]:
-    """An e-graph that was told a program and knows nothing else; what it learns is forgotten.
+    """An e-graph that has run a program and nothing else; later additions are popped.
 
     Compiling rules takes longer than a small graph does, so it is done once in a thread. To forget
     takes a while too, so it is done when the program is met again.

@@ -30,7 +30,7 @@ PASSES = 6
 REACH = 3
 """Levels of users above a class that may change with it: one op, what fuses it, and that one's."""
 CROWD = 200
-"""Classes above one that are looked at: a weight that a whole network reads would take them all."""
+"""Classes above one that are visited: a weight that a whole network reads would take them all."""
 DEPTH = 200
 """Classes on one path of needs: far below Python's recursion limit of 1,000."""
 

@@ -69,6 +69,6 @@ def rewrites() -> dict[str, Rewrite]:
 
 @cache
 def rules_by_name() -> dict[str, Rewrite | Fact]:
-    """Every rule that is told of in a report, by name."""
+    """Every rule that a report lists, by name."""
     every = (rule for each in rule_sets("infer") for rule in each.rules)
     return {rule.name: rule for rule in every if isinstance(rule, Rewrite) or rule.about}

@@ -1,4 +1,4 @@
-"""Arithmetic on axes, done in Python for the attributes that a graph has, and told to egglog."""
+"""Arithmetic on axes, done in Python for the attributes of a graph, and asserted in egglog."""
 
 from collections.abc import Iterable, Iterator
 from math import prod

@@ -82,7 +82,7 @@ def answers(name: str, asking: frozenset[str]) -> bool:
 
 @cache
 def _asks(name: str) -> frozenset[str]:
-    """What a rule looks for, be it through facts that no report tells of."""
+    """What a rule matches, also through facts that no report lists."""
     found = _heads(rules_by_name()[name])[0]
     rules = [rule for each in rule_sets("infer") if each is not CONSTANTS for rule in each.rules]
     views = [_heads(rule) for rule in rules if isinstance(rule, Fact) and not rule.about]

@@ -78,7 +78,7 @@ def saturate_graph(
 
 @dataclass(frozen=True)
 class _Program:
-    """What an e-graph is told before it is given a graph, and the tables that are then there."""
+    """The program that an e-graph runs before it is given a graph, and the tables it declares."""
 
     commands: tuple[str, ...]
     tables: frozenset[str]

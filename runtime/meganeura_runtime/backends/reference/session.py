@@ -27,12 +27,12 @@ small network took ten times as long with two threads as with one.
 class ReferenceSession(HostSession):
     """A graph run by the reference interpreter, one op after another.
 
-    Fused ops are spelled out: NumPy has no kernel for them, and two that use the same statistics
+    Fused ops are expanded: NumPy has no kernel for them, and two that use the same statistics
     would compute them twice.
     """
 
     watch: Watch | None = None
-    """Who is told when each op began and ended."""
+    """A callback with the begin and end of each op."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)

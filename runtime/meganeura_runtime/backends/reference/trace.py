@@ -18,7 +18,7 @@ class OpTracer(Tracer):
     """Times each op of the reference interpreter."""
 
     def step(self, session: Session, feeds: Mapping[str, Array] | Uploaded, number: int) -> Outputs:
-        """Run a step whose interpreter tells when each op began and ended."""
+        """Run a step whose interpreter reports when each op began and ended."""
         if not isinstance(session, ReferenceSession):
             raise TypeError(f"{session} is of another device")
         kernels = self.timeline.kernels

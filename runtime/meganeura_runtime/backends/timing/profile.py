@@ -16,13 +16,13 @@ class Peaks:
     how: str
 
     def seconds(self, flops: int, moved: int) -> float:
-        """The least time for so much arithmetic and so many bytes, one beside the other."""
+        """The least time for so much arithmetic and so many bytes, where the two overlap."""
         return max(flops / self.flops, moved / self.bandwidth)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One kernel or op of a step, and what it took; alike are those of one group."""
+    """One kernel or op of a step, and its cost; a report sums the pieces of a group."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Pieces that are alike, together."""
+    """The pieces of one group, summed."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class Profile:
     clock: str
     peaks: Peaks
     rows: tuple[Row, ...]
-    """The dearest first."""
+    """The slowest first."""
     step: float
     """Seconds of a step, while many follow each other."""
     host: Mapping[str, float]
@@ -75,12 +75,12 @@ class Profile:
         return self.peaks.seconds(row.flops, row.bytes) / max(row.seconds, 1e-12)
 
     def kinds(self) -> tuple[Row, ...]:
-        """The rows of each kind together, the dearest first."""
+        """The rows summed by kind, the slowest first."""
         return _grouped((row.kind, row) for row in self.rows)
 
 
 def rows_of(pieces: Iterable[Piece]) -> tuple[Row, ...]:
-    """The pieces of each group together, the dearest first."""
+    """The pieces summed by group, the slowest first."""
     rows = ((one.group, _row(one)) for one in pieces)
     return _grouped(rows)
 

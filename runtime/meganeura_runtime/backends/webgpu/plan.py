@@ -28,11 +28,11 @@ class Role(Enum):
     """What a buffer is for, and so how long its contents last."""
 
     PARAMETERS = "parameters"
-    """Kept between steps."""
+    """Persistent: they live from step to step."""
     INPUTS = "inputs"
     """Written before a step."""
     OUTPUTS = "outputs"
-    """Kept until the next step."""
+    """They live until the next step."""
     TEMPORARIES = "temporaries"
     """Of no value after a step."""
 

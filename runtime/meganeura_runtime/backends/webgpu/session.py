@@ -30,7 +30,7 @@ AHEAD = 3
 So many keep it busy, and no more inputs and commands than theirs have to be held.
 """
 MOST_KEPT = 1 << 20
-"""Bytes of outputs that are kept for whoever still holds them when the next step begins."""
+"""Bytes of outputs that are copied for callers that still hold them when the next step begins."""
 MOST_READ = 1 << 28
 """Bytes that are read at once, unless a single tensor has more."""
 

@@ -1,4 +1,4 @@
-"""What a step takes of an adapter, told before one is opened to run it."""
+"""The memory a step takes of an adapter, known before one is opened."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The choices that `meganeura tune` made for an adapter, wherever they are kept."""
+"""The kernel configs that `meganeura tune` found for an adapter, on disk."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def tuning_key_of(info: DeviceInfo) -> TuningKey:
 
 
 def tuned_file(info: DeviceInfo) -> Path | None:
-    """The file of an adapter, which need not exist; `None` where nothing is to be kept."""
+    """The file of an adapter, which need not exist; `None` where caching is off."""
     folder = cache_folder()
     return None if folder is None else folder / FOLDER / tuning_key_of(info).file_name
 
@@ -36,7 +36,7 @@ def tuned_file(info: DeviceInfo) -> Path | None:
 def tuned_configs(info: DeviceInfo, limits: DeviceLimits) -> tuple[TunedConfigs, str]:
     """The choices for an adapter, and a line about them, which is empty if there is no file.
 
-    A file that cannot be used is told in that line, and is no reason not to go on.
+    That line also names a file that cannot be used, which is no error.
     """
     path = tuned_file(info)
     if path is None:
@@ -59,7 +59,7 @@ def known_configs(info: DeviceInfo) -> TuningDatabase:
 
 
 def store_configs(info: DeviceInfo, known: TuningDatabase) -> Path | None:
-    """Write what was found for an adapter; where, if anything is to be kept at all.
+    """Write what was found for an adapter; the file, or `None` where caching is off.
 
     Raises `ProblemError` where it cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Whether a plan that was read is one that can be run: all that can be told without its graph.
+"""Whether a plan that was read can be run: all that can be checked without its graph.
 
 Every number in it is a place, and every place has to be there. What the kernels compute is not
 looked at; that they stay within what they are bound to is for the device to see to, which compiles
@@ -17,7 +17,7 @@ from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 BINDING = re.compile(r"@binding\((\d{1,3})\) var<storage, (read|read_write)>")
 """Where a kernel says what it is bound to, as ours write it."""
 WORD = 4
-"""Bytes that places and sizes in buffers are multiples of."""
+"""Alignment in bytes of offsets and sizes in buffers."""
 
 
 def verify_plan(plan: Plan, limits: DeviceLimits | None = None) -> None:

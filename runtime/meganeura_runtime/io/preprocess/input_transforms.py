@@ -9,7 +9,7 @@ from pathlib import Path
 
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Size
-from meganeura_runtime.io.preprocess import preprocessor_config as sidecar
+from meganeura_runtime.io.preprocess import preprocessor_config
 from meganeura_runtime.io.preprocess.images import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -83,7 +83,7 @@ class Choices:
             return None
         steps = usual_steps(height, width, colors)
         if self.config is not None:
-            steps = sidecar.image_steps(self.config)
+            steps = preprocessor_config.image_steps(self.config)
         if self.size is not None:
             steps = resized(steps, self.size, self.size, self.crop or CROP)
         elif self.crop is not None:
@@ -100,7 +100,7 @@ class Choices:
         """The spectrogram an input wants; `None` if it wants none."""
         if not wanted.dtype.is_float or len(wanted.shape) != 3:
             return None
-        config = None if self.config is None else sidecar.sound_config(self.config)
+        config = None if self.config is None else preprocessor_config.sound_config(self.config)
         _, mels, frames = wanted.shape
         if not isinstance(mels, int):
             mels = MELS if config is None else config.feature_size

@@ -12,8 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.preprocess import images
-from meganeura_runtime.io.preprocess import preprocessor_config as sidecar
+from meganeura_runtime.io.preprocess import images, preprocessor_config
 from meganeura_runtime.io.preprocess.images import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -76,8 +75,8 @@ def test_the_numbers_are_those_of_transformers(
     tmp_path: Path, processor: str, sizes: tuple[int, int], row: int
 ) -> None:
     config, *rows = EXPECTED[processor]
-    (tmp_path / sidecar.NAME).write_text(json.dumps(config))
-    steps = sidecar.image_steps(tmp_path / sidecar.NAME)
+    (tmp_path / preprocessor_config.NAME).write_text(json.dumps(config))
+    steps = preprocessor_config.image_steps(tmp_path / preprocessor_config.NAME)
     values = read_image(saved(tmp_path, image(*sizes)), 3, steps).values
     found = (values[0, 0, 0], values[1, 10, 20], values.mean(dtype=np.float64))
     assert found == pytest.approx(rows[row - 1], abs=2e-6)
@@ -241,7 +240,7 @@ def test_a_model_that_demands_a_size_sees_the_whole_picture() -> None:
 
 
 def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path) -> None:
-    config = tmp_path / sidecar.NAME
+    config = tmp_path / preprocessor_config.NAME
     config.write_text('{"size": 32, "image_mean": [0.1], "image_std": [0.2], "resample": 0}')
     told = Choices(config=config)
     assert steps(told) == ImageSteps(Stretch(32, 32), None, Filter.NEAREST, 1 / 255, (0.1,), (0.2,))
@@ -282,8 +281,8 @@ def test_an_input_that_takes_no_picture(wanted: TensorType) -> None:
     ],
 )
 def test_what_a_file_says(tmp_path: Path, config: object, expected: ImageSteps) -> None:
-    (tmp_path / sidecar.NAME).write_text(json.dumps(config))
-    assert sidecar.image_steps(tmp_path / sidecar.NAME) == expected
+    (tmp_path / preprocessor_config.NAME).write_text(json.dumps(config))
+    assert preprocessor_config.image_steps(tmp_path / preprocessor_config.NAME) == expected
 
 
 @pytest.mark.parametrize(
@@ -301,15 +300,18 @@ def test_what_a_file_says(tmp_path: Path, config: object, expected: ImageSteps) 
 def test_a_file_that_asks_for_something_else_is_refused(
     tmp_path: Path, text: str, reason: str
 ) -> None:
-    (tmp_path / sidecar.NAME).write_text(text)
+    (tmp_path / preprocessor_config.NAME).write_text(text)
     with pytest.raises(ProblemError) as caught:
-        sidecar.image_steps(tmp_path / sidecar.NAME)
+        preprocessor_config.image_steps(tmp_path / preprocessor_config.NAME)
     assert isinstance(caught.value.problem, UnreadableFile)
     assert caught.value.problem.reason.startswith(reason)
 
 
 def test_the_file_is_looked_for_beside_the_weights(tmp_path: Path) -> None:
-    assert sidecar.find(tmp_path / "model.safetensors") is None
-    (tmp_path / sidecar.NAME).write_text("{}")
-    assert sidecar.find(tmp_path / "model.safetensors") == tmp_path / sidecar.NAME
-    assert sidecar.find(tmp_path) == tmp_path / sidecar.NAME
+    assert preprocessor_config.find(tmp_path / "model.safetensors") is None
+    (tmp_path / preprocessor_config.NAME).write_text("{}")
+    assert (
+        preprocessor_config.find(tmp_path / "model.safetensors")
+        == tmp_path / preprocessor_config.NAME
+    )
+    assert preprocessor_config.find(tmp_path) == tmp_path / preprocessor_config.NAME

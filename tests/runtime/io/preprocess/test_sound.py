@@ -11,8 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.preprocess import audio
-from meganeura_runtime.io.preprocess import optional_imports as extras
+from meganeura_runtime.io.preprocess import audio, optional_imports
 from meganeura_runtime.io.preprocess.audio import read_sound
 from meganeura_runtime.io.preprocess.input_transforms import Choices, Sounds
 from meganeura_runtime.io.preprocess.mel import RATE, log_mel
@@ -102,7 +101,7 @@ def test_another_spectrogram_is_refused(tmp_path: Path, text: str, reason: str) 
 
 def test_a_library_that_is_missing_is_named_with_its_extra() -> None:
     with pytest.raises(ProblemError) as caught:
-        extras.load("no_such_library", "audio", "read sounds")
+        optional_imports.load("no_such_library", "audio", "read sounds")
     report = caught.value.problem.report()
     assert report.help is not None
     assert report.help.code == "pip install 'meganeura[audio]'"

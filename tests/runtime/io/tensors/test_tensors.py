@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.data.numpy_files import read_npy
-from meganeura_runtime.io.files import atomic_write as atomic
+from meganeura_runtime.io.files import atomic_write
 from meganeura_runtime.io.files.atomic_write import replacing, write_text
 from meganeura_runtime.io.files.file_problems import (
     DamagedFile,
@@ -443,7 +443,7 @@ def test_a_failed_write_leaves_the_old_file(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, "fsync", full)
+    monkeypatch.setattr(atomic_write.os, "fsync", full)
     with pytest.raises(ProblemError, match="E0534"):
         write_text(path, "new")
     assert path.read_text() == "old"

@@ -65,7 +65,7 @@ def elements(value: Value) -> int:
 
 
 def materialized_values(graph: Graph, target: Target) -> frozenset[int]:
-    """Ids of the values in memory: leaves, results, reductions, and what is dear to repeat."""
+    """Ids of the values in memory: leaves, results, reductions, and what is expensive to recompute."""
     stored = _worthwhile(graph, target)
     # A value that is stored for one of its readers is one more to read for the others.
     while more := _beyond_limits(graph, stored, target):
@@ -84,7 +84,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
         if isinstance(value.op, Leaf) or is_anchor(value):
             stored.add(value.id)
         elif isinstance(value.op, StopGradient):
-            pass  # whoever stores it stores its operand as well
+            pass  # the kernel that stores it stores its operand as well
         elif reads[value.id] == inf and is_factor(value.op):
             pass
         elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):

@@ -29,7 +29,7 @@ class Tile:
 
     @property
     def is_even(self) -> bool:
-        """Whether every lane fetches as many quads of each factor, and computes whole quads."""
+        """Whether every lane loads as many vec4 of each factor, and computes whole vec4."""
         sides = (self.rows * self.terms, self.columns * self.terms)
         whole = self.rows_each % 4 == self.columns_each % 4 == 0
         return whole and self.lanes > 0 and not any(side % (4 * self.lanes) for side in sides)
@@ -45,7 +45,7 @@ class KernelConfig:
     parts: int = 1
     tile: Tile | None = None
     rows: int | None = None
-    """Rows of a workgroup whose lanes tell each other what they fetched."""
+    """Rows of a workgroup whose lanes exchange what they loaded."""
 
     def __str__(self) -> str:
         by = "single lanes"

@@ -12,7 +12,7 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import (
 
 
 class Style(Enum):
-    """How kernels are shaped: for the many cores of a GPU, or for a CPU that poses as one."""
+    """How kernels are shaped: for the many cores of a GPU, or for software Vulkan."""
 
     GPU = "gpu"
     SOFTWARE_VULKAN = "cpu-adapter"

@@ -39,11 +39,11 @@ class DeviceInfo:
     backend: str
     driver: str
     largest: int = 128 << 20
-    """Bytes of a tensor at most; without being told, what WebGPU grants."""
+    """Bytes of a tensor at most; by default what WebGPU guarantees."""
 
     @property
     def is_software(self) -> bool:
-        """Whether a CPU poses as a GPU."""
+        """Whether it is software Vulkan."""
         return self.kind == "CPU"
 
     def __str__(self) -> str:

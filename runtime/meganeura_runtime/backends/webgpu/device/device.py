@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
-from meganeura_runtime.backends.webgpu.device import wgpu_native as native
+from meganeura_runtime.backends.webgpu.device import wgpu_native
 from meganeura_runtime.backends.webgpu.device.adapters import (
     LOOKING,
     DeviceInfo,
@@ -68,11 +68,11 @@ class Launch:
     pipeline: Pipeline
     bindings: object
     workgroups: tuple[int, int, int]
-    command: native.Command
+    command: wgpu_native.Command
 
 
 Timekeeper = Callable[[Sequence[Launch], GpuTimestamps], None]
-"""Told of the kernels of each submission, and of their times once these are read."""
+"""Called with the kernels of each submission, and with their timestamps."""
 
 
 def open_device(selector: str = "wgpu", *, checked: bool | None = None) -> Device:
@@ -212,7 +212,7 @@ class Device:
             layout = pipeline.get_bind_group_layout(0)
             bindings = self._device.create_bind_group(layout=layout, entries=entries)
         return Launch(
-            pipeline, bindings, workgroups, native.command(pipeline, bindings, workgroups)
+            pipeline, bindings, workgroups, wgpu_native.command(pipeline, bindings, workgroups)
         )
 
     def compile(self, texts: Sequence[str], *, checked: bool = False) -> int:
@@ -239,7 +239,7 @@ class Device:
         module = (
             self._device.create_shader_module(code=text)
             if checked
-            else native.unchecked_module(self._device, text)
+            else wgpu_native.unchecked_module(self._device, text)
         )
         return self._device.create_compute_pipeline(
             layout="auto", compute={"module": module, "entry_point": "main"}
@@ -262,7 +262,7 @@ class Device:
             _encode_copies(encoder, copies)
             commands = encoder.finish()
         with explained("running a step"), self.span("submit"):
-            number = native.submit(self._device, commands)
+            number = wgpu_native.submit(self._device, commands)
         self.submissions += 1
         return number
 
@@ -272,25 +272,25 @@ class Device:
             self.timekeeper(launches, self.encode_stamped(encoder, launches))
             return
         compute = encoder.begin_compute_pass()
-        native.record(compute, [launch.command for launch in launches])
+        wgpu_native.record(compute, [launch.command for launch in launches])
         compute.end()
 
     def wait(self, submission: int) -> None:
         """Wait until a submission is done, whatever was submitted after it."""
         with explained("running a step"), self.span("wait"):
-            native.wait(self._device, submission)
+            wgpu_native.wait(self._device, submission)
 
-    def outgoing(self, size: int) -> native.Mapped:
+    def outgoing(self, size: int) -> wgpu_native.Mapped:
         """Memory that the host fills and the device copies from; the host has it first."""
         usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_WRITE | usage.COPY_SRC, is_mapped=True)
-        return native.Mapped(buffer, writes=True, begins_here=True)
+        return wgpu_native.Mapped(buffer, writes=True, begins_here=True)
 
-    def incoming(self, size: int) -> native.Mapped:
+    def incoming(self, size: int) -> wgpu_native.Mapped:
         """Memory that the device copies to and the host reads; the device has it first."""
         usage = wgpu_module().BufferUsage
         buffer = self._buffer(size, usage.MAP_READ | usage.COPY_DST)
-        return native.Mapped(buffer, writes=False, begins_here=False)
+        return wgpu_native.Mapped(buffer, writes=False, begins_here=False)
 
     def timed(self, launches: Sequence[Launch], before: int = 0) -> list[float]:
         """How many seconds each of some kernels takes; see `stamped`."""
@@ -304,22 +304,22 @@ class Device:
         with explained("timing kernels"):
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()
-            native.record(compute, [launch.command for launch in launches] * before)
+            wgpu_native.record(compute, [launch.command for launch in launches] * before)
             compute.end()
             stamps = self.encode_stamped(encoder, launches)
             self._device.queue.submit([encoder.finish()])
             return stamps.read()
 
     def encode_stamped(self, encoder: Encoder, launches: Sequence[Launch]) -> GpuTimestamps:
-        """Kernels in order, each in a pass of its own that tells when it began and ended."""
+        """Kernels in order, each in a pass of its own that records when it began and ended."""
         usage = wgpu_module().BufferUsage
-        tick = native.tick(self._device)
+        tick = wgpu_native.tick(self._device)
         stamps = GpuTimestamps(
             self._device, len(launches), usage.QUERY_RESOLVE | usage.COPY_SRC, tick
         )
         for number, launch in enumerate(launches):
             compute = encoder.begin_compute_pass(timestamp_writes=stamps.around(number))
-            native.record(compute, [launch.command])
+            wgpu_native.record(compute, [launch.command])
             compute.end()
         stamps.resolve(encoder)
         return stamps

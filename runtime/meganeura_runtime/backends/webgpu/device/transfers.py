@@ -91,7 +91,7 @@ class StagingBuffers:
         self._there.append(stage)
 
     def unused(self, stage: StagingBuffer) -> None:
-        """A stage that no submission copied from, to be filled anew."""
+        """A stage that no submission copied from, to be filled again."""
         self._here.append(stage)
 
     def collect(self) -> None:

@@ -74,7 +74,7 @@ class WebGpuDevice(Protocol):
 
 
 class Adapter(Protocol):
-    """A GPU, or a CPU that poses as one."""
+    """A GPU, or software Vulkan."""
 
     @property
     def info(self) -> Mapping[str, str]: ...

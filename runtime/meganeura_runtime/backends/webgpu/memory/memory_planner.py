@@ -40,7 +40,7 @@ def rounded(size: int, alignment: int) -> int:
 
 
 def place(lifetimes: Sequence[Lifetime], alignment: int, buffer_bytes: int) -> Placement:
-    """Put each tensor at the lowest free place, the largest first.
+    """Put each tensor at the lowest free offset, the largest first.
 
     Greedy by size: Y. Pisarchyk and J. Lee, "Efficient memory management for deep neural net
     inference", 2020.

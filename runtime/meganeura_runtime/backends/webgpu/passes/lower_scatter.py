@@ -1,4 +1,4 @@
-"""Adding up rows by number: by looking at all ids for each row, or along lists of equal ids."""
+"""Scatter-add: by a scan of all ids for each row, or along lists of equal ids."""
 
 from functools import reduce
 from math import prod
@@ -26,7 +26,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
 )
 
 FEW = 1 << 18
-"""Ids looked at, for all elements together, up to which lists are not worth their three kernels."""
+"""Ids compared, for all elements together, up to which lists are not worth their three kernels."""
 
 
 def lower_scatter(build: Builder, op: ScatterAdd, ids: Value, updates: Value, most: int) -> Value:

@@ -11,7 +11,7 @@ MOST_RUNS = 2000
 
 
 def warmup_runs(device: Device, seconds: float) -> int:
-    """How often to run what takes so long on a cold adapter; a CPU that poses as one has no need.
+    """How often to run what takes so long on a cold adapter; software Vulkan has no need.
 
     It takes less and less of the time as the clock rises, hence the double.
     """

@@ -46,7 +46,7 @@ class Kept:
 
 
 class AdapterTracer(Tracer):
-    """Times the kernels of traced steps; the device tells a trace what its host code does."""
+    """Times the kernels of traced steps; the device reports to a trace what its host code does."""
 
     def __init__(self, timeline: Timeline, device: Device, span: Span) -> None:
         """Raises `ProblemError` where the adapter has no clock."""

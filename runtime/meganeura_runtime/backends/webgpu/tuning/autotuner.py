@@ -141,7 +141,7 @@ def tune(
     watch: Callable[[Outcome], None],
     style: Style | None = None,
 ) -> Tuning:
-    """The best way for each contraction of a graph; `watch` is told of each once it is found.
+    """The best way for each contraction of a graph; `watch` is called with each once it is found.
 
     Raises `ProblemError` where the adapter has no clock.
     """

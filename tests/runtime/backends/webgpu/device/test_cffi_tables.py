@@ -11,8 +11,7 @@ import cffi.api
 import pytest
 
 from meganeura_dsl.support.disk_cache import DiskCache
-from meganeura_runtime.backends.webgpu.device import adapters
-from meganeura_runtime.backends.webgpu.device import cffi_tables as declarations
+from meganeura_runtime.backends.webgpu.device import adapters, cffi_tables
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from meganeura_runtime.backends.webgpu.device.cffi_tables import NoTablesError, as_tables
 
@@ -104,7 +103,7 @@ def test_what_is_kept_is_data_and_not_run(kept: DiskCache, monkeypatch: pytest.M
     monkeypatch.setattr(DiskCache, "find", lambda *_: foreign.encode())
     with pytest.raises(NoTablesError, match="malformed"), declared():
         pass
-    monkeypatch.setattr(declarations, "_made", lambda _: "pass")
+    monkeypatch.setattr(cffi_tables, "_made", lambda _: "pass")
     monkeypatch.setattr(DiskCache, "find", lambda *_: None)
     with pytest.raises(NoTablesError, match="another form"), declared():
         pass
@@ -127,7 +126,7 @@ def test_a_library_is_loaded_all_the_same_where_there_are_no_tables(
         seen.append(cffi.FFI)
         seen[-1]().cdef("int abs(int);")
 
-    monkeypatch.setattr(declarations, "_tables", lambda *_: {"another": "form"})
+    monkeypatch.setattr(cffi_tables, "_tables", lambda *_: {"another": "form"})
     monkeypatch.setattr(adapters, "import_module", load)
     with pytest.warns(UserWarning, match="cffi gives no tables"):
         adapters._load_library.__wrapped__()

@@ -17,9 +17,9 @@ from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.passes import rematerialize as again
+from meganeura_runtime.backends.webgpu.passes import rematerialize
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
-from meganeura_runtime.backends.webgpu.schedule import fusion as fuse
+from meganeura_runtime.backends.webgpu.schedule import fusion
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.dsl.transforms.egraph.winograd_cases import FORMS
 from tests.runtime.running import assert_as_reference
@@ -66,7 +66,7 @@ def step(folder: Path, blocks: str, *, channels: int, size: int, batch: int) -> 
 
 
 def planned(graph: Graph, held: int, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.setattr(again, "HELD", held)
+    monkeypatch.setattr(rematerialize, "HELD", held)
     return plan_graph(graph, ROOMY)
 
 
@@ -117,7 +117,7 @@ def test_a_large_mirrored_kernel_is_not_made_ahead(
 ) -> None:
     graph = step(tmp_path, LAYERS, channels=8, size=32, batch=4)
     ahead = plan_graph(graph, ROOMY)
-    monkeypatch.setattr(fuse, "AHEAD", 1)
+    monkeypatch.setattr(fusion, "AHEAD", 1)
     assert len(plan_graph(graph, ROOMY).dispatches) == len(ahead.dispatches) + 3
 
 
@@ -143,6 +143,6 @@ def test_the_step_stays_the_same(
             shape = concrete_shape(value.op.shape)
             drawn = np.abs(generator.standard_normal(shape, np.float32))
             feeds[value.op.name] = drawn.astype(storage_type(value.op.dtype))
-    monkeypatch.setattr(again, "HELD", 1)
-    monkeypatch.setattr(fuse, "AHEAD", 1)
+    monkeypatch.setattr(rematerialize, "HELD", 1)
+    monkeypatch.setattr(fusion, "AHEAD", 1)
     assert_as_reference(graph, feeds, device, Style.GPU)

@@ -1,4 +1,4 @@
-"""Kernels that are written once for layers that are alike are those that would be written anew."""
+"""A kernel that equal layers share is the one that would be generated for each of them."""
 
 from collections.abc import Sequence
 

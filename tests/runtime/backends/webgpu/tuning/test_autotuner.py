@@ -29,8 +29,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import (
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-from meganeura_runtime.backends.webgpu.tuning import autotuner as search
-from meganeura_runtime.backends.webgpu.tuning import search_space as contractions
+from meganeura_runtime.backends.webgpu.tuning import autotuner, search_space
 from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning, tune
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     Subject,
@@ -156,8 +155,8 @@ def test_what_no_kernel_could_be_written_for_is_not_possible(way: KernelConfig) 
 def test_a_search_tries_ways_that_agree_and_says_what_they_took(
     device: Device, style: Style, long: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "LONG_TURN", long)
-    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL, Tile(32, 32, 8, 4, 4)])
+    monkeypatch.setattr(autotuner, "LONG_TURN", long)
+    monkeypatch.setattr(search_space, "tiles", lambda: [SMALL, Tile(32, 32, 8, 4, 4)])
     graph = product((33, 64), (64, 30))
     told: list[Outcome] = []
     found = tune(device, graph, told.append, style)
@@ -182,7 +181,7 @@ def test_a_way_with_other_numbers_is_refused(
             return plan
         return replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
 
-    monkeypatch.setattr(contractions, "tiles", lambda: [SMALL])
+    monkeypatch.setattr(search_space, "tiles", lambda: [SMALL])
     monkeypatch.setattr("meganeura_runtime.backends.webgpu.tuning.autotuner.plan_graph", wrong)
     graph = product((8, 64), (64, 8))
     (only,) = tune(device, graph, lambda _: None, Style.GPU).outcomes
@@ -197,17 +196,17 @@ def test_a_step_with_other_results_takes_for_ever(device: Device) -> None:
     graph = product((8, 64), (64, 8))
     plan = plan_graph(graph, device.limits, Style.GPU)
     wrong = replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
-    right, other = search._steps_of(device, graph, [plan, wrong])
+    right, other = autotuner._steps_of(device, graph, [plan, wrong])
     assert 0 < right < other == inf
 
 
 def test_results_are_near_if_sums_in_another_order_explain_it() -> None:
     numbers = np.array([1.0, 100.0, np.nan, np.inf], np.float32)
-    assert search._is_near(numbers, numbers)
-    assert search._is_near(numbers + np.float32(0.05), numbers)
-    assert not search._is_near(numbers + np.float32(0.2), numbers)
-    assert not search._is_near(np.nan_to_num(numbers), numbers)
-    assert not search._is_near(np.array([1, 2]), np.array([1, 3]))
+    assert autotuner._is_near(numbers, numbers)
+    assert autotuner._is_near(numbers + np.float32(0.05), numbers)
+    assert not autotuner._is_near(numbers + np.float32(0.2), numbers)
+    assert not autotuner._is_near(np.nan_to_num(numbers), numbers)
+    assert not autotuner._is_near(np.array([1, 2]), np.array([1, 3]))
 
 
 @pytest.mark.adapter

@@ -20,7 +20,7 @@ class AttentionTile:
     rows_each: int
     columns_each: int
     published: int
-    """Columns whose weights the lanes tell each other at once."""
+    """Columns whose weights the lanes exchange at once."""
 
     @property
     def down(self) -> int:

@@ -64,7 +64,7 @@ class KvLoop:
         for product in self._products:
             for name, _ in product.reads(variable(first), Affine(0)):
                 self._writer.line(f"var {name} = 0.0f;")
-        # Nothing is moved out of a condition: what is fetched is not kept for later blocks.
+        # Nothing is moved out of a condition: what is loaded is not reused by later blocks.
         with self._writer.condition("true"):
             for product in self._products:
                 self._fetch(product, variable(first), Affine(0))

@@ -1,4 +1,4 @@
-"""What a score is to the kernels of attention: the one place that knows scales, masks and heads."""
+"""The score of attention kernels: only this module knows scales, masks and heads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Mask:
         return f"(max({first}, {back}u) - {back}u) / {tile.columns}u", stop
 
     def hide(self, writer: WgslEmitter, low: str) -> None:
-        """Put `low` in the place of what does not count, in the blocks where there is such."""
+        """Replace masked scores by `low`, in the blocks that have any."""
         where = self._where()
         if where is None:
             return

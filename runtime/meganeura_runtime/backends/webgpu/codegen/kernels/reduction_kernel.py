@@ -21,9 +21,7 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     result_of,
     write_result,
 )
-from meganeura_runtime.backends.webgpu.codegen.lowering import axis_reduction as axes
-from meganeura_runtime.backends.webgpu.codegen.lowering import gather_scatter as index
-from meganeura_runtime.backends.webgpu.codegen.lowering import pool
+from meganeura_runtime.backends.webgpu.codegen.lowering import axis_reduction, gather_scatter, pool
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
 from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import (
     Kind,
@@ -40,8 +38,8 @@ from meganeura_runtime.backends.webgpu.config.limits import Target
 WORKGROUP = 64
 
 REDUCTIONS: Mapping[type[Op], Callable[[Value], Reduction]] = {
-    **dict.fromkeys(axes.REDUCES, axes.reduction),
-    **dict.fromkeys(index.REDUCES, index.reduction),
+    **dict.fromkeys(axis_reduction.REDUCES, axis_reduction.reduction),
+    **dict.fromkeys(gather_scatter.REDUCES, gather_scatter.reduction),
     **dict.fromkeys(pool.REDUCES, pool.reduction),
 }
 """Ops whose elements each combine many terms."""
@@ -150,7 +148,7 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
 
 
 def _is_plain(reduction: Reduction) -> bool:
-    """Whether all elements have their terms at the same places of the loops."""
+    """Whether all elements have their terms at the same loop indices."""
     return reduction.links is None and reduction.kind is not Kind.ARG_MAX
 
 

@@ -14,7 +14,7 @@ Factor: TypeAlias = Callable[[Reading, Index, Index, Index], Expression]
 
 @dataclass(frozen=True, slots=True)
 class OutputCoordinate:
-    """Where an element of the result lies, and the guards of a place that may not exist."""
+    """Where an element of the result lies, and the guards of an index that may not exist."""
 
     index: Index
     guards: tuple[BoundsCheck, ...] = ()

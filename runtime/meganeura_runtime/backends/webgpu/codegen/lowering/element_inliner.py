@@ -5,16 +5,15 @@ from typing import TypeAlias
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise as pointwise
+from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise, leaf, movement, pool
 from meganeura_runtime.backends.webgpu.codegen.lowering import gather_scatter as index
-from meganeura_runtime.backends.webgpu.codegen.lowering import leaf, movement, pool
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index, ravel
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, Reading
 
 Read: TypeAlias = Callable[[Reading, Value, Index], Expression]
 
 READS: Mapping[type[Op], Read] = {
-    **dict.fromkeys(pointwise.OPS, pointwise.read),
+    **dict.fromkeys(elementwise.OPS, elementwise.read),
     **dict.fromkeys(movement.OPS, movement.read),
     **dict.fromkeys(leaf.OPS, leaf.read),
     **dict.fromkeys(index.READS, index.read),

@@ -1,4 +1,4 @@
-"""Reading rows by number, and adding rows up by number."""
+"""Gather and scatter-add of rows."""
 
 from meganeura_dsl.ir.graph import Op, Value
 from meganeura_dsl.ir.ops import Gather, ScatterAdd

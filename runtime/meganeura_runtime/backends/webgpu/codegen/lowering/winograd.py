@@ -45,7 +45,7 @@ def transform_of(value: Value) -> Transform:
 def may_share(a: Value, b: Value) -> bool:
     """Whether one kernel can write the results of both to the same places of their own.
 
-    It reads the same squares for both, or those of one number of two pictures.
+    It reads the same squares for both, or those of equal index of two images.
     """
     kinds = {type(a.op), type(b.op)}
     if a.type != b.type:
@@ -148,13 +148,13 @@ def _op(value: Value, kind: type[Kind]) -> Kind:
 def _start(
     op: Winograd, unit: Index, within: tuple[int, int], padding: tuple[int, ...]
 ) -> list[Affine]:
-    """Where a place of the tile of a unit [channel, picture, row, column] is in its picture."""
+    """The index in its image of an element of the tile of a unit [channel, image, row, column]."""
     axes = zip(unit[2:], within, padding, strict=True)
     return [tile * op.outputs + place - around for tile, place, around in axes]
 
 
 def _pixel(reading: Reading, x: Value, unit: Index, at: list[Affine]) -> Expression:
-    """An element of the picture of a unit, and zero beyond it."""
+    """An element of the image of a unit, and zero beyond it."""
     sizes = concrete_shape(x.type.shape[2:])
     guards = [BoundsCheck(position, 1, size) for position, size in zip(at, sizes, strict=True)]
     index = (unit[1], unit[0], *(guard.index for guard in guards))

@@ -76,7 +76,7 @@ class Steps:
         return prod(self._grid)
 
     def at(self, step: Affine) -> Index:
-        """The step's block, and its place along each of the other axes."""
+        """The step's block, and its index along each of the other axes."""
         return unravel(step, self._grid)
 
     def term(self, step: Index, number: Affine, width: int) -> tuple[BoundsCheck, list[Index]]:
@@ -105,7 +105,7 @@ class SharedMemoryBank:
         return self.size + GAP
 
     def four(self, base: str, start: int) -> str:
-        """Four neighbours from a place on."""
+        """Four neighbours from an index on."""
         words = (f"{self.name}[{base} + {start + v}u]" for v in range(4))
         return f"vec4<f32>({', '.join(words)})"
 

@@ -1,8 +1,8 @@
-"""The kernel of a contraction on a CPU that poses as a GPU: lanes tell each other the rows.
+"""The kernel of a contraction on software Vulkan: lanes share rows by subgroup shuffles.
 
-Such adapters run the lanes of a subgroup as one vector, but fetch memory for each lane alone, and
-have no fast memory for a workgroup. So each lane fetches a few rows and its own columns, and gets
-the other lanes' rows by shuffles, which cost it next to nothing. A workgroup is one subgroup.
+Such adapters run the lanes of a subgroup as one vector, but load memory for each lane alone, and
+have no shared memory that is faster. So each lane loads a few rows and its own columns, and gets
+the other lanes' rows by shuffles, which cost next to nothing. A workgroup is one subgroup.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

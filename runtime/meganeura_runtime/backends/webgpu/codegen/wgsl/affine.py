@@ -110,7 +110,7 @@ class BoundsCheck:
 class Affine:
     """constant + sum of coefficient * atom; no coefficient is 0, and atoms stand in one order.
 
-    Its hash is kept, as those of what it is made of would be found again and again.
+    Its hash is cached, as those of its parts would be computed again and again.
     """
 
     constant: int

@@ -72,7 +72,7 @@ class WgslEmitter:
         return self._scopes[0].lines
 
     def line(self, text: str) -> None:
-        """A statement at the current place."""
+        """A statement at the current position."""
         self._scopes[-1].lines.append(text)
 
     def axis(self, axis: Axis, text: str) -> None:
