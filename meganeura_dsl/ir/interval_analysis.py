@@ -141,7 +141,7 @@ def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
 
 
 def _of_bounds(value: Value, known: list[Range | None]) -> Range | None:
-    """What follows from one operand alone: `maximum` and `minimum` of a whole number of any value."""
+    """What one operand alone implies: `maximum` and `minimum` of a whole number of any value."""
     limits = LIMITS.get(value.type.dtype)
     if limits is None or not isinstance(value.op, Maximum | Minimum):
         return None

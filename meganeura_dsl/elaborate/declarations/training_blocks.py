@@ -130,7 +130,7 @@ def _elaborate_train(
 
 
 def _require_counted(train: ast.Train, module: LinkedModule) -> None:
-    """Refuse inputs that do not determine which size counts examples, whatever numbers sizes have."""
+    """Refuse inputs that do not say which size counts examples, whatever numbers sizes have."""
     elaborator = TrainElaborator()
     frame = Frame(ElaborationState(Builder()), module, train.name.text, {}, declaration=train)
     frame.names.update((name, dim(name)) for name in free_sizes(train))

@@ -31,7 +31,7 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A step that is about to run: its inputs, and the parameters and states before it. Counted from 0."""
+    """A step before it runs: its number from 0, its inputs, and the parameters and states."""
 
     step: int
     kept: Mapping[str, Array]

@@ -65,7 +65,7 @@ def elements(value: Value) -> int:
 
 
 def materialized_values(graph: Graph, target: Target) -> frozenset[int]:
-    """Ids of the values in memory: leaves, results, reductions, and what is expensive to recompute."""
+    """Ids of the values in memory: leaves, results, reductions, what is expensive to recompute."""
     stored = _worthwhile(graph, target)
     # A value that is stored for one of its readers is one more to read for the others.
     while more := _beyond_limits(graph, stored, target):

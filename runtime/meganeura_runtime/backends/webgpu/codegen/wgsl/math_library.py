@@ -1,6 +1,6 @@
 """WGSL functions that the language lacks, or has without the accuracy training needs.
 
-NaN is recognized by its bits: a compiler of WGSL may take floats to be numbers, and `x == x` to be true.
+NaN is recognized by its bits: a compiler of WGSL may assume that there is none, and fold `x == x`.
 """
 
 import re
