@@ -201,19 +201,19 @@ class WinogradKernelGradient(Winograd):
 
 
 @dataclass(frozen=True)
-class WinogradPictures(Winograd, abstract=True):
-    """Products [places, k, tiles] as pictures [n, k, *spatial]; what a tile has beyond is cut."""
+class WinogradImages(Winograd, abstract=True):
+    """Products [places, k, tiles] as images [n, k, *spatial]; what a tile has beyond is cut."""
 
     images: int
     spatial: Shape
 
     @property
     def plain(self) -> "WinogradOutput":
-        """The pictures alone."""
+        """The images alone."""
         return WinogradOutput(self.outputs, self.images, self.spatial)
 
-    def pictures(self, facts: Facts, products: TensorType) -> TensorType:
-        """Their type."""
+    def untiled_type(self, facts: Facts, products: TensorType) -> TensorType:
+        """The type of the images."""
         self._require(products, 3)
         require_length(self, "spatial", self.spatial, 2)
         require_at_least(self, facts, "spatial", (self.images, *self.spatial), 1)
@@ -226,7 +226,7 @@ class WinogradPictures(Winograd, abstract=True):
         return products.with_shape((self.images, products.shape[1], *self.spatial))
 
     def untiled(self, products: Array) -> Array:
-        """The pictures of products."""
+        """The images of products."""
         (height, width), k, m = concrete_shape(self.spatial), products.shape[1], self.outputs
         down, across = -(-height // m), -(-width // m)
         rows = _twice(self.matrices.output, products) @ products.reshape(self.places, -1)
@@ -248,13 +248,13 @@ class WinogradPictures(Winograd, abstract=True):
 
 
 @dataclass(frozen=True)
-class WinogradOutput(WinogradPictures):
-    """The pictures alone."""
+class WinogradOutput(WinogradImages):
+    """The images alone."""
 
     operands = Operands(("products",))
 
     def infer(self, facts: Facts, products: TensorType) -> TensorType:
-        return self.pictures(facts, products)
+        return self.untiled_type(facts, products)
 
     def evaluate(self, products: Array) -> Array:
         return self.untiled(products)
@@ -264,8 +264,8 @@ class WinogradOutput(WinogradPictures):
 
 
 @dataclass(frozen=True)
-class FusedWinogradOutput(WinogradPictures):
-    """epilogue(the pictures + bias + residual), the bias along the channels."""
+class FusedWinogradOutput(WinogradImages):
+    """epilogue(the images + bias + residual), the bias along the channels."""
 
     operands = Operands(("products", "bias"), optional=("residual",))
     epilogue: Epilogue
@@ -273,7 +273,7 @@ class FusedWinogradOutput(WinogradPictures):
     def infer(
         self, facts: Facts, products: TensorType, bias: TensorType, *residual: TensorType
     ) -> TensorType:
-        result = self.pictures(facts, products)
+        result = self.untiled_type(facts, products)
         require_same_type(self, facts, bias, result.with_shape(result.shape[1:2]))
         for each in residual:
             require_same_type(self, facts, each, result)
@@ -287,9 +287,9 @@ class FusedWinogradOutput(WinogradPictures):
         products, *rest = operands
         return self.finished(build, self.untiled_value(build, products), *rest)
 
-    def finished(self, build: Builder, pictures: Value, bias: Value, *residual: Value) -> Value:
-        """The result, from the pictures alone and the other operands."""
-        return finish_value(build, self.epilogue, plus(build, pictures, 1, bias, *residual))
+    def finished(self, build: Builder, images: Value, bias: Value, *residual: Value) -> Value:
+        """The result, from the images alone and the other operands."""
+        return finish_value(build, self.epilogue, plus(build, images, 1, bias, *residual))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ of a kernel of three taps take a = m + 2 products instead of 3 m:
     y = output (kernel g * input x),   output [m, a], kernel [a, 3], input [a, a]
 
 A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2015, apply it along both
-axes of a picture.
+axes of an image.
 """
 
 from collections.abc import Mapping

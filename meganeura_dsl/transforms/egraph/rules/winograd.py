@@ -28,7 +28,7 @@ def _kernel(shape: str) -> str:
 
 
 def _tiles(shape: str) -> str:
-    """A pattern: pictures of so many outputs, which are neither too many tiles nor too few."""
+    """A pattern: images of so many outputs, which are neither too many tiles nor too few."""
     return (
         f"(= n (vec-get {shape} 0)) (= h (vec-get {shape} 2)) (= v (vec-get {shape} 3))"
         " (= tiles (* n (* (/ (+ h (- m 1)) m) (/ (+ v (- m 1)) m))))"

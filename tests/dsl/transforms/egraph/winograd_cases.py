@@ -65,7 +65,7 @@ def convolution(
     kernel: tuple[int, ...] = (3, 3),
     geometry: Geometry = PLAIN,
 ) -> Value:
-    """A convolution of two pictures and four channels, or a gradient of one."""
+    """A convolution of two images and four channels, or a gradient of one."""
     x, w = net.x(2, 4, *spatial), net.x(4, 4 // geometry[-1], *kernel)
     y = net.do(Conv(*geometry), x, w)
     made: dict[str, tuple[Op, tuple[Value, Value]]] = {

@@ -1,4 +1,4 @@
-"""Winograd's form is a convolution: its matrices for themselves, and whole pictures in tiles."""
+"""Winograd's form is a convolution: its matrices for themselves, and whole images in tiles."""
 
 import numpy as np
 import pytest
@@ -25,11 +25,11 @@ def test_the_matrices_convolve_a_row(outputs: int) -> None:
 
 @pytest.mark.parametrize("outputs", POINTS)
 @pytest.mark.parametrize(
-    ("picture", "channels", "padding"),
+    ("image", "channels", "padding"),
     [((2, 3, 5, 6), 2, (1, 1)), ((1, 1, 3, 9), 3, (0, 2)), ((3, 2, 4, 4), 1, (2, 0))],
 )
 def test_pictures_in_tiles(
-    outputs: int, picture: tuple[int, ...], channels: int, padding: tuple[int, int]
+    outputs: int, image: tuple[int, ...], channels: int, padding: tuple[int, int]
 ) -> None:
     build, feeds = Builder(), dict[str, Array]()
 
@@ -39,11 +39,11 @@ def test_pictures_in_tiles(
         return build.add(Input(name, DType.F32, shape))
 
     geometry = ((1, 1), padding, (1, 1), 1)
-    x, w = drawn(*picture), drawn(channels, picture[1], TAPS, TAPS)
+    x, w = drawn(*image), drawn(channels, image[1], TAPS, TAPS)
     dy = drawn(*concrete_shape(build.add(Conv(*geometry), x, w).type.shape))
     ways: dict[str, tuple[Convolution, tuple[Value, Value]]] = {
         "y": (Conv(*geometry), (x, w)),
-        "dx": (ConvInputGradient(*geometry, picture[2:]), (w, dy)),
+        "dx": (ConvInputGradient(*geometry, image[2:]), (w, dy)),
         "dw": (ConvWeightGradient(*geometry, (TAPS, TAPS)), (x, dy)),
     }
     direct = {name: build.add(op, *factors) for name, (op, factors) in ways.items()}

@@ -158,7 +158,7 @@ def test_a_step_transforms_everything_once(device: Device) -> None:
 def test_what_both_gradients_read_is_read_once(
     padding: tuple[int, int], channels: int, count: int, device: Device
 ) -> None:
-    """With as many channels on both sides, one kernel makes the tiles of both pictures."""
+    """With as many channels on both sides, one kernel makes the tiles of both images."""
     net = Net()
     geometry = ((1, 1), padding, (1, 1), 1)
     x, w = net.input(2, channels, 9, 8), net.input(3, channels, 3, 3)

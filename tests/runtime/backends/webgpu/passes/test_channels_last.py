@@ -37,7 +37,7 @@ SIZES = [
     (32, 96, 2, 13, 2, 1),
     (4, 127, 2, 9, 3, 1),
 ]
-"""Channels, outputs, pictures, pixels along an axis, stride and dilation."""
+"""Channels, outputs, images, pixels along an axis, stride and dilation."""
 
 
 def numbers(*shape: int) -> Array:
@@ -57,7 +57,7 @@ def layers() -> tuple[Graph, Mapping[str, Array]]:
     outputs = {
         "z": z,
         "channels": build.add(Sum((0, 2, 3)), z),
-        "pictures": build.add(Sum((1, 2, 3)), z),
+        "images": build.add(Sum((1, 2, 3)), z),
         "pixels": build.add(Sum((0,)), z),
         "flat": build.add(Reshape((2, 4224)), z),
         "w": build.add(ConvWeightGradient(*ONCE, (3, 3)), y, z),

@@ -42,7 +42,7 @@ def contraction(op: Op, a: Value, b: Value) -> Contraction:
 def turned(op: Op, a: Value, b: Value) -> Contraction:
     """Columns are channels, and so are the innermost terms, for where they lie next to each other.
 
-    That is where channels are the last axis of pictures and kernels.
+    That is where channels are the last axis of images and kernels.
     """
     if not isinstance(op, ChannelsLast):
         raise TypeError(f"{op} is no convolution with channels last")
