@@ -103,8 +103,10 @@ PLANTS = (
     Plant(
         "a variance is the difference of two large numbers",
         "meganeura_dsl/elaborate/builtins/builtin_math.py",
-        "return tensors.reduce_mean(frame, span, call.add(ops.Mul(), centered, centered), axes)",
-        "whole = tensors.reduce_mean(frame, span, call.add(ops.Mul(), value, value), axes)\n"
+        "return tensor_arithmetic.reduce_mean("
+        "frame, span, call.add(ops.Mul(), centered, centered), axes)",
+        "whole = tensor_arithmetic.reduce_mean("
+        "frame, span, call.add(ops.Mul(), value, value), axes)\n"
         "    return call.add(ops.Sub(), whole, call.add(ops.Mul(), mean, mean))",
         (
             "tests/stdlib_models/test_behaviour.py::test_a_variance_beside_a_large_mean_keeps_its_digits",
@@ -178,11 +180,11 @@ PLANTS = (
         (f"{RESUME}::test_another_program_is_another_run",),
     ),
     Plant(
-        "pipelines are shared by kernels that begin alike",
+        "pipelines are shared by kernels with a common beginning",
         "runtime/meganeura_runtime/backends/webgpu/device/device.py",
         "return self._pipelines[text, checked or self.checked].result()",
-        "alike = (p for (t, _), p in self._pipelines.items() if t[:300] == text[:300])\n"
-        "            return next(alike).result()",
+        "same = (p for (t, _), p in self._pipelines.items() if t[:300] == text[:300])\n"
+        "            return next(same).result()",
         (GRAPHS,),
     ),
     Plant(
@@ -333,7 +335,7 @@ PLANTS = (
     ),
     Plant(
         "a plan of one adapter is found for another",
-        "runtime/meganeura_runtime/backends/cache_keys.py",
+        "runtime/meganeura_runtime/backends/webgpu/plan_cache.py",
         "        device.info.name,",
         '        "adapter",',
         ("tests/runtime/backends/test_compile_cache.py",),

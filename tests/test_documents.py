@@ -182,3 +182,30 @@ def test_modules_named_with_python_m_exist() -> None:
 def has_module(name: str) -> bool:
     path = ROOT / name.replace(".", "/")
     return path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+FOLDERS = (*PACKAGES, "grammar", "stdlib_models", "tests", "docs", "scripts", "benchmarks", "fuzz")
+SUFFIXES = {".py", ".md", ".mgn", ".lark", ".txt", ".toml", ".sh"}
+PRIVATE = ("made" + " again", "at" + "tend", "a" + "like", "signs" + " off", "dear" + "est")
+"""Words of our own for rematerialization, attention, equal, verifies and most expensive."""
+
+
+def texts() -> list[Path]:
+    """The files that people read."""
+    inside = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    return sorted({*PAGES, *(path for path in inside if path.suffix in SUFFIXES)})
+
+
+def test_the_terms_of_the_field_are_used() -> None:
+    words = re.compile(rf"\b({'|'.join(PRIVATE)})\b", re.IGNORECASE)
+    assert all(words.search(f"it {word}.") for word in PRIVATE)
+    files = texts()
+    assert len(files) > 800
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        for match in words.finditer(path.read_text())
+    }
+    assert found == set()

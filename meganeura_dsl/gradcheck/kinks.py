@@ -1,6 +1,6 @@
 """Where a graph has kinks: the choices it makes between smooth pieces, as values of the graph.
 
-Two evaluations that choose alike lie on one piece, if the steps between them are small.
+Two evaluations with the same choices lie on one piece, if the steps between them are small.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""What a library layer made once is made again from memory, without walking through it anew.
+"""A library layer is elaborated once and then replayed from a template.
 
-A network applies the same few layers to the same few types many times. The ops that the first
-application made are recorded with the places of their operands; a further one of the same
-configuration, types and facts repeats them under its own path. A layer that draws random bits is
+A network applies the same few layers to the same few types many times. The ops of the
+first application are recorded with the indices of their operands; a further one of the same
+configuration, types and facts replays them under its own path. A layer that draws random bits is
 not recorded: each draw has a number of its own.
 """
 
@@ -71,7 +71,7 @@ class _Recorder:
         self.notes = len(state.notes)
 
     def template(self, results: Sequence[Tensor]) -> Template | None:
-        """The template of what was made, if it can be made again."""
+        """The template of the recorded ops, if it can be replayed."""
         state, prefix = self.inner.state, self.inner.join("x")[:-1]
         made = state.build.values_from(self.values)
         if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in made):

@@ -1,8 +1,8 @@
-"""What is large, and quickly made of what is in memory anyway, is made again and not held.
+"""Rematerialization: large values that are cheap to compute are recomputed where they are read.
 
 A training step holds most at the end of its forward pass. The tiles of a convolution's input are
 more than twice its input; the gradient of the kernel asks for them a whole pass later, when the
-input is mostly there still. So they are made a second time, in a kernel that runs anyway.
+input is mostly there still. So they are computed a second time, in a kernel that runs anyway.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.memory.memory_planner import Lifetime, fullest
 
 HELD = 8 << 20
-"""Bytes held from one pass to the next that are worth making them twice."""
+"""Bytes held from one pass to the next from which on recomputing pays."""
 
 
 def rematerialize(graph: Graph, target: Target) -> Graph:

@@ -1,7 +1,7 @@
-"""Kernels of layers that are alike, written once: a deep network is mostly one layer repeated.
+"""A cache of kernels: a deep network is mostly one layer repeated.
 
-Two pieces of work are alike if they compute the same ops of the same types in the same order from
-tensors that are bound and read in the same way. Where the tensors lie is no part of it.
+Two pieces of work share a kernel if they compute the same ops of the same types in the same order
+from tensors that are bound and read in the same way. Where the tensors lie is no part of it.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -33,7 +33,7 @@ class KernelCache:
 
 
 def _tensors(work: Work, computed: Sequence[Value], memory: Memory) -> list[int]:
-    """What may be read or written, each tensor once, in an order that alike work shares."""
+    """The tensors read or written, each once, in an order that the form of the work decides."""
     inside = {value.id for value in computed}
     operands = (operand for value in computed for operand in value.operands)
     read = (memory.tensors[one.id] for one in operands if one.id not in inside)
