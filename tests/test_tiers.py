@@ -33,8 +33,8 @@ def above(name: str) -> list[str]:
 
 def test_a_name_is_not_the_beginning_of_another() -> None:
     assert is_full("parity/test_ops.py::test_values[add]")
-    assert is_full("dsl/gradcheck/test_standard_blocks.py::test_layers[<mse>]")
-    assert not is_full("dsl/gradcheck/test_standard_blocks.py::test_layers_on_kinks[<mse>]")
+    assert is_full("dsl/syntax/test_problems.py::test_deep_nesting[sum]")
+    assert not is_full("dsl/syntax/test_problems.py::test_deep_nesting_of_blocks[sum]")
 
 
 PROBE = """
