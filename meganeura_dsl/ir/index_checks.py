@@ -1,8 +1,8 @@
 """Integers that pick something out of a number of things: classes, words, positions.
 
 An index has to be one of 0 ... count - 1. That is proved of most that are computed, from what
-their values can be. One that is an input or a parameter, moved at most, is looked at where its
-values come from. All others are looked at while the graph runs: `with_checks` has it give the
+their values can be. One that is an input or a parameter, moved at most, is checked where its
+values come from. All others are checked while the graph runs: `with_checks` has it give the
 largest of them as an unsigned number, in which negative ones are larger than any size.
 """
 

@@ -20,7 +20,7 @@ WRONG_NAMES = ("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570")
 def say(text: str, *, err: bool = False) -> None:
     """Write lines for a reader, the one way for all that commands write beside reports.
 
-    File names, labels and the like may hold what a terminal would obey; it is spelled out.
+    File names, labels and the like may hold control characters, which are escaped.
     """
     typer.echo(safe(text), err=err)
 

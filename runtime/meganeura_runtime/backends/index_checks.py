@@ -19,7 +19,7 @@ from meganeura_runtime.io.data.index_problems import (
 def with_indices_checked(graph: Graph, session: Session, bounds: Mapping[str, Bound]) -> Session:
     """A session of a graph that raises `ProblemError` for indices out of range.
 
-    `bounds` are of inputs and parameters that are indices as they come, and are looked at when they
+    `bounds` are of inputs and parameters that are indices as they come, and are checked when they
     are given. Indices that `graph` checks are read with the outputs of their step; where a step
     changes what is kept, behind every step, and before that is read. A session that has nothing to
     check is returned as it is.
@@ -79,7 +79,7 @@ class CheckedSession(SessionProxy):
 class UpdatingSession(CheckedSession):
     """One whose steps change what is kept, so that no step may go unseen.
 
-    A step is looked at when the device is done with it, and before anything kept is read. After one
+    A step is checked when the device is done with it, and before anything kept is read. After one
     that was wrong nothing can be read any more.
     """
 

@@ -1,6 +1,6 @@
 """What is linear in parameters that never change is folded into them.
 
-Two views carry the algebra, so that no alternative has to be spelled out to be found:
+Two views carry the algebra, so that an alternative need not be expanded to be found:
 
     affine(e, x, s, b)      e = x s + b, s and b spread along the channels
     convolved(e, x, w, b)   e = conv(x, w) + b, of one geometry

@@ -1,7 +1,7 @@
 """Whether a plan that was read can be run: all that can be checked without its graph.
 
 Every number in it is a place, and every place has to be there. What the kernels compute is not
-looked at; that they stay within what they are bound to is for the device to see to, which compiles
+checked; that they stay within what they are bound to is for the device to see to, which compiles
 those of others with checked bounds.
 """
 

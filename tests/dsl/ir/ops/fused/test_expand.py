@@ -1,4 +1,4 @@
-"""A graph of fused ops, spelled out: the same numbers, in primitives, with what is shared kept."""
+"""A graph of fused ops, expanded: the same numbers, in primitives, with shared values shared."""
 
 import pytest
 
