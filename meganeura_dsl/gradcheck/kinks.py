@@ -15,8 +15,6 @@ from meganeura_dsl.ir.ops import (
     Floor,
     Maximum,
     MaxPool,
-    MaxPoolGradient,
-    MaxPoolSelect,
     Minimum,
     ReduceMax,
 )
@@ -43,14 +41,8 @@ def _decision(build: Builder, value: Value) -> Value | None:
             (x,) = value.operands
             kept = tuple(axis for axis in range(x.type.rank) if axis not in axes)
             return build.add(Compare("eq"), x, build.add(Broadcast(x.type.shape, kept), value))
-        case MaxPool(window=window, stride=stride, padding=padding):
-            ones = full(build, value.type, 1)
-            return build.add(MaxPoolGradient(window, stride, padding), value.operands[0], ones)
-        case MaxPoolGradient(window=window, stride=stride, padding=padding):
-            x, y = value.operands
-            return build.add(MaxPoolGradient(window, stride, padding), x, full(build, y.type, 1))
-        case MaxPoolSelect(window=window, stride=stride, padding=padding):
-            ones = full(build, value.type, 1)
-            return build.add(MaxPoolGradient(window, stride, padding), value.operands[0], ones)
+        case MaxPool():
+            _, indices = build.results_of(value)
+            return indices
         case _:
             return None

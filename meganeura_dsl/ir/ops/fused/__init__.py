@@ -4,10 +4,7 @@ from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.ops.fused.activation import Activation, ActivationGradient, SwiGLU
 from meganeura_dsl.ir.ops.fused.attention import (
     Attention,
-    AttentionKeyGradient,
-    AttentionNormalizer,
-    AttentionQueryGradient,
-    AttentionValueGradient,
+    AttentionGradient,
 )
 from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.fused.contraction import (
@@ -18,11 +15,7 @@ from meganeura_dsl.ir.ops.fused.contraction import (
 )
 from meganeura_dsl.ir.ops.fused.masked_attention import (
     MaskedAttention,
-    MaskedAttentionKeyGradient,
-    MaskedAttentionMaskGradient,
-    MaskedAttentionNormalizer,
-    MaskedAttentionQueryGradient,
-    MaskedAttentionValueGradient,
+    MaskedAttentionGradient,
 )
 from meganeura_dsl.ir.ops.fused.norm import Norm, NormInputGradient, NormWeightGradient, ScaledNorm
 from meganeura_dsl.ir.ops.fused.rotary import Rotate
@@ -70,16 +63,9 @@ FUSED_OPS: tuple[type[Op], ...] = (
     SoftCrossEntropyGradient,
     Rotate,
     Attention,
-    AttentionNormalizer,
-    AttentionQueryGradient,
-    AttentionKeyGradient,
-    AttentionValueGradient,
+    AttentionGradient,
     MaskedAttention,
-    MaskedAttentionNormalizer,
-    MaskedAttentionQueryGradient,
-    MaskedAttentionKeyGradient,
-    MaskedAttentionValueGradient,
-    MaskedAttentionMaskGradient,
+    MaskedAttentionGradient,
     WinogradInput,
     WinogradKernel,
     WinogradOutput,
@@ -94,10 +80,7 @@ __all__ = [
     "Activation",
     "ActivationGradient",
     "Attention",
-    "AttentionKeyGradient",
-    "AttentionNormalizer",
-    "AttentionQueryGradient",
-    "AttentionValueGradient",
+    "AttentionGradient",
     "CrossEntropy",
     "CrossEntropyGradient",
     "Fused",
@@ -109,11 +92,7 @@ __all__ = [
     "FusedWinogradOutputAdd",
     "LogSoftmax",
     "MaskedAttention",
-    "MaskedAttentionKeyGradient",
-    "MaskedAttentionMaskGradient",
-    "MaskedAttentionNormalizer",
-    "MaskedAttentionQueryGradient",
-    "MaskedAttentionValueGradient",
+    "MaskedAttentionGradient",
     "Norm",
     "NormInputGradient",
     "NormWeightGradient",

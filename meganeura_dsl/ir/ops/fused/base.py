@@ -15,9 +15,14 @@ class Fused(Op):
     What a gradient is made of has no gradient of its own: differentiate before optimizing.
     """
 
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        """The same result in primitives, for a device without a kernel for this op."""
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value | tuple[Value, ...]:
+        """The same result, or results, in primitives, for a device without a kernel for this op."""
         raise NotImplementedError
+
+    def expand_all(self, build: Builder, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Each result in primitives."""
+        expanded = self.expand(build, operands)
+        return expanded if isinstance(expanded, tuple) else (expanded,)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         """About how many additions and multiplications it takes."""

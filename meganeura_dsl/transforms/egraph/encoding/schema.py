@@ -5,6 +5,8 @@ result. So two values share an e-class only if all of that agrees, and a rule th
 has to say what type it makes.
 
     (Sum x (vec-of 1) (T "f32" (vec-of 2)))
+
+Of an op with several results, the number of the result stands before its type.
 """
 
 import types
@@ -46,9 +48,15 @@ class Constructor:
 
     @property
     def sorts(self) -> tuple[str, ...]:
-        """The sorts of its arguments: operands, fields, type."""
+        """The sorts of its arguments: operands, attributes, type."""
         operands = ("Ops",) if self.arity is None else ("Op",) * self.arity
-        return (*operands, *(sort for _, sort in self.fields), "Type")
+        return (*operands, *self.attributes, "Type")
+
+    @cached_property
+    def attributes(self) -> tuple[Sort, ...]:
+        """The sorts of the fields and, where there are several, of the number of the result."""
+        index: tuple[Sort, ...] = ("i64",) if self.op.multiple_results else ()
+        return (*(sort for _, sort in self.fields), *index)
 
     @cached_property
     def has_reals(self) -> bool:

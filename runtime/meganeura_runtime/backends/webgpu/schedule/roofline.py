@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from meganeura_dsl.ir.cost_model import flops, size_in_bytes
-from meganeura_dsl.ir.graph import Leaf, Value
+from meganeura_dsl.ir.graph import Leaf, Value, by_application
 from meganeura_dsl.ir.ops import Gather, Slice
 from meganeura_runtime.backends.webgpu.analysis.materialize import is_contraction, is_reduction
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import is_free
@@ -25,20 +25,21 @@ def computed_values(one: FusedKernel) -> list[Value]:
 
 
 def kernel_flops(computed: Sequence[Value]) -> int:
-    """Additions and multiplications, each value computed once: two for a product that is summed.
+    """Additions and multiplications, each op computed once: two for a product that is summed.
 
     Convolutions count as direct ones, whatever way they are computed.
     """
-    return sum(map(_flops, computed))
+    return sum(_flops(value) for value, *_ in by_application(computed))
 
 
 def _flops(value: Value) -> int:
     if not (is_contraction(value) or is_reduction(value) or not is_free(value.op)):
         return 0
     op, result = plain(value)
+    operands = [operand.type for operand in value.operands]
     if isinstance(op, FlashAttentionOp):
-        op = op.counted
-    return flops(op, [operand.type for operand in value.operands], result)
+        return op.flops(operands)
+    return flops(op, operands, result)
 
 
 def bytes_accessed(one: FusedKernel, computed: Sequence[Value]) -> int:
