@@ -1,21 +1,17 @@
-"""What ops cost: memory traffic, arithmetic and kernels, and the time a device takes for them.
+"""What kernels cost: memory traffic, arithmetic and launches, and the time a device takes for them.
 
     seconds = launches launch + max(bytes / bandwidth, flops / throughput)
 
-Which op is a kernel and which is done in the kernel of another is said in `kernels.py`.
+An op says how much arithmetic it is (`Op.flops`). Which op is a kernel and which is done in the
+kernel of another is said in `kernel_cost_model`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from math import prod
 
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
-from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.fused.winograd_matrices import POINTS
-from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import TensorType, size_in_bytes
 
 
 @dataclass(frozen=True)
@@ -66,38 +62,7 @@ class Cost:
         return self.launches * device.launch + max(moving, self.flops / device.throughput)
 
 
-@cache
-def element_count(of: TensorType) -> int:
-    """How many elements a tensor has."""
-    return prod(concrete_shape(of.shape))
-
-
-def size_in_bytes(of: TensorType) -> int:
-    """The bytes of a tensor in memory."""
-    return element_count(of) * of.dtype.bytes
-
-
 def kernel_cost(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
     """The cost of an op that is a kernel by itself."""
     moved = sum(map(size_in_bytes, (*operands, result)))
-    return Cost(moved, flops(op, operands, result), 1)
-
-
-def flops(op: Op, operands: Sequence[TensorType], result: TensorType) -> int:
-    """Additions and multiplications: two for each product of a contraction, one per element."""
-    out = element_count(result)
-    match op:
-        case MatMul():
-            rows = concrete_shape(operands[1].shape)
-            return 2 * out * (rows[-1] if op.transpose_right else rows[-2])
-        case Conv():
-            return 2 * out * (element_count(operands[1]) // concrete(operands[1].shape[0]))
-        case ConvInputGradient():
-            per_element = element_count(operands[0]) // concrete(operands[0].shape[0])
-            return 2 * element_count(operands[1]) * per_element
-        case ConvWeightGradient():
-            return 2 * element_count(operands[1]) * out // concrete(result.shape[0])
-        case Fused():
-            return op.flops(operands, result)
-        case _:
-            return max(out, *map(element_count, operands)) if operands else out
+    return Cost(moved, op.flops(operands, result), 1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.ir.traits import ANCHORS, ElementCost, Operands, Trait, Traits
+from meganeura_dsl.ir.types import DType, Shape, TensorType, element_count, size_in_bytes
 from meganeura_dsl.limits.work_budget import require_values
 from meganeura_dsl.startup.lazy_numpy import Array
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -25,13 +26,36 @@ class NotDifferentiableError(Exception):
 
 @dataclass(frozen=True)
 class Op:
-    """One primitive: its fields are the static attributes, its methods the three facets.
+    """One op: its fields are the static attributes, its methods the facets.
 
-    The base takes anything, named or not, so that each op can write its true arity.
+    A class declares what passes ask of it; one that does not, and is not marked `abstract`, is
+    refused with a `TypeError` when it is defined. The base takes anything, named or not, so that
+    each op can name its operands.
     """
 
+    operands: ClassVar[Operands]
+    """The operands, by name; the only place that says how many there are."""
+    traits: ClassVar[Traits]
+    """How the elements of the result depend on those of the operands."""
+    element_cost: ClassVar[ElementCost]
+    """What one more element costs where the result is read."""
     multiple_results: ClassVar[bool] = False
     """Whether it has several results; its facets then give and take a tuple of them."""
+
+    def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        if not abstract:
+            cls.require_declared()
+
+    @classmethod
+    def require_declared(cls) -> None:
+        """Raise `TypeError` where the class leaves out what has no default."""
+        traits: Traits = getattr(cls, "traits", frozenset())
+        names = ["operands", "traits", "element_cost", "infer"]
+        names += ["evaluate"] if Trait.LEAF not in traits else []
+        names += ["flops"] if traits & _COUNT_THEMSELVES else []
+        missing = [name for name in names if getattr(cls, name, None) is getattr(Op, name, None)]
+        if missing:
+            raise TypeError(f"the op `{cls.__name__}` does not declare {', '.join(missing)}")
 
     def infer(self, facts: Facts, *operands: Any, **_: Any) -> TensorType | tuple[TensorType, ...]:
         """The type rule: the type of the result, or of each, from `facts` and the operands' types.
@@ -62,11 +86,45 @@ class Op:
         """
         raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value | None:
+        """Which piece each element of `out` is on, where the op is smooth only in pieces.
+
+        The numbers are made in `build` and differ between pieces. None for a smooth op.
+        """
+        return None
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Additions and multiplications, about: here one for each element read or written.
+
+        An op that is free computes indices alone, which nobody counts.
+        """
+        if self.element_cost is ElementCost.FREE:
+            return 0
+        return max(map(element_count, (*operands, result)))
+
+    def bytes_read(self, operand: TensorType, result: TensorType) -> int:
+        """Bytes that are read of an operand at least: here all of it."""
+        return size_in_bytes(operand)
+
+    def row_axes(self, rank: int) -> tuple[int, ...] | None:
+        """The axes it reduces, of an operand of this rank, in one pass with others that do.
+
+        None where no kernel makes it together with other reductions of the same rows.
+        """
+        return None
+
+
+_COUNT_THEMSELVES: Traits = ANCHORS - {Trait.REDUCTION}
+"""Ops that compute more than once with an element count their arithmetic themselves."""
+
 
 @dataclass(frozen=True)
-class Leaf(Op):
+class Leaf(Op, abstract=True):
     """A tensor given from outside under a name, which no other leaf of its graph has."""
 
+    operands = Operands()
+    traits = frozenset({Trait.LEAF})
+    element_cost = ElementCost.LOAD
     is_kept: ClassVar[bool]
     """Whether its value stays from one run to the next, so that a graph may update it."""
 
@@ -184,6 +242,8 @@ class Builder:
         known = self._interned.get(key)
         if known is not None:
             return known
+        if not op.operands.accepts(len(operands)):
+            raise TypeError(f"`{type(op).__name__}` takes {op.operands}, not {len(operands)}")
         inferred = op.infer(self._facts, *[operand.type for operand in operands])
         return self._make(key, op, operands, inferred)
 

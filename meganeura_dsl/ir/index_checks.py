@@ -16,7 +16,6 @@ from pathlib import PurePath
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Origin, Value, continued, dependencies
 from meganeura_dsl.ir.interval_analysis import Range, Ranges, ranges_of
 from meganeura_dsl.ir.ops import (
-    Broadcast,
     Cast,
     Compare,
     Constant,
@@ -25,22 +24,15 @@ from meganeura_dsl.ir.ops import (
     Iota,
     Parameter,
     ReduceMax,
-    Reshape,
     ScatterAdd,
     Slice,
     Sum,
-    Transpose,
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
-
-SAME_VALUES: tuple[type[Op], ...] = (Broadcast, Cast, Reshape, Slice, Transpose)
-"""Ops whose result holds values of their operand and no others, if those are integers."""
-
-ALL_VALUES: tuple[type[Op], ...] = (Broadcast, Cast, Reshape, Transpose)
-"""Those of them whose result holds every value of their operand."""
 
 NAME = re.compile(r"index (\d+), (i32|u32) below (\d+): (.*)")
 
@@ -214,7 +206,7 @@ def _picked(graph: Graph) -> set[int]:
 
 def _is_zero(value: Value) -> bool:
     """Whether a value is 0 everywhere, also through views that `is_zero` does not know."""
-    while isinstance(value.op, SAME_VALUES):
+    while _has_same_values(value):
         value = value.operands[0]
     return is_zero(value)
 
@@ -280,19 +272,23 @@ def _uses(graph: Graph) -> Iterator[Use]:
 
 
 def _source(value: Value) -> Value:
-    """Where the values of a value come from."""
-    return _before(value, SAME_VALUES)
+    """Where the values of a value come from, if they are integers."""
+    while _has_same_values(value) and not value.operands[0].type.dtype.is_float:
+        value = value.operands[0]
+    return value
 
 
 def _whole(value: Value) -> Value:
-    """The smallest value that holds all values of one, and no others."""
-    return _before(value, ALL_VALUES)
-
-
-def _before(value: Value, ops: tuple[type[Op], ...]) -> Value:
-    while isinstance(value.op, ops) and not value.operands[0].type.dtype.is_float:
+    """The smallest value that holds all values of one, and no others: a slice leaves some out."""
+    source = _source(value)
+    while value is not source and not isinstance(value.op, Slice):
         value = value.operands[0]
     return value
+
+
+def _has_same_values(value: Value) -> bool:
+    """Whether a value holds values of its operand and no others, if those are integers."""
+    return Trait.VIEW in value.op.traits or isinstance(value.op, Cast)
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int | None:

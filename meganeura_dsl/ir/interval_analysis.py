@@ -16,7 +16,6 @@ from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     ArgMax,
-    Broadcast,
     Cast,
     Concat,
     Constant,
@@ -29,16 +28,12 @@ from meganeura_dsl.ir.ops import (
     Neg,
     Pad,
     ReduceMax,
-    Reshape,
-    Reverse,
-    Slice,
-    StopGradient,
     Sub,
     Sum,
-    Transpose,
     Where,
 )
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 
@@ -46,9 +41,6 @@ EXACT = 1 << 24
 """Whole numbers up to here are exact in single precision, and so are their sums and products."""
 
 LIMITS = {DType.I32: (-(1 << 31), (1 << 31) - 1), DType.U32: (0, (1 << 32) - 1)}
-
-MOVES: tuple[type[Op], ...] = (Broadcast, Gather, Reshape, Reverse, Slice, StopGradient, Transpose)
-"""Ops whose result holds values of their first operand and no others."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ def _of_number(number: float | Dim) -> Range | None:
 
 def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
     """The range of an op of operands, of which those it needs must be known."""
-    if isinstance(value.op, MOVES):
+    if Trait.VIEW in value.op.traits or isinstance(value.op, Gather):
         return known[0]
     needed = known[1:] if isinstance(value.op, Where) else known
     ranges = [each for each in needed if each is not None]

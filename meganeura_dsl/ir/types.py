@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from math import prod
 
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.size import Size, evaluate, show
 
 
 class DType(Enum):
@@ -56,3 +58,14 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{', '.join(show(size) for size in self.shape)}]"
+
+
+@cache
+def element_count(of: TensorType) -> int:
+    """How many elements a tensor of no symbolic size has."""
+    return prod(evaluate(size, {}) for size in of.shape)
+
+
+def size_in_bytes(of: TensorType) -> int:
+    """The bytes of a tensor in memory."""
+    return element_count(of) * of.dtype.bytes

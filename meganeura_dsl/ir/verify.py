@@ -36,6 +36,9 @@ def label(value: Value) -> str:
 
 
 def _verify_operands(value: Value, known: dict[int, Value]) -> None:
+    wanted, count = value.op.operands, len(value.operands)
+    if not wanted.accepts(count):
+        raise GraphError(f"{label(value)} is ill formed: it takes {wanted}, not {count} operands")
     for operand in value.operands:
         if known.get(operand.id) is not operand:
             raise GraphError(f"{label(value)} reads {label(operand)}, which does not come before")

@@ -54,7 +54,7 @@ def test_a_model_is_drawn_to_a_file(meganeura: Command, tmp_path: Path, name: st
     assert shown.code == 0
     text = (tmp_path / name).read_text()
     assert text.startswith("<svg" if name == "net.svg" else "<!doctype html>")
-    assert "FusedConvAdd" in text
+    assert "FusedConv" in text
     assert "block1.conv1 digits_cnn.mgn:" in text
 
 

@@ -22,21 +22,13 @@ from meganeura_dsl.elaborate.values import (
 )
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.ops.primitive import elementwise
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Refuted
 from meganeura_dsl.symbolic.size import Dim, product, show
 
-UNARY: dict[str, Op] = {
-    "exp": ops.Exp(),
-    "log": ops.Log(),
-    "sqrt": ops.Sqrt(),
-    "sin": ops.Sin(),
-    "cos": ops.Cos(),
-    "tanh": ops.Tanh(),
-    "erf": ops.Erf(),
-    "abs": ops.Abs(),
-    "floor": ops.Floor(),
-}
+UNARY: dict[str, Op] = {op.builtin: op() for op in elementwise.UNARY if op.builtin}
+BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.builtin}
 
 
 # --- elementwise ---------------------------------------------------------------------------------

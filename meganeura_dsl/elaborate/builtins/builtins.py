@@ -5,6 +5,7 @@ from inspect import cleandoc
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtin_math import (
+    BINARY,
     UNARY,
     argmax,
     convert,
@@ -244,12 +245,7 @@ def _first_line(op: Op) -> str:
 
 BUILTINS: dict[str, Builtin] = {
     **{name: Builtin(f"{name}(x)", _first_line(op), unary) for name, op in UNARY.items()},
-    "maximum": Builtin(
-        "maximum(a, b)", "The larger of a and b, element by element.", pair(ops.Maximum())
-    ),
-    "minimum": Builtin(
-        "minimum(a, b)", "The smaller of a and b, element by element.", pair(ops.Minimum())
-    ),
+    **{name: Builtin(f"{name}(a, b)", _first_line(op), pair(op)) for name, op in BINARY.items()},
     "where": Builtin(
         "where(condition, then, otherwise)",
         "`then` where the condition holds, `otherwise` elsewhere, element by element.",

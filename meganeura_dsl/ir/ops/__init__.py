@@ -1,136 +1,42 @@
 """The primitive ops: the closed set that elaboration targets and every backend implements."""
 
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum
-from meganeura_dsl.ir.ops.primitive.contraction import (
-    Conv,
-    ConvInputGradient,
-    ConvWeightGradient,
-    MatMul,
+from meganeura_dsl.ir.ops.primitive import (
+    broadcast,
+    contraction,
+    elementwise,
+    gather_scatter,
+    leaf,
+    movement,
+    pool,
+    reduce,
 )
-from meganeura_dsl.ir.ops.primitive.elementwise import (
-    Abs,
-    Add,
-    Binary,
-    Cast,
-    Compare,
-    Cos,
-    Div,
-    Erf,
-    Exp,
-    Floor,
-    Log,
-    Maximum,
-    Minimum,
-    Mul,
-    Neg,
-    Sin,
-    Sqrt,
-    StopGradient,
-    Sub,
-    Tanh,
-    Unary,
-    Where,
-)
-from meganeura_dsl.ir.ops.primitive.gather_scatter import Gather, ScatterAdd
-from meganeura_dsl.ir.ops.primitive.leaf import Constant, Input, Iota, Parameter, RandomBits
-from meganeura_dsl.ir.ops.primitive.movement import Concat, Pad, Reshape, Reverse, Slice, Transpose
-from meganeura_dsl.ir.ops.primitive.pool import MaxPool, MaxPoolGradient, MaxPoolSelect
-from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
+from meganeura_dsl.ir.ops.primitive.broadcast import *
+from meganeura_dsl.ir.ops.primitive.contraction import *
+from meganeura_dsl.ir.ops.primitive.elementwise import *
+from meganeura_dsl.ir.ops.primitive.gather_scatter import *
+from meganeura_dsl.ir.ops.primitive.leaf import *
+from meganeura_dsl.ir.ops.primitive.movement import *
+from meganeura_dsl.ir.ops.primitive.pool import *
+from meganeura_dsl.ir.ops.primitive.reduce import *
 
 OPS: tuple[type[Op], ...] = (
-    Input,
-    Parameter,
-    Constant,
-    Iota,
-    RandomBits,
-    Sum,
-    Broadcast,
-    Neg,
-    Abs,
-    Exp,
-    Log,
-    Sqrt,
-    Sin,
-    Cos,
-    Tanh,
-    Erf,
-    Floor,
-    StopGradient,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Maximum,
-    Minimum,
-    Compare,
-    Where,
-    Cast,
-    ReduceMax,
-    ArgMax,
-    Reshape,
-    Transpose,
-    Slice,
-    Pad,
-    Concat,
-    Reverse,
-    Gather,
-    ScatterAdd,
-    MatMul,
-    Conv,
-    ConvInputGradient,
-    ConvWeightGradient,
-    MaxPool,
-    MaxPoolGradient,
-    MaxPoolSelect,
+    *leaf.OPS,
+    *broadcast.OPS,
+    *elementwise.OPS,
+    *reduce.OPS,
+    *movement.OPS,
+    *gather_scatter.OPS,
+    *contraction.OPS,
+    *pool.OPS,
 )
 
-__all__ = [
-    "OPS",
-    "Abs",
-    "Add",
-    "ArgMax",
-    "Binary",
-    "Broadcast",
-    "Cast",
-    "Compare",
-    "Concat",
-    "Constant",
-    "Conv",
-    "ConvInputGradient",
-    "ConvWeightGradient",
-    "Cos",
-    "Div",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gather",
-    "Input",
-    "Iota",
-    "Log",
-    "MatMul",
-    "MaxPool",
-    "MaxPoolGradient",
-    "MaxPoolSelect",
-    "Maximum",
-    "Minimum",
-    "Mul",
-    "Neg",
-    "Pad",
-    "Parameter",
-    "RandomBits",
-    "ReduceMax",
-    "Reshape",
-    "Reverse",
-    "ScatterAdd",
-    "Sin",
-    "Slice",
-    "Sqrt",
-    "StopGradient",
-    "Sub",
-    "Sum",
-    "Tanh",
-    "Transpose",
-    "Unary",
-    "Where",
-]
+__all__ = ["OPS"]
+__all__ += broadcast.__all__
+__all__ += contraction.__all__
+__all__ += elementwise.__all__
+__all__ += gather_scatter.__all__
+__all__ += leaf.__all__
+__all__ += movement.__all__
+__all__ += pool.__all__
+__all__ += reduce.__all__

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from meganeura_dsl.ir.graph import Graph, Op, Origin
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot
+from meganeura_dsl.transforms.egraph.encoding.schema import constructor_name
 from meganeura_dsl.transforms.egraph.extract.extract import Extraction
 from meganeura_dsl.transforms.egraph.rewrite_report import AppliedRule
 from meganeura_dsl.transforms.egraph.rules.rule_sets import rewrites
@@ -52,7 +53,9 @@ class Provenance:
         """The rewrites that made the chosen node of a class, or made it equal to one."""
         choice = self.plan.load if number in self.plan.stored else self.plan.run
         node = self.found.nodes[choice[number]]
-        made = None if (node.op, node.operands) in self._given else type(node.op).__name__
+        made = None
+        if (node.op, node.operands) not in self._given:
+            made = constructor_name(type(node.op), len(node.operands))
         known = rewrites()
         said = self.found.why.get(number, ())
         return [rule for rule in said if rule in known and known[rule].made == made]

@@ -5,13 +5,11 @@ from math import prod
 from pathlib import Path
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
-from meganeura_dsl.ir.ops import Broadcast, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.traits import Trait
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
-VIEWS = (Broadcast, Reshape, Reverse, Slice, Transpose)
-"""Ops that NumPy computes without new memory."""
 NAMED = 3
 """The largest values that are named."""
 MEMORY = Path("/proc/meminfo")
@@ -63,7 +61,7 @@ def estimate_memory(graph: Graph) -> MemoryEstimate:
     owner: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, value in enumerate(graph.values):
-        viewed = isinstance(value.op, VIEWS)
+        viewed = Trait.VIEW in value.op.traits
         owner[value.id] = owner[value.operands[0].id] if viewed else value.id
         last |= {owner[each.id]: at for each in (value, *value.operands)}
     last |= {owner[root.id]: len(graph.values) for root in graph.roots}

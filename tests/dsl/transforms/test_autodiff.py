@@ -37,6 +37,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.fused import SoftmaxGradient
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.traits import ElementCost
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.autodiff import differentiate
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
@@ -230,6 +231,11 @@ def test_there_is_no_gradient_by_an_integer() -> None:
 
 class Opaque(Unary):
     """An op that says nothing of its gradient."""
+
+    element_cost = ElementCost.SIMPLE
+
+    def evaluate(self, x: Array) -> Array:
+        return x
 
 
 def test_an_op_without_a_gradient_is_named() -> None:

@@ -7,13 +7,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost, flops
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, Cost
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, by_application
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import OPS, Add, Broadcast, Input, Mul, Neg, Op, Reshape, Sum
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -33,6 +34,9 @@ Calls = list[str]
 class ScaleAndSum(Op):
     """x times a number, and the sum of its squares."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     multiple_results: ClassVar[bool] = True
     calls: ClassVar[Calls] = []
 
@@ -212,7 +216,7 @@ def test_results_stay_together_when_what_is_around_them_is_rewritten() -> None:
 
 def test_an_application_is_paid_for_once() -> None:
     x, scaled, total = (each.type for each in graph_of("scaled", "sum").values)
-    work = flops(ScaleAndSum(5), [x], scaled)
+    work = ScaleAndSum(5).flops([x], scaled)
     assert graph_cost(graph_of("scaled", "sum")) == Cost(24 + 24 + 4, work, 1)
     assert graph_cost(graph_of("scaled")) == Cost(24 + 24, work, 1)
     assert total.rank == 0

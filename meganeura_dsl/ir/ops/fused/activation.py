@@ -7,8 +7,8 @@ from typing import Literal, assert_never
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
+from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.primitive.elementwise import (
     Add,
@@ -23,8 +23,11 @@ from meganeura_dsl.ir.ops.primitive.elementwise import (
 )
 from meganeura_dsl.ir.ops.primitive.erf import erf
 from meganeura_dsl.ir.ops.type_rules import FLOATS, require_dtype, require_same_type
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import Operands, Trait
+from meganeura_dsl.ir.types import TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["Activation", "ActivationGradient", "SwiGLU"]
 
 ActivationKind = Literal["relu", "sigmoid", "silu", "gelu", "gelu_tanh"]
 SmoothKind = Literal["sigmoid", "silu", "gelu", "gelu_tanh"]
@@ -43,6 +46,8 @@ class Activation(Fused):
     gelu x Phi(x); gelu_tanh 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
     """
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.ELEMENTWISE})
     kind: ActivationKind
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -86,7 +91,7 @@ class Activation(Fused):
                 assert_never(self.kind)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * elements(result)
+        return 4 * element_count(result)
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,8 @@ class ActivationGradient(Fused):
     relu' = 1 above 0; sigmoid' = s (1 - s); silu' = s (1 + x (1 - s)); gelu' = Phi(x) + x phi(x).
     """
 
+    operands = Operands(("x", "cotangent"))
+    traits = frozenset({Trait.ELEMENTWISE})
     kind: ActivationKind
 
     def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:
@@ -165,12 +172,15 @@ class ActivationGradient(Fused):
                 assert_never(kind)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * elements(result)
+        return 8 * element_count(result)
 
 
 @dataclass(frozen=True)
 class SwiGLU(Fused):
     """silu(gate) times value (Shazeer, 2020)."""
+
+    operands = Operands(("gate", "value"))
+    traits = frozenset({Trait.ELEMENTWISE})
 
     def infer(self, facts: Facts, gate: TensorType, value: TensorType) -> TensorType:
         require_dtype(self, gate, FLOATS)
@@ -193,7 +203,10 @@ class SwiGLU(Fused):
         return build.add(Mul(), Activation("silu").expand(build, (gate,)), value)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * elements(result)
+        return 5 * element_count(result)
+
+
+OPS: tuple[type[Op], ...] = (Activation, ActivationGradient, SwiGLU)
 
 
 def finish(epilogue: Epilogue, x: Array) -> Array:

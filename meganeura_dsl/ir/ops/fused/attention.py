@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.fused.attention_scores import ScaledProduct, over_keys, width_of
 from meganeura_dsl.ir.ops.fused.softmax import Softmax
 from meganeura_dsl.ir.ops.primitive.broadcast import Sum, full
@@ -19,18 +19,28 @@ from meganeura_dsl.ir.ops.primitive.contraction import MatMul
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Exp, Log, Mul, StopGradient, Sub
 from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import require_same_type
+from meganeura_dsl.ir.traits import Operands
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
+__all__ = ["Attention", "AttentionGradient"]
+
 
 @dataclass(frozen=True)
-class WeightedMean(ScaledProduct):
-    """What attention with and without a mask share: softmax(scores) v, and log(sum(exp(scores))).
+class Attention(ScaledProduct):
+    """softmax(scores) v, and log(sum(exp(scores))), where scores are scale q k^T + mask.
 
     The second result is one number for each query, with which weights are exp(score - it).
     """
 
+    operands = Operands(("q", "k", "v"), optional=("mask",))
     multiple_results: ClassVar[bool] = True
+
+    def infer(
+        self, facts: Facts, q: TensorType, k: TensorType, v: TensorType, *mask: TensorType
+    ) -> tuple[TensorType, TensorType]:
+        mean = self.require_values(facts, q, k, v, *mask)
+        return mean, mean.with_shape(mean.shape[:-1])
 
     def evaluate(self, q: Array, k: Array, v: Array, *mask: Array) -> tuple[Array, Array]:
         scores = self.scores(q, k, *mask)
@@ -41,9 +51,9 @@ class WeightedMean(ScaledProduct):
         return mean, np.squeeze(largest + np.log(total), -1)
 
     @property
-    def gradient(self) -> "WeightedMeanGradient":
+    def gradient(self) -> "AttentionGradient":
         """The op for the gradients of all operands."""
-        raise NotImplementedError
+        return AttentionGradient(*self.form)
 
     def pullback(
         self, build: Builder, out: tuple[Value, ...], cotangent: tuple[Value | None, ...]
@@ -69,42 +79,30 @@ class WeightedMean(ScaledProduct):
         rows = build.add(Add(), largest, build.add(Log(), build.add(Sum((last,)), powers)))
         return self.parted_value(build, mean, q), rows
 
-    def require_results(
-        self, facts: Facts, q: TensorType, k: TensorType, v: TensorType, *mask: TensorType
-    ) -> tuple[TensorType, TensorType]:
-        """The types of both results."""
-        mean = self.require_values(facts, q, k, v, *mask)
-        return mean, mean.with_shape(mean.shape[:-1])
-
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         q, k, v, *_ = operands
         return self.products(q, k, width_of(q) + width_of(v))
 
 
 @dataclass(frozen=True)
-class Attention(WeightedMean):
-    """softmax(scale q k^T) v, and the logarithm of each row's sum of exponentials."""
-
-    def infer(
-        self, facts: Facts, q: TensorType, k: TensorType, v: TensorType
-    ) -> tuple[TensorType, TensorType]:
-        return self.require_results(facts, q, k, v)
-
-    @property
-    def gradient(self) -> "AttentionGradient":
-        return AttentionGradient(*self.form)
-
-
-@dataclass(frozen=True)
-class WeightedMeanGradient(ScaledProduct):
-    """What the gradients with and without a mask share: dq, dk and dv.
+class AttentionGradient(ScaledProduct):
+    """The gradients dq, dk and dv, and that of a mask.
 
     With the weights P = exp(scores - rows), level = sum(dy out), dP = dy v^T and the gradient of
     the scores dS = P (dP - level):  dq = scale dS k,  dk = scale dS^T q,  dv = P^T dy. Those of
     keys and values are summed over the heads that share them. The gradient of a mask is dS.
     """
 
+    operands = Operands(("q", "k", "v", "dy", "rows", "level"), optional=("mask",))
     multiple_results: ClassVar[bool] = True
+
+    def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
+        q, k, v, dy, rows, level, *mask = operands
+        out = self.require_values(facts, q, k, v, *mask)
+        require_same_type(self, facts, dy, out)
+        for each in (rows, level):
+            require_same_type(self, facts, each, out.with_shape(out.shape[:-1]))
+        return q, k, v, *mask
 
     def evaluate(self, *operands: Array) -> tuple[Array, ...]:
         q, k, v, dy, rows, level, *mask = operands
@@ -137,32 +135,9 @@ class WeightedMeanGradient(ScaledProduct):
             *(slopes for _ in mask),
         )
 
-    def require_results(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
-        """The types of the gradients, once those of what they are computed from are right."""
-        q, k, v, dy, rows, level, *mask = operands
-        out = self.require_values(facts, q, k, v, *mask)
-        require_same_type(self, facts, dy, out)
-        for each in (rows, level):
-            require_same_type(self, facts, each, out.with_shape(out.shape[:-1]))
-        return q, k, v, *mask
-
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         q, k, v, *_ = operands
         return self.products(q, k, 3 * width_of(q) + 2 * width_of(v))
 
 
-@dataclass(frozen=True)
-class AttentionGradient(WeightedMeanGradient):
-    """The gradients dq, dk and dv without a mask."""
-
-    def infer(
-        self,
-        facts: Facts,
-        q: TensorType,
-        k: TensorType,
-        v: TensorType,
-        dy: TensorType,
-        rows: TensorType,
-        level: TensorType,
-    ) -> tuple[TensorType, ...]:
-        return self.require_results(facts, q, k, v, dy, rows, level)
+OPS: tuple[type[Op], ...] = (Attention, AttentionGradient)

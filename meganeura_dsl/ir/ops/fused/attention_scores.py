@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Builder, TypeRuleError, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.ops.primitive.contraction import MatMul
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Compare, Mul, Sub, Where
 from meganeura_dsl.ir.ops.primitive.leaf import Iota
 from meganeura_dsl.ir.ops.primitive.movement import Reshape
 from meganeura_dsl.ir.ops.type_rules import concrete_shape, require_same_type, title
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.ir.types import TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
 
 HIDDEN = -1e30
@@ -20,7 +21,7 @@ HIDDEN = -1e30
 
 
 @dataclass(frozen=True)
-class ScaledProduct(Fused):
+class ScaledProduct(Fused, abstract=True):
     """Scores scale q k^T of q [..., heads, s, d] and k [..., heads / shared, t, d], plus a mask.
 
     If `causal`, no row looks ahead, nor back by `window` positions or more if that is not 0.
@@ -28,6 +29,7 @@ class ScaledProduct(Fused):
     rows of all of them, they are a plain product, and nothing is repeated.
     """
 
+    traits = frozenset({Trait.ATTENTION})
     scale: float
     causal: bool
     window: int = 0
@@ -138,7 +140,9 @@ class ScaledProduct(Fused):
 
     def products(self, queries: TensorType, keys: TensorType, width: int) -> int:
         """The arithmetic of one product with the matrix of scores."""
-        return 2 * elements(queries) // width_of(queries) * concrete_shape(keys.shape)[-2] * width
+        return (
+            2 * element_count(queries) // width_of(queries) * concrete_shape(keys.shape)[-2] * width
+        )
 
 
 def over_keys(build: Builder, x: Value, scores: Value) -> Value:

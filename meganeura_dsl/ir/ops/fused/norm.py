@@ -9,23 +9,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
-from meganeura_dsl.ir.ops.fused.standardize import Standardize, StandardizeGradient, standard_value
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
+from meganeura_dsl.ir.ops.fused.standardize import (
+    OverRows,
+    Standardize,
+    StandardizeGradient,
+    standard_value,
+)
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Mul
 from meganeura_dsl.ir.ops.type_rules import require_axes, require_same_type
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import Operands
+from meganeura_dsl.ir.types import TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["Norm", "NormInputGradient", "NormWeightGradient", "ScaledNorm"]
 
 Cotangents = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True)
-class Norm(Fused):
+class Norm(OverRows):
     """x standardised along `axes`, times a weight, plus a bias, which lie along `kept` axes."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x", "weight", "bias"))
     eps: float
     kept: tuple[int, ...]
 
@@ -62,14 +69,14 @@ class Norm(Fused):
         return build.add(Add(), scaled, build.add(Broadcast(x.type.shape, self.kept), bias))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * elements(result)
+        return 8 * element_count(result)
 
 
 @dataclass(frozen=True)
-class ScaledNorm(Fused):
+class ScaledNorm(OverRows):
     """x standardised along `axes`, times a weight that lies along `kept` axes."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x", "weight"))
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -105,14 +112,14 @@ class ScaledNorm(Fused):
         return build.add(Mul(), standard, build.add(Broadcast(x.type.shape, self.kept), weight))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * elements(result)
+        return 7 * element_count(result)
 
 
 @dataclass(frozen=True)
-class NormInputGradient(Fused):
+class NormInputGradient(OverRows):
     """The cotangent of what a norm was given: that of what it standardised, from dy weight."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x", "weight", "cotangent"))
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -141,14 +148,14 @@ class NormInputGradient(Fused):
         return self.gradient.expand(build, (x, build.add(Mul(), cotangent, spread)))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 13 * elements(result)
+        return 13 * element_count(result)
 
 
 @dataclass(frozen=True)
-class NormWeightGradient(Fused):
+class NormWeightGradient(OverRows):
     """The cotangent of a norm's weight: the sum of dy y over all axes but the weight's."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x", "cotangent"))
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -172,4 +179,10 @@ class NormWeightGradient(Fused):
         return build.add(Sum(others(self.kept, x.type.rank)), product)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * elements(operands[0])
+        return 8 * element_count(operands[0])
+
+    def row_axes(self, rank: int) -> tuple[int, ...]:
+        return others(self.kept, rank)
+
+
+OPS: tuple[type[Op], ...] = (Norm, ScaledNorm, NormInputGradient, NormWeightGradient)

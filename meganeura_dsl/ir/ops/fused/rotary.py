@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, TypeRuleError, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
+from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Mul, Neg, Sub
 from meganeura_dsl.ir.ops.primitive.movement import Concat, Slice
@@ -21,8 +21,11 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
     title,
 )
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import Operands, Trait
+from meganeura_dsl.ir.types import TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["Rotate"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Rotate(Fused):
 
     The cosines and sines [s, d / 2] are the same for everything before the last two axes.
     """
+
+    operands = Operands(("x", "cosine", "sine"))
+    traits = frozenset({Trait.GATHER})
 
     def infer(
         self, facts: Facts, x: TensorType, cosine: TensorType, sine: TensorType
@@ -79,7 +85,10 @@ class Rotate(Fused):
         return build.add(Add(), *terms)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 3 * elements(result)
+        return 3 * element_count(result)
+
+
+OPS: tuple[type[Op], ...] = (Rotate,)
 
 
 def _halves(build: Builder, x: Value) -> tuple[Value, Value]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
+from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, full, others
 from meganeura_dsl.ir.ops.primitive.elementwise import (
     Cast,
@@ -29,8 +29,19 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_dtype,
     require_same_type,
 )
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.traits import Operands, Trait
+from meganeura_dsl.ir.types import DType, TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = [
+    "CrossEntropy",
+    "CrossEntropyGradient",
+    "LogSoftmax",
+    "SoftCrossEntropy",
+    "SoftCrossEntropyGradient",
+    "Softmax",
+    "SoftmaxGradient",
+]
 
 Cotangents = tuple[Value | None, ...]
 
@@ -39,6 +50,8 @@ Cotangents = tuple[Value | None, ...]
 class Softmax(Fused):
     """exp(x) / sum(exp(x)) along one axis, safe from overflow."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
     axis: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -58,13 +71,15 @@ class Softmax(Fused):
         return build.add(Div(), powers, _spread(build, total, powers, self.axis))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * elements(result)
+        return 5 * element_count(result)
 
 
 @dataclass(frozen=True)
 class SoftmaxGradient(Fused):
     """The cotangent of what softmax made y of: y (dy - sum(dy y))."""
 
+    operands = Operands(("y", "cotangent"))
+    traits = frozenset({Trait.REDUCTION})
     axis: int
 
     def infer(self, facts: Facts, y: TensorType, cotangent: TensorType) -> TensorType:
@@ -83,13 +98,15 @@ class SoftmaxGradient(Fused):
         return build.add(Mul(), y, rest)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * elements(result)
+        return 4 * element_count(result)
 
 
 @dataclass(frozen=True)
 class LogSoftmax(Fused):
     """x - log(sum(exp(x))) along one axis, safe from overflow."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
     axis: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -114,7 +131,7 @@ class LogSoftmax(Fused):
         return build.add(Sub(), shifted, _spread(build, total, shifted, self.axis))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * elements(result)
+        return 5 * element_count(result)
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,9 @@ class CrossEntropy(Fused):
 
     A label outside the classes costs nothing, as in the language's own definition.
     """
+
+    operands = Operands(("logits", "labels"))
+    traits = frozenset({Trait.REDUCTION})
 
     def infer(self, facts: Facts, logits: TensorType, labels: TensorType) -> TensorType:
         require_dtype(self, logits, FLOATS)
@@ -147,7 +167,7 @@ class CrossEntropy(Fused):
         return build.add(Neg(), build.add(Sum((last,)), picked))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 6 * elements(operands[0])
+        return 6 * element_count(operands[0])
 
 
 @dataclass(frozen=True)
@@ -156,6 +176,9 @@ class CrossEntropyGradient(Fused):
 
     A row whose label is outside the classes has none.
     """
+
+    operands = Operands(("logits", "labels", "cotangent"))
+    traits = frozenset({Trait.REDUCTION})
 
     def infer(
         self, facts: Facts, logits: TensorType, labels: TensorType, cotangent: TensorType
@@ -178,7 +201,7 @@ class CrossEntropyGradient(Fused):
         return build.add(Mul(), rest, _spread(build, cotangent, logits, last))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * elements(result)
+        return 7 * element_count(result)
 
 
 @dataclass(frozen=True)
@@ -187,6 +210,9 @@ class SoftCrossEntropy(Fused):
 
     Labels of a distribution sum to 1; others are taken as they are.
     """
+
+    operands = Operands(("logits", "labels"))
+    traits = frozenset({Trait.REDUCTION})
 
     def infer(self, facts: Facts, logits: TensorType, labels: TensorType) -> TensorType:
         require_dtype(self, logits, FLOATS)
@@ -211,12 +237,15 @@ class SoftCrossEntropy(Fused):
         return build.add(Neg(), build.add(Sum((last,)), weighed))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * elements(operands[0])
+        return 7 * element_count(operands[0])
 
 
 @dataclass(frozen=True)
 class SoftCrossEntropyGradient(Fused):
     """The cotangent of the logits: (softmax(logits) sum(labels) - labels) times the row's."""
+
+    operands = Operands(("logits", "labels", "cotangent"))
+    traits = frozenset({Trait.REDUCTION})
 
     def infer(
         self, facts: Facts, logits: TensorType, labels: TensorType, cotangent: TensorType
@@ -238,7 +267,18 @@ class SoftCrossEntropyGradient(Fused):
         return build.add(Mul(), rest, _spread(build, cotangent, logits, last))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * elements(result)
+        return 8 * element_count(result)
+
+
+OPS: tuple[type[Op], ...] = (
+    Softmax,
+    SoftmaxGradient,
+    LogSoftmax,
+    CrossEntropy,
+    CrossEntropyGradient,
+    SoftCrossEntropy,
+    SoftCrossEntropyGradient,
+)
 
 
 def softmax(x: Array, axis: int) -> Array:

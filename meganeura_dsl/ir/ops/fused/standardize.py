@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.graph import Array, Builder, Op, Value
+from meganeura_dsl.ir.ops.fused.base import Fused
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, full, others
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Div, Mul, Sqrt, Sub
 from meganeura_dsl.ir.ops.type_rules import (
@@ -19,17 +19,31 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_dtype,
     require_same_type,
 )
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import Operands, Trait
+from meganeura_dsl.ir.types import TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["Standardize", "StandardizeGradient", "Variance"]
 
 Cotangents = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True)
-class Variance(Fused):
+class OverRows(Fused, abstract=True):
+    """An op that needs statistics of rows: of the elements that differ only along `axes`."""
+
+    traits = frozenset({Trait.REDUCTION})
+    axes: tuple[int, ...]
+
+    def row_axes(self, rank: int) -> tuple[int, ...]:
+        return self.axes
+
+
+@dataclass(frozen=True)
+class Variance(OverRows):
     """The mean of (x - mean(x))**2 along axes, which disappear."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x",))
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
         require_dtype(self, x, FLOATS)
@@ -50,14 +64,14 @@ class Variance(Fused):
         return _mean_square(build, _centred(build, x, self.axes), self.axes)
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * elements(operands[0])
+        return 4 * element_count(operands[0])
 
 
 @dataclass(frozen=True)
-class Standardize(Fused):
+class Standardize(OverRows):
     """(x - m) / sqrt(mean((x - m)**2) + eps) along axes; m is the mean, or 0 if not `centred`."""
 
-    axes: tuple[int, ...]
+    operands = Operands(("x",))
     eps: float
     centred: bool
 
@@ -77,17 +91,17 @@ class Standardize(Fused):
         return standard_value(build, operands[0], self)[0]
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 6 * elements(result)
+        return 6 * element_count(result)
 
 
 @dataclass(frozen=True)
-class StandardizeGradient(Fused):
+class StandardizeGradient(OverRows):
     """The cotangent of what was standardised to y: r (dy - mean(dy) - y mean(dy y)).
 
     r = 1 / sqrt(var + eps); without a centre the mean of dy is not subtracted.
     """
 
-    axes: tuple[int, ...]
+    operands = Operands(("x", "cotangent"))
     eps: float
     centred: bool
 
@@ -127,7 +141,10 @@ class StandardizeGradient(Fused):
         return build.add(Mul(), rest, _spread(build, scale, x.type, self.axes))
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 12 * elements(result)
+        return 12 * element_count(result)
+
+
+OPS: tuple[type[Op], ...] = (Variance, Standardize, StandardizeGradient)
 
 
 def _standard(x: Array, by: Standardize) -> tuple[Array, Array]:
@@ -170,4 +187,4 @@ def _spread(build: Builder, x: Value, like: TensorType, axes: tuple[int, ...]) -
 
 def _count(of: TensorType, axes: tuple[int, ...]) -> int:
     shape = concrete_shape(of.shape)
-    return elements(of.with_shape(tuple(shape[axis] for axis in axes)))
+    return element_count(of.with_shape(tuple(shape[axis] for axis in axes)))

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, TypeRuleError, Value
+from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
 from meganeura_dsl.ir.ops.fused.activation import Epilogue, finish, finish_value
-from meganeura_dsl.ir.ops.fused.base import Fused, elements
+from meganeura_dsl.ir.ops.fused.base import Fused
+from meganeura_dsl.ir.ops.fused.contraction import plus
 from meganeura_dsl.ir.ops.fused.winograd_matrices import POINTS, TAPS, Matrices, matrices
-from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.primitive.contraction import (
     Conv,
     ConvInputGradient,
@@ -26,7 +27,6 @@ from meganeura_dsl.ir.ops.primitive.contraction import (
     ConvWeightGradient,
     MatMul,
 )
-from meganeura_dsl.ir.ops.primitive.elementwise import Add
 from meganeura_dsl.ir.ops.primitive.movement import Concat, Pad, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ir.ops.type_rules import (
     FLOATS,
@@ -38,15 +38,26 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
     title,
 )
-from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.ir.traits import Operands, Trait
+from meganeura_dsl.ir.types import DType, Shape, TensorType, element_count
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size
 
+__all__ = [
+    "FusedWinogradOutput",
+    "WinogradInput",
+    "WinogradKernel",
+    "WinogradKernelGradient",
+    "WinogradOutput",
+    "WinogradOutputGradient",
+]
+
 
 @dataclass(frozen=True)
-class Winograd(Fused):
+class Winograd(Fused, abstract=True):
     """What the transforms share: `outputs` is the m of tiles of m x m outputs."""
 
+    traits = frozenset({Trait.TRANSFORM})
     outputs: int
 
     @property
@@ -66,7 +77,7 @@ class Winograd(Fused):
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         """Each axis is multiplied with a matrix, about half of whose elements are zero."""
-        return 2 * self.size * max(elements(operands[0]), elements(result))
+        return 2 * self.size * max(element_count(operands[0]), element_count(result))
 
     def _require(self, x: TensorType, rank: int) -> None:
         if self.outputs not in POINTS:
@@ -85,6 +96,7 @@ class Winograd(Fused):
 class WinogradInput(Winograd):
     """The tiles of x [n, c, h, w] with zeros around it, transformed: [places, c, tiles]."""
 
+    operands = Operands(("x",))
     padding: Shape
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -142,6 +154,7 @@ class WinogradInput(Winograd):
 class WinogradKernel(Winograd):
     """The kernel w [k, c, 3, 3], or its mirror image, transformed: [places, k, c]."""
 
+    operands = Operands(("w",))
     mirrored: bool
 
     def infer(self, facts: Facts, w: TensorType) -> TensorType:
@@ -166,6 +179,8 @@ class WinogradKernel(Winograd):
 class WinogradKernelGradient(Winograd):
     """The adjoint of `WinogradKernel`, not mirrored: from [places, k, c] to [k, c, 3, 3]."""
 
+    operands = Operands(("products",))
+
     def infer(self, facts: Facts, products: TensorType) -> TensorType:
         self._require(products, 3)
         facts.require_equal(products.shape[0], self.places, f"{title(self)} has all places")
@@ -186,7 +201,7 @@ class WinogradKernelGradient(Winograd):
 
 
 @dataclass(frozen=True)
-class WinogradPictures(Winograd):
+class WinogradPictures(Winograd, abstract=True):
     """Products [places, k, tiles] as pictures [n, k, *spatial]; what a tile has beyond is cut."""
 
     images: int
@@ -236,6 +251,8 @@ class WinogradPictures(Winograd):
 class WinogradOutput(WinogradPictures):
     """The pictures alone."""
 
+    operands = Operands(("products",))
+
     def infer(self, facts: Facts, products: TensorType) -> TensorType:
         return self.pictures(facts, products)
 
@@ -248,60 +265,38 @@ class WinogradOutput(WinogradPictures):
 
 @dataclass(frozen=True)
 class FusedWinogradOutput(WinogradPictures):
-    """epilogue(the pictures + bias), the bias along the channels."""
-
-    epilogue: Epilogue
-
-    def infer(self, facts: Facts, products: TensorType, bias: TensorType) -> TensorType:
-        result = self.pictures(facts, products)
-        require_same_type(self, facts, bias, result.with_shape(result.shape[1:2]))
-        return result
-
-    def evaluate(self, products: Array, bias: Array) -> Array:
-        return finish(self.epilogue, self.untiled(products) + bias[:, None, None])
-
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        return self.finished(build, self.untiled_value(build, operands[0]), operands[1:])
-
-    def finished(self, build: Builder, pictures: Value, rest: Sequence[Value]) -> Value:
-        """The result, from the pictures alone and the other operands."""
-        (bias,) = rest
-        spread = build.add(Broadcast(pictures.type.shape, (1,)), bias)
-        return finish_value(build, self.epilogue, build.add(Add(), pictures, spread))
-
-
-@dataclass(frozen=True)
-class FusedWinogradOutputAdd(WinogradPictures):
     """epilogue(the pictures + bias + residual), the bias along the channels."""
 
+    operands = Operands(("products", "bias"), optional=("residual",))
     epilogue: Epilogue
 
     def infer(
-        self, facts: Facts, products: TensorType, bias: TensorType, residual: TensorType
+        self, facts: Facts, products: TensorType, bias: TensorType, *residual: TensorType
     ) -> TensorType:
         result = self.pictures(facts, products)
         require_same_type(self, facts, bias, result.with_shape(result.shape[1:2]))
-        require_same_type(self, facts, residual, result)
+        for each in residual:
+            require_same_type(self, facts, each, result)
         return result
 
-    def evaluate(self, products: Array, bias: Array, residual: Array) -> Array:
-        total = self.untiled(products) + bias[:, None, None] + residual
-        return finish(self.epilogue, total)
+    def evaluate(self, products: Array, bias: Array, *residual: Array) -> Array:
+        total = self.untiled(products) + bias[:, None, None]
+        return finish(self.epilogue, sum(residual, total))
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        return self.finished(build, self.untiled_value(build, operands[0]), operands[1:])
+        products, *rest = operands
+        return self.finished(build, self.untiled_value(build, products), *rest)
 
-    def finished(self, build: Builder, pictures: Value, rest: Sequence[Value]) -> Value:
+    def finished(self, build: Builder, pictures: Value, bias: Value, *residual: Value) -> Value:
         """The result, from the pictures alone and the other operands."""
-        bias, residual = rest
-        spread = build.add(Broadcast(pictures.type.shape, (1,)), bias)
-        total = build.add(Add(), build.add(Add(), pictures, spread), residual)
-        return finish_value(build, self.epilogue, total)
+        return finish_value(build, self.epilogue, plus(build, pictures, 1, bias, *residual))
 
 
 @dataclass(frozen=True)
 class WinogradOutputGradient(Winograd):
     """The adjoint of `WinogradOutput`: from dy [n, k, h, w] to products [places, k, tiles]."""
+
+    operands = Operands(("dy",))
 
     def infer(self, facts: Facts, dy: TensorType) -> TensorType:
         self._require(dy, 4)
@@ -328,6 +323,16 @@ class WinogradOutputGradient(Winograd):
             tiles = _along(build, tiles, axis, self.matrices.output.T)
         moved = build.add(Transpose((3, 5, 1, 0, 2, 4)), tiles)
         return build.add(Reshape((self.places, k, n * down * across)), moved)
+
+
+OPS: tuple[type[Op], ...] = (
+    WinogradInput,
+    WinogradKernel,
+    WinogradOutput,
+    FusedWinogradOutput,
+    WinogradOutputGradient,
+    WinogradKernelGradient,
+)
 
 
 def _twice(matrix: Array, like: Array) -> Array:

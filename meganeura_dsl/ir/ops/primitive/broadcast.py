@@ -13,15 +13,21 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_length,
     title,
 )
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["Broadcast", "Sum"]
 
 
 @dataclass(frozen=True)
 class Sum(Op):
     """Sum over axes, which disappear. The cotangent is spread back along them."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axes: tuple[int, ...]
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -36,11 +42,17 @@ class Sum(Op):
         (x,) = out.operands
         return (build.add(Broadcast(x.type.shape, others(self.axes, x.type.rank)), cotangent),)
 
+    def row_axes(self, rank: int) -> tuple[int, ...]:
+        return self.axes
+
 
 @dataclass(frozen=True)
 class Broadcast(Op):
     """Axis i of the operand becomes axis `axes[i]` of the result; along the rest, values repeat."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.VIEW, Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     shape: Shape
     axes: tuple[int, ...]
 
@@ -62,6 +74,9 @@ class Broadcast(Op):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return (build.add(Sum(others(self.axes, len(self.shape))), cotangent),)
+
+
+OPS: tuple[type[Op], ...] = (Sum, Broadcast)
 
 
 def others(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Sums of products: matrix multiplication, and convolution with its two adjoints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,10 +17,13 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_dtype,
     title,
 )
-from meganeura_dsl.ir.types import Shape, TensorType
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
+from meganeura_dsl.ir.types import Shape, TensorType, element_count
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size, product
+
+__all__ = ["Conv", "ConvInputGradient", "ConvWeightGradient", "MatMul"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class MatMul(Op):
     Both have equal leading axes; or b is one matrix and a has any leading axes.
     """
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     transpose_left: bool = False
     transpose_right: bool = False
 
@@ -78,6 +85,10 @@ class MatMul(Op):
             to_b = build.add(MatMul(transpose_left=not self.transpose_left), a, cotangent)
         return to_a, to_b
 
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        rows = concrete_shape(operands[1].shape)
+        return 2 * element_count(result) * (rows[-1] if self.transpose_right else rows[-2])
+
 
 def _as_matrix(build: Builder, x: Value) -> Value:
     *leading, last = x.type.shape
@@ -85,9 +96,11 @@ def _as_matrix(build: Builder, x: Value) -> Value:
 
 
 @dataclass(frozen=True)
-class Convolution(Op):
+class Convolution(Op, abstract=True):
     """The geometry that a convolution and its two adjoints share."""
 
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     stride: Shape
     padding: Shape
     dilation: Shape
@@ -157,6 +170,8 @@ class Conv(Convolution):
     out = (s + 2 padding - dilation (k - 1) - 1) // stride + 1 along each axis, at least 1.
     """
 
+    operands = Operands(("x", "w"))
+
     def infer(self, facts: Facts, x: TensorType, w: TensorType) -> TensorType:
         self._require_operands(x, w, len(self.stride))
         self._require_geometry(facts, x.rank - 2)
@@ -185,11 +200,16 @@ class Conv(Convolution):
         to_w = ConvWeightGradient(*self._geometry, w.type.shape[2:])
         return build.add(to_x, w, cotangent), build.add(to_w, x, cotangent)
 
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        _, w = operands
+        return 2 * element_count(result) * (element_count(w) // concrete(w.shape[0]))
+
 
 @dataclass(frozen=True)
 class ConvInputGradient(Convolution):
     """The adjoint of `Conv` in x: from w and the cotangent of the output to that of x."""
 
+    operands = Operands(("w", "dy"))
     spatial: Shape
 
     def infer(self, facts: Facts, w: TensorType, dy: TensorType) -> TensorType:
@@ -222,11 +242,16 @@ class ConvInputGradient(Convolution):
         to_w = ConvWeightGradient(*self._geometry, w.type.shape[2:])
         return build.add(to_w, cotangent, dy), build.add(Conv(*self._geometry), cotangent, w)
 
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        w, dy = operands
+        return 2 * element_count(dy) * (element_count(w) // concrete(w.shape[0]))
+
 
 @dataclass(frozen=True)
 class ConvWeightGradient(Convolution):
     """The adjoint of `Conv` in w: from x and the cotangent of the output to that of w."""
 
+    operands = Operands(("x", "dy"))
     kernel: Shape
 
     def infer(self, facts: Facts, x: TensorType, dy: TensorType) -> TensorType:
@@ -260,3 +285,10 @@ class ConvWeightGradient(Convolution):
         x, dy = out.operands
         to_x = ConvInputGradient(*self._geometry, x.type.shape[2:])
         return build.add(to_x, cotangent, dy), build.add(Conv(*self._geometry), x, cotangent)
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        _, dy = operands
+        return 2 * element_count(dy) * element_count(result) // concrete(result.shape[0])
+
+
+OPS: tuple[type[Op], ...] = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)

@@ -15,18 +15,48 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
     title,
 )
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = [
+    "Abs",
+    "Add",
+    "Binary",
+    "Cast",
+    "Compare",
+    "Cos",
+    "Div",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Log",
+    "Maximum",
+    "Minimum",
+    "Mul",
+    "Neg",
+    "Sin",
+    "Sqrt",
+    "StopGradient",
+    "Sub",
+    "Tanh",
+    "Unary",
+    "Where",
+]
 
 Cotangents = tuple[Value | None, ...]
 Relation = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 @dataclass(frozen=True)
-class Unary(Op):
+class Unary(Op, abstract=True):
     """An op of one operand whose result has the operand's type."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.ELEMENTWISE})
+    builtin: ClassVar[str] = ""
+    """The function of the language that is this op; empty where there is none."""
     accepts: ClassVar[frozenset[DType]] = FLOATS
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -38,6 +68,7 @@ class Unary(Op):
 class Neg(Unary):
     """The negative of x."""
 
+    element_cost = ElementCost.SIMPLE
     accepts = SIGNED
 
     def evaluate(self, x: Array) -> Array:
@@ -51,6 +82,8 @@ class Neg(Unary):
 class Abs(Unary):
     """|x|, whose slope at 0 is taken to be 0."""
 
+    builtin = "abs"
+    element_cost = ElementCost.SIMPLE
     accepts = SIGNED
 
     def evaluate(self, x: Array) -> Array:
@@ -65,10 +98,17 @@ class Abs(Unary):
         below = build.add(Where(), negative, build.add(Neg(), cotangent), zero)
         return (build.add(Where(), positive, cotangent, below),)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        (x,) = out.operands
+        return build.add(Compare("gt"), x, full(build, x.type, 0))
+
 
 @dataclass(frozen=True)
 class Exp(Unary):
     """The power x of e."""
+
+    builtin = "exp"
+    element_cost = ElementCost.TRANSCENDENTAL
 
     def evaluate(self, x: Array) -> Array:
         return np.exp(x)
@@ -80,6 +120,9 @@ class Exp(Unary):
 @dataclass(frozen=True)
 class Log(Unary):
     """The natural logarithm of x."""
+
+    builtin = "log"
+    element_cost = ElementCost.TRANSCENDENTAL
 
     def evaluate(self, x: Array) -> Array:
         return np.log(x)
@@ -93,6 +136,9 @@ class Log(Unary):
 class Sqrt(Unary):
     """The square root of x."""
 
+    builtin = "sqrt"
+    element_cost = ElementCost.ROOT
+
     def evaluate(self, x: Array) -> Array:
         return np.sqrt(x)
 
@@ -105,6 +151,9 @@ class Sqrt(Unary):
 class Sin(Unary):
     """The sine of x."""
 
+    builtin = "sin"
+    element_cost = ElementCost.TRANSCENDENTAL
+
     def evaluate(self, x: Array) -> Array:
         return np.sin(x)
 
@@ -115,6 +164,9 @@ class Sin(Unary):
 @dataclass(frozen=True)
 class Cos(Unary):
     """The cosine of x."""
+
+    builtin = "cos"
+    element_cost = ElementCost.TRANSCENDENTAL
 
     def evaluate(self, x: Array) -> Array:
         return np.cos(x)
@@ -129,6 +181,9 @@ class Cos(Unary):
 class Tanh(Unary):
     """The hyperbolic tangent of x."""
 
+    builtin = "tanh"
+    element_cost = ElementCost.TRANSCENDENTAL
+
     def evaluate(self, x: Array) -> Array:
         return np.tanh(x)
 
@@ -141,6 +196,9 @@ class Tanh(Unary):
 @dataclass(frozen=True)
 class Erf(Unary):
     """The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+
+    builtin = "erf"
+    element_cost = ElementCost.TRANSCENDENTAL
 
     def evaluate(self, x: Array) -> Array:
         return erf(x)
@@ -157,17 +215,27 @@ class Erf(Unary):
 class Floor(Unary):
     """The greatest whole number that is not above x. Its slope is 0 where it has one."""
 
+    builtin = "floor"
+    element_cost = ElementCost.SIMPLE
+
     def evaluate(self, x: Array) -> Array:
         return np.floor(x)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         return (None,)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return out
+
 
 @dataclass(frozen=True)
 class StopGradient(Unary):
     """x, as a constant for differentiation."""
 
+    traits = frozenset({Trait.ELEMENTWISE, Trait.VIEW})
+    element_cost = (
+        ElementCost.SIMPLE
+    )  # a result that is an operand too is copied to memory of its own
     accepts = ANYTHING
 
     def evaluate(self, x: Array) -> Array:
@@ -178,9 +246,13 @@ class StopGradient(Unary):
 
 
 @dataclass(frozen=True)
-class Binary(Op):
+class Binary(Op, abstract=True):
     """An op of two operands of one type, which is its result's type too."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.ELEMENTWISE})
+    builtin: ClassVar[str] = ""
+    """The function of the language that is this op; empty where there is none."""
     accepts: ClassVar[frozenset[DType]] = NUMBERS
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
@@ -193,6 +265,8 @@ class Binary(Op):
 class Add(Binary):
     """The sum of a and b."""
 
+    element_cost = ElementCost.SIMPLE
+
     def evaluate(self, a: Array, b: Array) -> Array:
         return np.add(a, b)
 
@@ -204,6 +278,8 @@ class Add(Binary):
 class Sub(Binary):
     """The difference of a and b."""
 
+    element_cost = ElementCost.SIMPLE
+
     def evaluate(self, a: Array, b: Array) -> Array:
         return np.subtract(a, b)
 
@@ -214,6 +290,8 @@ class Sub(Binary):
 @dataclass(frozen=True)
 class Mul(Binary):
     """The product of a and b."""
+
+    element_cost = ElementCost.SIMPLE
 
     def evaluate(self, a: Array, b: Array) -> Array:
         return np.multiply(a, b)
@@ -227,6 +305,7 @@ class Mul(Binary):
 class Div(Binary):
     """The quotient of a and b."""
 
+    element_cost = ElementCost.ROOT
     accepts = FLOATS
 
     def evaluate(self, a: Array, b: Array) -> Array:
@@ -242,6 +321,9 @@ class Div(Binary):
 class Maximum(Binary):
     """The larger of a and b. Where they are equal, each takes half of the cotangent."""
 
+    builtin = "maximum"
+    element_cost = ElementCost.SIMPLE
+
     def evaluate(self, a: Array, b: Array) -> Array:
         return np.maximum(a, b)
 
@@ -249,10 +331,16 @@ class Maximum(Binary):
         a, b = out.operands
         return _share(build, cotangent, Compare("gt"), a, b)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return build.add(Compare("gt"), *out.operands)
+
 
 @dataclass(frozen=True)
 class Minimum(Binary):
     """The smaller of a and b. Where they are equal, each takes half of the cotangent."""
+
+    builtin = "minimum"
+    element_cost = ElementCost.SIMPLE
 
     def evaluate(self, a: Array, b: Array) -> Array:
         return np.minimum(a, b)
@@ -260,6 +348,9 @@ class Minimum(Binary):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         a, b = out.operands
         return _share(build, cotangent, Compare("lt"), a, b)
+
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return build.add(Compare("gt"), *out.operands)
 
 
 def _share(build: Builder, cotangent: Value, wins: "Compare", a: Value, b: Value) -> Cotangents:
@@ -276,6 +367,9 @@ def _share(build: Builder, cotangent: Value, wins: "Compare", a: Value, b: Value
 class Compare(Op):
     """Whether a relation holds between a and b. Bools are only equal or not."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.ELEMENTWISE})
+    element_cost = ElementCost.SIMPLE
     kind: Relation
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
@@ -301,10 +395,17 @@ class Compare(Op):
             case _:
                 assert_never(self.kind)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return out
+
 
 @dataclass(frozen=True)
 class Where(Op):
     """a where the condition holds, b elsewhere. What is not chosen cannot spoil the result."""
+
+    operands = Operands(("condition", "a", "b"))
+    traits = frozenset({Trait.ELEMENTWISE})
+    element_cost = ElementCost.SIMPLE
 
     def infer(
         self, facts: Facts, condition: TensorType, a: TensorType, b: TensorType
@@ -331,6 +432,9 @@ class Where(Op):
 class Cast(Op):
     """x in another element type. Floats truncate towards zero; to bool is `x != 0`."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.ELEMENTWISE})
+    element_cost = ElementCost.SIMPLE
     dtype: DType
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -352,6 +456,27 @@ class Cast(Op):
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         (x,) = out.operands
         return (build.add(Cast(x.type.dtype), cotangent) if x.type.dtype.is_float else None,)
+
+    def chosen_piece(self, build: Builder, out: Value) -> Value | None:
+        (x,) = out.operands
+        return out if x.type.dtype.is_float and not out.type.dtype.is_float else None
+
+
+UNARY: tuple[type[Unary], ...] = (
+    Neg,
+    Abs,
+    Exp,
+    Log,
+    Sqrt,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+    Floor,
+    StopGradient,
+)
+BINARY: tuple[type[Binary], ...] = (Add, Sub, Mul, Div, Maximum, Minimum)
+OPS: tuple[type[Op], ...] = (*UNARY, *BINARY, Compare, Where, Cast)
 
 
 def _as_integer(x: Array, target: "type[np.int32 | np.uint32]") -> Array:

@@ -12,16 +12,22 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_dtype,
     title,
 )
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
+from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Size
+
+__all__ = ["Gather", "ScatterAdd"]
 
 
 @dataclass(frozen=True)
 class Gather(Op):
     """Rows of a table: the axis is replaced by the axes of `ids`, each id by the row it names."""
 
+    operands = Operands(("table", "ids"))
+    traits = frozenset({Trait.GATHER})
+    element_cost = ElementCost.LOAD
     axis: int
 
     def infer(self, facts: Facts, table: TensorType, ids: TensorType) -> TensorType:
@@ -39,11 +45,17 @@ class Gather(Op):
         size = table.type.shape[self.axis]
         return build.add(ScatterAdd(self.axis, size), ids, cotangent), None
 
+    def bytes_read(self, operand: TensorType, result: TensorType) -> int:
+        return min(size_in_bytes(operand), size_in_bytes(result))
+
 
 @dataclass(frozen=True)
 class ScatterAdd(Op):
     """A table of zeros with each update added to the row its id names; repeated ids add up."""
 
+    operands = Operands(("ids", "updates"))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axis: int
     size: Size
 
@@ -74,6 +86,9 @@ class ScatterAdd(Op):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(Gather(self.axis), cotangent, out.operands[0])
+
+
+OPS: tuple[type[Op], ...] = (Gather, ScatterAdd)
 
 
 class OutsideError(IndexError):

@@ -5,10 +5,13 @@ from typing import Literal
 
 from meganeura_dsl.ir.graph import Array, Builder, Leaf, Op, TypeRuleError, Value
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape, require_at_least, title
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Dim, Size
+
+__all__ = ["Constant", "Input", "Iota", "Parameter", "RandomBits"]
 
 Kind = Literal["param", "frozen", "state"]
 Number = float | int | bool | Dim
@@ -33,6 +36,9 @@ class Parameter(Leaf):
 class Constant(Op):
     """A scalar number. Two are equal if no computation can tell them apart: 0.0 is not -0.0."""
 
+    operands = Operands()
+    traits = frozenset({Trait.GENERATOR})
+    element_cost = ElementCost.FREE
     value: Number
     dtype: DType
 
@@ -72,6 +78,9 @@ def _as_dtype(value: Number, dtype: DType) -> Number:
 class Iota(Op):
     """The i32 numbers 0, 1, ..., size - 1."""
 
+    operands = Operands()
+    traits = frozenset({Trait.GENERATOR})
+    element_cost = ElementCost.FREE
     size: Size
 
     def infer(self, facts: Facts) -> TensorType:
@@ -91,6 +100,9 @@ class RandomBits(Op):
     J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
     """
 
+    operands = Operands(("counter",))
+    traits = frozenset({Trait.GENERATOR})
+    element_cost = ElementCost.FREE  # a mask is drawn once more for the gradient, and never stored
     stream: int
     shape: Shape
 
@@ -126,3 +138,6 @@ def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
         first = first + schedule[[injected % 3]]
         second = second + schedule[[(injected + 1) % 3]] + np.uint32(injected)
     return first, second
+
+
+OPS: tuple[type[Op], ...] = (Input, Parameter, Constant, Iota, RandomBits)

@@ -12,16 +12,22 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_dtype,
     title,
 )
-from meganeura_dsl.ir.types import Shape, TensorType
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
+from meganeura_dsl.ir.types import Shape, TensorType, size_in_bytes
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 from meganeura_dsl.symbolic.size import Size, product
+
+__all__ = ["Concat", "Pad", "Reshape", "Reverse", "Slice", "Transpose"]
 
 
 @dataclass(frozen=True)
 class Reshape(Op):
     """The same elements, in row-major order, in another shape."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.VIEW, Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     shape: Shape
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -42,6 +48,9 @@ class Reshape(Op):
 class Transpose(Op):
     """Axis i of the result is axis `permutation[i]` of the operand."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.VIEW, Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     permutation: tuple[int, ...]
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -62,6 +71,9 @@ class Transpose(Op):
 class Slice(Op):
     """From `start` up to `stop`, every `step`-th, along each axis; at least one element remains."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.VIEW, Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     start: Shape
     stop: Shape
     step: Shape
@@ -88,11 +100,17 @@ class Slice(Op):
         interior = tuple(step - 1 for step in self.step)
         return (build.add(Pad(self.start, high, interior), cotangent),)
 
+    def bytes_read(self, operand: TensorType, result: TensorType) -> int:
+        return min(size_in_bytes(operand), size_in_bytes(result))
+
 
 @dataclass(frozen=True)
 class Pad(Op):
     """Zeros around and, `interior` of them, between the elements of each axis."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     low: Shape
     high: Shape
     interior: Shape
@@ -125,6 +143,9 @@ class Pad(Op):
 class Concat(Op):
     """Operands one after another along an axis; their other axes are equal."""
 
+    operands = Operands(variadic="parts")
+    traits = frozenset({Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     axis: int
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
@@ -170,6 +191,9 @@ def _between(build: Builder, x: Value, axis: int, start: Size, stop: Size) -> Va
 class Reverse(Op):
     """The elements in opposite order along axes."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.VIEW, Trait.MOVEMENT})
+    element_cost = ElementCost.FREE
     axes: tuple[int, ...]
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -181,3 +205,6 @@ class Reverse(Op):
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return (build.add(self, cotangent),)
+
+
+OPS: tuple[type[Op], ...] = (Reshape, Transpose, Slice, Pad, Concat, Reverse)

@@ -14,18 +14,23 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
     title,
 )
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 
+__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolSelect"]
+
 
 @dataclass(frozen=True)
-class Pooling(Op):
+class Pooling(Op, abstract=True):
     """The geometry that max pooling and its adjoints share; the padding is smaller than all.
 
     A place in a window is known by its row-major number there, an i32.
     """
 
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     window: Shape
     stride: Shape
     padding: Shape
@@ -84,6 +89,8 @@ class MaxPool(Pooling):
     The first in row-major order wins a tie, and NaN is larger than every number.
     """
 
+    operands = Operands(("x",))
+
     multiple_results: ClassVar[bool] = True
 
     def infer(self, facts: Facts, x: TensorType) -> tuple[TensorType, TensorType]:
@@ -117,11 +124,15 @@ class MaxPool(Pooling):
         spatial = largest.operands[0].type.shape[2:]
         return (build.add(MaxPoolGradient(*self._geometry, spatial), indices, dy),)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return build.results_of(out)[1]
+
 
 @dataclass(frozen=True)
 class MaxPoolGradient(Pooling):
     """Each window's cotangent, added to [n, c, *spatial] at the window's index."""
 
+    operands = Operands(("indices", "dy"))
     spatial: Shape
 
     def infer(self, facts: Facts, indices: TensorType, dy: TensorType) -> TensorType:
@@ -143,6 +154,10 @@ class MaxPoolGradient(Pooling):
 class MaxPoolSelect(Pooling):
     """From g [n, c, *spatial], what stands at each window's index."""
 
+    operands = Operands(("indices", "g"))
+    traits = frozenset({Trait.GATHER})
+    element_cost = ElementCost.SIMPLE  # not a load: its neighbours read the same few elements
+
     def infer(self, facts: Facts, indices: TensorType, g: TensorType) -> TensorType:
         pooled = self._pooled(facts, g)
         require_same_type(self, facts, indices, self._index_type(pooled))
@@ -156,3 +171,6 @@ class MaxPoolSelect(Pooling):
         indices, g = out.operands
         gradient = MaxPoolGradient(*self._geometry, g.type.shape[2:])
         return None, build.add(gradient, indices, cotangent)
+
+
+OPS: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient, MaxPoolSelect)

@@ -6,15 +6,21 @@ from meganeura_dsl.ir.graph import Array, Builder, Op, Value
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ir.ops.primitive.elementwise import Cast, Compare, Div, Mul
 from meganeura_dsl.ir.ops.type_rules import NUMBERS, require_axes, require_dtype
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
+
+__all__ = ["ArgMax", "ReduceMax"]
 
 
 @dataclass(frozen=True)
 class ReduceMax(Op):
     """The largest along axes, which disappear. All that are largest share the cotangent equally."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axes: tuple[int, ...]
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -34,11 +40,22 @@ class ReduceMax(Op):
         share = build.add(Div(), cotangent, build.add(Sum(self.axes), chosen))
         return (build.add(Mul(), build.add(back, share), chosen),)
 
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        (x,) = out.operands
+        spread = Broadcast(x.type.shape, others(self.axes, x.type.rank))
+        return build.add(Compare("eq"), x, build.add(spread, out))
+
+    def row_axes(self, rank: int) -> tuple[int, ...]:
+        return self.axes
+
 
 @dataclass(frozen=True)
 class ArgMax(Op):
     """The index of the first of the largest along one axis, which disappears."""
 
+    operands = Operands(("x",))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axis: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -49,3 +66,9 @@ class ArgMax(Op):
 
     def evaluate(self, x: Array) -> Array:
         return np.argmax(x, axis=self.axis)
+
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return out
+
+
+OPS: tuple[type[Op], ...] = (ReduceMax, ArgMax)

@@ -2,20 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from meganeura_dsl.ir.cost_model import Cost, size_in_bytes
-from meganeura_dsl.ir.graph import Graph, Op
-from meganeura_dsl.ir.ops import ReduceMax, Sum
-from meganeura_dsl.ir.ops.fused import (
-    Norm,
-    NormInputGradient,
-    NormWeightGradient,
-    ScaledNorm,
-    Standardize,
-    StandardizeGradient,
-    Variance,
-)
-from meganeura_dsl.ir.ops.primitive.broadcast import others
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.cost_model import Cost
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import FusionModel
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import Node, applications
 
@@ -55,22 +44,9 @@ def _shared(
         read = frozenset[int]().union(*(through[operand] for operand in node.operands))
         here = node.owner in kernels.stored or len(read) > MOST
         through.append(frozenset((node.owner,)) if here else read)
-        axes = _rows(node.op, types[node.operands[0]].rank) if node.operands else None
+        axes = node.op.row_axes(types[node.operands[0]].rank) if node.operands else None
         if axes is not None:
             rows = {(axes, each) for each in read if types[each].rank > len(axes)}
             if rows & known:
                 yield node.owner, sum(size_in_bytes(types[number]) for _, number in rows & known)
             known |= rows
-
-
-def _rows(op: Op, rank: int) -> tuple[int, ...] | None:
-    """The axes that an op reduces, if a kernel of rows makes it."""
-    match op:
-        case Sum() | ReduceMax() | Variance() | Standardize() | StandardizeGradient():
-            return op.axes
-        case Norm() | ScaledNorm() | NormInputGradient():
-            return op.axes
-        case NormWeightGradient():
-            return others(op.kept, rank)
-        case _:
-            return None

@@ -17,46 +17,13 @@ an operand for it. There each op counts as a kernel.
 
 from collections.abc import Iterable, Sequence
 
-from meganeura_dsl.ir.cost_model import Cost, DeviceModel, element_count, flops, size_in_bytes
-from meganeura_dsl.ir.graph import Leaf, Op
-from meganeura_dsl.ir.ops import (
-    ArgMax,
-    Broadcast,
-    Constant,
-    Iota,
-    MatMul,
-    ReduceMax,
-    Reshape,
-    Reverse,
-    ScatterAdd,
-    Slice,
-    StopGradient,
-    Sum,
-    Transpose,
-)
-from meganeura_dsl.ir.ops.fused import (
-    Activation,
-    ActivationGradient,
-    FusedMatMul,
-    FusedMatMulAdd,
-    Rotate,
-    SwiGLU,
-)
-from meganeura_dsl.ir.ops.fused.attention_scores import ScaledProduct
-from meganeura_dsl.ir.ops.fused.base import Fused
-from meganeura_dsl.ir.ops.primitive.contraction import Convolution
-from meganeura_dsl.ir.ops.primitive.pool import Pooling
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.cost_model import Cost, DeviceModel
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.ops import Broadcast
+from meganeura_dsl.ir.traits import ANCHORS, NOTHING, PRODUCTS, Trait
+from meganeura_dsl.ir.types import TensorType, element_count, size_in_bytes
 from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
 
-SOURCES = (Leaf, Constant, Iota)
-VIEWS = (Reshape, Broadcast, Slice, Transpose, Reverse, StopGradient)
-"""Ops that a reader of their result can look through, so that they move nothing."""
-PRODUCTS = (MatMul, Convolution, FusedMatMul, FusedMatMulAdd, ScaledProduct)
-"""Kernels that read their operands so often that those have to be in memory."""
-REDUCTIONS = (Sum, ReduceMax, ArgMax, ScatterAdd, Pooling)
-ELEMENTWISE = (Activation, ActivationGradient, SwiGLU, Rotate)
-"""Fused ops that are elementwise work."""
 FARTHEST = 3
 """Tensors that are read for one at most: a plan writes it sooner."""
 OP = 1e-9
@@ -87,13 +54,10 @@ class FusionModel:
         self._bytes = [sizes[kind] for kind in self._kinds]
         ops = {type(node.op) for node in nodes}
         self._is_kernel = {op: _is_kernel(op, apart=apart) for op in ops}
+        in_memory = {op for op in ops if self._is_kernel[op] or op.operands == NOTHING}
         self._kept = self._in_memory(roots)
         self._joined = self._after_kernels()
-        self.stored = self._kept | {
-            node.owner
-            for node in nodes
-            if self._is_kernel[type(node.op)] or isinstance(node.op, SOURCES)
-        }
+        self.stored = self._kept | {node.owner for node in nodes if type(node.op) in in_memory}
         """The classes that are in memory."""
         self._read = self._read_bytes()
         self._known: dict[tuple[int, ...], Cost] = {}
@@ -123,17 +87,15 @@ class FusionModel:
 
     def _flops(self, node: Node) -> int:
         types = [self._types[self._kinds[operand]] for operand in node.operands]
-        return flops(node.op, types, self._types[self._kinds[node.owner]])
+        return node.op.flops(types, self._types[self._kinds[node.owner]])
 
     def _cost(self, node: Node) -> Cost:
-        if isinstance(node.op, SOURCES):
+        if costs_nothing(node.op):
             return Cost()
         if node.op.multiple_results:
             return Cost(self._bytes[node.owner])
         owner, operands = node.owner, dict.fromkeys(node.operands)
         reads = [self._read[operand] for operand in operands]
-        if isinstance(node.op, VIEWS):
-            return Cost()
         work = self._flops(node)
         if self._is_kernel[type(node.op)]:
             return Cost(sum(reads) + self._bytes[owner], work, 1)
@@ -168,9 +130,9 @@ class FusionModel:
         sources: dict[int, list[int]] = {}
         wanted = list(roots)
         for node in self._nodes:
-            if isinstance(node.op, VIEWS):
+            if Trait.VIEW in node.op.traits:
                 sources.setdefault(node.owner, []).append(node.operands[0])
-            elif isinstance(node.op, PRODUCTS):
+            elif not node.op.traits.isdisjoint(PRODUCTS):
                 wanted += node.operands
         kept: set[int] = set()
         while wanted:
@@ -200,12 +162,15 @@ class FusionModel:
         return joined
 
 
+def costs_nothing(op: Op | type[Op]) -> bool:
+    """Whether nothing is read, computed or written for an op: it reads nothing, or is a view."""
+    return op.operands == NOTHING or Trait.VIEW in op.traits
+
+
 def _is_kernel(op: type[Op], *, apart: bool) -> bool:
-    if issubclass(op, (*SOURCES, *VIEWS)):
+    if costs_nothing(op):
         return False
-    fused = issubclass(op, Fused) and not issubclass(op, ELEMENTWISE)
-    several = op.multiple_results
-    return apart or fused or several or issubclass(op, (*PRODUCTS, *REDUCTIONS))
+    return apart or op.multiple_results or not op.traits.isdisjoint(ANCHORS)
 
 
 class OpCosts:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from meganeura_dsl.ir.cost_model import DeviceModel, kernel_cost
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, Input
-from meganeura_dsl.ir.ops.fused import FusedConv, FusedConvAdd, WinogradKernel
+from meganeura_dsl.ir.ops.fused import FusedConv, WinogradKernel
 from meganeura_dsl.ir.ops.fused.winograd import in_tiles
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import VIEWS
+from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import costs_nothing
 
 
 def promising_forms(graph: Graph, device: DeviceModel) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def _convolutions(graph: Graph) -> Iterator[tuple[Plain, TensorType, TensorType]
     for value in graph.values:
         factors = [operand.type for operand in value.operands[:2]]
         match value.op:
-            case FusedConv() | FusedConvAdd() as op:
+            case FusedConv() as op:
                 found, kernel = op.product, factors[1]
             case Conv() as found:
                 kernel = factors[1]
@@ -78,5 +78,5 @@ def _seconds(op: Plain, factors: tuple[TensorType, ...], form: int, device: Devi
             device
         )
         for value in build.values
-        if value.operands and not isinstance(value.op, (*VIEWS, WinogradKernel))
+        if not costs_nothing(value.op) and not isinstance(value.op, WinogradKernel)
     )

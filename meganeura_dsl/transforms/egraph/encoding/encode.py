@@ -20,6 +20,7 @@ from meganeura_dsl.transforms.egraph.encoding.schema import (
     OPAQUE,
     Constructor,
     NotConcreteError,
+    constructor_name,
     constructors,
     is_exact,
     literal,
@@ -32,7 +33,7 @@ LOAD = "(run-schedule (run loading))"
 
 Row = tuple[int, ...]
 Shape = tuple[str, int]
-"""An op's name, and how many operands it has."""
+"""A constructor's name, and how many operands it has."""
 
 
 class Use(NamedTuple):
@@ -41,6 +42,11 @@ class Use(NamedTuple):
     op: Op
     of: TensorType
     arity: int
+
+    @property
+    def constructor(self) -> str:
+        """The name of the constructor."""
+        return constructor_name(type(self.op), self.arity)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Encoding:
     @property
     def shapes(self) -> frozenset[Shape]:
         """What the loading rules depend on."""
-        return frozenset((type(use.op).__name__, use.arity) for use in self.uses)
+        return frozenset((use.constructor, use.arity) for use in self.uses)
 
     def load(self, engine: Engine) -> None:
         """Bring the graph into an e-graph that was told of its shapes by `loading`."""
@@ -78,7 +84,7 @@ def loading(shapes: Iterable[Shape]) -> Iterator[str]:
     yield f"(rule (({LEAVES} i f k) (= t (types k))) {_made(f'({OPAQUE} f t)')} :ruleset loading)"
     for count in sorted({count for _, count in known}):
         yield f"(relation values-{count} (i64 i64 i64{' i64' * count}))"
-    for name in sorted({name for name, _ in known}):
+    for name in sorted({constructors()[name].op.__name__ for name, _ in known}):
         yield f"(relation form-{name} (i64 {' '.join(constructors()[name].attributes)}))"
     for name, count in known:
         yield _rule(constructors()[name], count)
@@ -91,7 +97,7 @@ def _rule(constructor: Constructor, count: int) -> str:
     if constructor.arity is None:
         operands = [f"(vec-of {' '.join(operands)})"]
     row = f"(values-{count} {' '.join(('i', 'f', 'k', *places))})"
-    form = f"(form-{constructor.name} {' '.join(('f', *attributes))})"
+    form = f"(form-{constructor.op.__name__} {' '.join(('f', *attributes))})"
     made = _made(f"({' '.join((constructor.name, *operands, *attributes, 't'))})")
     return f"(rule ({row} (= t (types k)) {form}) {made} :ruleset loading)"
 

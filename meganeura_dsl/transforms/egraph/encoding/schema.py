@@ -1,19 +1,19 @@
-"""The e-graph's language, derived from the ops themselves: one constructor for each class.
+"""The e-graph's language, derived from the ops themselves: a constructor for each class and arity.
 
 A constructor takes the operands, then every field of the op's dataclass, then the type of the
 result. So two values share an e-class only if all of that agrees, and a rule that makes a value
-has to say what type it makes.
+has to say what type it makes. The name of a constructor has those of the optional operands.
 
     (Sum x (vec-of 1) (T "f32" (vec-of 2)))
+    (Attention_mask q k v mask 0.125 false 0 1 0 (T "f32" (vec-of 2 8 64 64)))
 
 Of an op with several results, the number of the result stands before its type.
 """
 
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from inspect import CO_VARARGS
 from math import copysign
 from typing import Literal, Union, cast, get_args, get_origin
 
@@ -35,16 +35,12 @@ class NotConcreteError(Exception):
 
 @dataclass(frozen=True)
 class Constructor:
-    """How values of one op are written; `arity` is None where an op takes any number."""
+    """How values of one op and arity are written; `arity` is None where an op takes any number."""
 
+    name: str
     op: type[Op]
     arity: int | None
     fields: tuple[tuple[str, Sort], ...]
-
-    @property
-    def name(self) -> str:
-        """The constructor's name, which is the op's."""
-        return self.op.__name__
 
     @property
     def sorts(self) -> tuple[str, ...]:
@@ -80,18 +76,26 @@ class Constructor:
 
 @cache
 def constructors() -> dict[str, Constructor]:
-    """The constructor of every op but leaves, which are opaque, by name."""
+    """The constructors of every op but leaves, which are opaque, by name."""
     every = (op for op in (*OPS, *FUSED_OPS) if not issubclass(op, Leaf))
-    return {op.__name__: _constructor(op) for op in every}
+    return {each.name: each for op in every for each in _constructors(op)}
 
 
-def _constructor(op: type[Op]) -> Constructor:
-    code = op.infer.__code__  # `signature` takes ten times as long, and there are many ops
-    arity = None if code.co_flags & CO_VARARGS else code.co_argcount - len(("self", "facts"))
+def _constructors(op: type[Op]) -> Iterator[Constructor]:
     sorts: tuple[tuple[str, Sort], ...] = tuple(
         (field.name, sort_of(field.type)) for field in fields(op)
     )
-    return Constructor(op, arity, sorts)
+    if op.operands.variadic:
+        yield Constructor(op.__name__, op, None, sorts)
+        return
+    for count in op.operands.counts:
+        yield Constructor(constructor_name(op, count), op, count, sorts)
+
+
+def constructor_name(op: type[Op], count: int) -> str:
+    """The name of an op with so many operands: of the class, and the optional ones it has."""
+    optional = op.operands.optional[: count - len(op.operands.required)]
+    return "_".join((op.__name__, *optional))
 
 
 def sort_of(hint: object) -> Sort:

@@ -138,16 +138,13 @@ ATTENTION = RuleSet(
         _attention("attention", "Attention", "softmax(scale q k^T) v", "scores", ""),
         _attention(
             "masked-attention",
-            "MaskedAttention",
+            "Attention_mask",
             "softmax(scale q k^T + mask) v",
             "masked",
             " mask",
         ),
         *(_shared_heads("shared-heads", "Attention", "", rank) for rank in (3, 4)),
-        *(
-            _shared_heads("masked-shared-heads", "MaskedAttention", " mask", rank)
-            for rank in (3, 4)
-        ),
+        *(_shared_heads("masked-shared-heads", "Attention_mask", " mask", rank) for rank in (3, 4)),
     ),
     (
         "(relation ahead (Op))",

@@ -236,7 +236,7 @@ EPILOGUES = RuleSet(
             "matmul-residual",
             "a b + bias + residual",
             '(sum e (FusedMatMul a b bias l r "none" t) x)',
-            '(FusedMatMulAdd a b bias x l r "none" t)',
+            '(FusedMatMul_residual a b bias x l r "none" t)',
         ),
         Rewrite(
             "conv-bias",
@@ -248,7 +248,7 @@ EPILOGUES = RuleSet(
             "conv-residual",
             "conv(x, w) + bias + residual",
             '(sum e (FusedConv x w bias st p d g "none" t) y)',
-            '(FusedConvAdd x w bias y st p d g "none" t)',
+            '(FusedConv_residual x w bias y st p d g "none" t)',
         ),
         *(
             Rewrite(
@@ -259,9 +259,9 @@ EPILOGUES = RuleSet(
             )
             for name, op, operands in (
                 ("matmul", "FusedMatMul", "a b bias l r"),
-                ("matmul-residual", "FusedMatMulAdd", "a b bias x l r"),
+                ("matmul-residual", "FusedMatMul_residual", "a b bias x l r"),
                 ("conv", "FusedConv", "x w bias st p d g"),
-                ("conv-residual", "FusedConvAdd", "x w bias y st p d g"),
+                ("conv-residual", "FusedConv_residual", "x w bias y st p d g"),
             )
         ),
     ),

@@ -79,7 +79,7 @@ PROJECTIONS = RuleSet(
     (
         Fact("weight", "a parameter", "(parameters i) (= w (Value i))", "(weight w)"),
         _asks("Attention", "_ _ _ _ _ _"),
-        _asks("MaskedAttention", "_ _ _ _ _ _ _"),
+        _asks("Attention_mask", "_ _ _ _ _ _ _"),
         _moves("Reshape", "x _ _"),
         _moves("Transpose", "x _ _"),
         _moves("Rotate", "x _ _ _"),

@@ -61,9 +61,9 @@ def _convolutions() -> Iterable[Rewrite]:
         (
             "winograd-residual",
             "f(output(kernel(w) input(x)) + bias + residual)",
-            "FusedConvAdd",
+            "FusedConv_residual",
             "b y",
-            "FusedWinogradOutputAdd",
+            "FusedWinogradOutput_residual",
         ),
     ):
         kind = "kind" if others else ""

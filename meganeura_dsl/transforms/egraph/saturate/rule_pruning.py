@@ -35,7 +35,7 @@ def features_of(encoding: Encoding) -> frozenset[str]:
 
 
 def _words_of_use(use: Use) -> Iterator[str]:
-    name = type(use.op).__name__
+    name = use.constructor
     yield name
     yield rank_word(use.of.rank, name)
     if isinstance(use.op, MatMul) and use.of.rank > 2:

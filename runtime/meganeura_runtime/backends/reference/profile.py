@@ -10,21 +10,9 @@ from time import perf_counter
 
 import numpy as np
 
-from meganeura_dsl.ir.cost_model import flops, size_in_bytes
 from meganeura_dsl.ir.graph import Graph, Value
-from meganeura_dsl.ir.ops import (
-    Broadcast,
-    Concat,
-    Constant,
-    Iota,
-    Pad,
-    RandomBits,
-    Reshape,
-    Reverse,
-    Slice,
-    StopGradient,
-    Transpose,
-)
+from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.timing.example_inputs import example_of
 from meganeura_runtime.backends.timing.op_names import kind_of, op_name
@@ -32,10 +20,6 @@ from meganeura_runtime.backends.timing.profile import RUNS, Peaks, Piece, Profil
 from meganeura_runtime.backends.timing.step_timer import step_seconds
 
 HOST_CLOCK = "the host's clock, op by op"
-VIEWS = (Broadcast, Reshape, Reverse, Slice, StopGradient, Transpose)
-"""What NumPy mostly does without moving anything."""
-MOVES = (Broadcast, Concat, Constant, Iota, Pad, RandomBits, Reshape, Reverse, Slice, Transpose)
-"""Ops without arithmetic."""
 MATRIX = 768
 """Rows of the product that NumPy is measured with."""
 COPIED = 1 << 20
@@ -91,12 +75,11 @@ def _op_piece(value: Value, seconds: float) -> Piece:
     types = [each.type for each in value.operands]
     name = op_name(value.op, types, value.type)
     moved = 0
-    if not isinstance(value.op, VIEWS):
+    if Trait.VIEW not in value.op.traits:  # NumPy moves nothing for most views
         tensors = {each.id: each.type for each in (value, *value.operands)}
         moved = sum(map(size_in_bytes, tensors.values()))
-    origin = str(value.origin)
-    arithmetic = 0 if isinstance(value.op, MOVES) else flops(value.op, types, value.type)
-    return Piece(name, kind_of(value.op), origin, name, seconds, arithmetic, moved)
+    flops = value.op.flops(types, value.type)
+    return Piece(name, kind_of(value.op), str(value.origin), name, seconds, flops, moved)
 
 
 def peaks_of_numpy() -> Peaks:

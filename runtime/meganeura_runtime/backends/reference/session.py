@@ -8,14 +8,14 @@ from threadpoolctl import ThreadpoolController
 
 from meganeura_dsl.ir.graph import Array, Graph, Value
 from meganeura_dsl.ir.interpreter import Interpreter, Results, Watch
-from meganeura_dsl.ir.ops import OPS, Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.traits import Trait
 from meganeura_runtime.backends.host_session import HostSession
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.op_support import OpSupport
 
 SUPPORT = OpSupport("cpu", frozenset(OPS))
 """Every primitive: each op class has its reference semantics in NumPy."""
-CONTRACTIONS = (MatMul, Conv, ConvInputGradient, ConvWeightGradient)
 WORTH_THREADS = 5e7
 """Multiply-adds of a contraction below which threads cost more than they gain.
 
@@ -52,7 +52,7 @@ class ReferenceSession(HostSession):
 
 def _multiply_adds(value: Value) -> float:
     """The work of a contraction, from the sizes of its operands and result: sqrt(mk * kn * mn)."""
-    if not isinstance(value.op, CONTRACTIONS):
+    if Trait.CONTRACTION not in value.op.traits:
         return 0
     sizes = (prod(tensor.type.shape) for tensor in (value, *value.operands))
     return sqrt(prod(size for size in sizes if isinstance(size, int)))

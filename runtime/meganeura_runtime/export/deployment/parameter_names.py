@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from meganeura_dsl.ir.graph import Graph, Value, dependencies
 from meganeura_dsl.ir.ops import Conv, Parameter
-from meganeura_dsl.ir.ops.fused import FusedConv, FusedConvAdd
+from meganeura_dsl.ir.ops.fused import FusedConv
 
 MERGED = "reparam_conv"
 """What timm calls the convolution that replaces several branches."""
@@ -29,7 +29,7 @@ def deployed_names(graph: Graph, load: Graph) -> dict[str, str]:
     parameters = [value.op.name for value in graph.values if isinstance(value.op, Parameter)]
     wanted: dict[str, str] = {}
     for value in graph.values:
-        if isinstance(value.op, Conv | FusedConv | FusedConvAdd):
+        if isinstance(value.op, Conv | FusedConv):
             wanted |= _of_convolution(value, load)
     names = {name: name for name in parameters}
     taken = {name for name in parameters if name not in load.outputs}

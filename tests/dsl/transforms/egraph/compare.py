@@ -11,6 +11,7 @@ from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.transforms.egraph.encoding.schema import constructor_name
 from meganeura_dsl.transforms.egraph.optimize import Optimized, optimize
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 
@@ -72,9 +73,12 @@ def check(graph: Graph, mode: Mode, disabled: Collection[str] = ()) -> Optimized
 
 
 def ops_of(graph: Graph) -> list[str]:
-    """The names of a graph's ops, each application once, leaves left out, in order."""
+    """The names of a graph's ops, each application once, leaves left out, in order.
+
+    A name has those of the optional operands.
+    """
     applied = by_application(value for value in graph.values if value.operands)
-    return [type(value.op).__name__ for value, *_ in applied]
+    return [constructor_name(type(value.op), len(value.operands)) for value, *_ in applied]
 
 
 def data(build: Builder, name: str, *shape: int, dtype: DType = DType.F32) -> Value:

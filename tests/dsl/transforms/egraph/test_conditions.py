@@ -21,7 +21,7 @@ Make = Callable[[Net], Value]
 
 
 def convolutions(graph: Graph) -> int:
-    return sum(name in ("Conv", "FusedConv", "FusedConvAdd") for name in ops_of(graph))
+    return sum(name in ("Conv", "FusedConv", "FusedConv_residual") for name in ops_of(graph))
 
 
 def merged(make: Make, mode: Mode = "infer") -> int:

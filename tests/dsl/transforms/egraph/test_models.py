@@ -41,7 +41,7 @@ def forward(name: str, **sizes: int) -> Graph:
 def test_a_residual_network_for_inference_is_products_and_little_else() -> None:
     optimized = check(model("digits_cnn", n=2, h=8, w=8), "infer")
     ops = Counter(ops_of(optimized.graph))
-    assert set(ops) <= {"FusedConv", "FusedConvAdd", "MaxPool", "Sum", "FusedMatMul"}
+    assert set(ops) <= {"FusedConv", "FusedConv_residual", "MaxPool", "Sum", "FusedMatMul"}
     assert (ops["Sum"], ops["FusedMatMul"]) == (1, 1)
     kept = {name for name in names(optimized.graph) if ".derived." not in name}
     assert kept == {"image", "fc.bias", *(name for name in kept if name.startswith("derived."))}
@@ -58,7 +58,7 @@ def test_resnet_18_for_inference_is_23_ops() -> None:
     optimized = optimize(model("resnet18", n=1, h=32, w=32), mode="infer")
     assert Counter(ops_of(optimized.graph)) == {
         "FusedConv": 12,
-        "FusedConvAdd": 8,
+        "FusedConv_residual": 8,
         "MaxPool": 1,
         "Sum": 1,
         "FusedMatMul": 1,
@@ -83,7 +83,12 @@ def test_whisper_for_inference_has_every_norm_and_attention_in_one_op() -> None:
 def test_projections_of_one_tensor_are_one_product() -> None:
     optimized = check(model("whisper_tiny", n=1, t=12), "infer")
     ops = Counter(ops_of(optimized.graph))
-    assert (ops["FusedMatMul"], ops["FusedMatMulAdd"], ops["MatMul"], ops["Slice"]) == (8, 8, 0, 12)
+    assert (ops["FusedMatMul"], ops["FusedMatMul_residual"], ops["MatMul"], ops["Slice"]) == (
+        8,
+        8,
+        0,
+        12,
+    )
     rotated = check(model("lm_tiny", n=2, s=6), "infer")
     ops = Counter(ops_of(rotated.graph))
     assert (ops["MatMul"], ops["Rotate"], ops["Attention"], ops["Slice"]) == (11, 4, 2, 6)
@@ -235,7 +240,8 @@ def test_what_was_chosen_is_reported_with_its_line() -> None:
     convolutions = [chosen for chosen in report.chosen if chosen.op == "FusedConv"]
     assert convolutions
     assert all(chosen.place.partition(":")[0].endswith(".mgn") for chosen in convolutions)
-    assert {chosen.rule for chosen in convolutions} <= {"conv-activation", "conv-bias"}
+    rules = {"conv-activation", "conv-bias", "conv-residual", "conv-residual-activation"}
+    assert {chosen.rule for chosen in convolutions} <= rules
     assert report.matches["convolve-once"] >= len(convolutions)
     assert report.cost_after.launches < report.cost_before.launches
     assert set(report.seconds) == {"encode", "saturate", "read", "extract", "decode"}

@@ -18,9 +18,9 @@ def model() -> Graph:
 
 
 def test_a_disabled_rule_is_not_applied() -> None:
-    assert "FusedConvAdd" in ops_of(RewriteOptions().optimize(model(), "infer").graph)
+    assert "FusedConv_residual" in ops_of(RewriteOptions().optimize(model(), "infer").graph)
     without = RewriteOptions(disabled=("conv-residual",)).optimize(model(), "infer")
-    assert "FusedConvAdd" not in ops_of(without.graph)
+    assert "FusedConv_residual" not in ops_of(without.graph)
 
 
 def test_an_unknown_rule_is_refused_with_the_nearest() -> None:

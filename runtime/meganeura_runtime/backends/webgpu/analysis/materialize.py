@@ -6,37 +6,18 @@ from dataclasses import replace
 from math import inf, prod
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
-from meganeura_dsl.ir.ops import (
-    Broadcast,
-    Constant,
-    Iota,
-    Reshape,
-    Reverse,
-    Slice,
-    StopGradient,
-    Transpose,
-)
+from meganeura_dsl.ir.ops import Broadcast, Constant, Iota, StopGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.traits import ANCHORS, PRODUCTS, Trait
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
     COSTS,
     LOAD,
     RecomputeCosts,
     Uses,
 )
-from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import (
-    REDUCTIONS,
-    reduction_of,
-)
-from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
-from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
+from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_of
 from meganeura_runtime.backends.webgpu.config.limits import Target
-from meganeura_runtime.backends.webgpu.ops.attention import FlashAttentionOp
-from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 
-FACTORS: frozenset[type[Op]] = frozenset(
-    (Broadcast, Constant, Iota, Reshape, Reverse, Slice, StopGradient, Transpose)
-)
-"""What a contraction may read its factors through: they cost it nothing but index arithmetic."""
 DEEPEST = 64
 """Ops computed one inside the other at most."""
 REPEATED = 16
@@ -47,27 +28,35 @@ SHARED_COST = 4 * LOAD
 
 def is_reduction(value: Value) -> bool:
     """Whether each element combines many terms."""
-    return type(value.op) in REDUCTIONS
+    return Trait.REDUCTION in value.op.traits
 
 
 def is_contraction(value: Value) -> bool:
     """Whether each element is a sum of products."""
-    return type(value.op) in CONTRACTIONS or isinstance(value.op, SplitKPartial)
+    return Trait.CONTRACTION in value.op.traits
 
 
 def is_transform(value: Value) -> bool:
     """Whether small squares of its elements are computed from small squares together."""
-    return type(value.op) in TRANSFORMS
+    return Trait.TRANSFORM in value.op.traits
 
 
 def is_attention(value: Value) -> bool:
     """Whether it is made by walking over keys or queries."""
-    return isinstance(value.op, FlashAttentionOp)
+    return Trait.ATTENTION in value.op.traits
 
 
 def is_anchor(value: Value) -> bool:
     """Whether a kernel is made for it, which elementwise work may join."""
-    return any(kind(value) for kind in (is_contraction, is_reduction, is_transform, is_attention))
+    return not value.op.traits.isdisjoint(ANCHORS)
+
+
+def is_factor(op: Op) -> bool:
+    """Whether a contraction reads its factors through an op, for nothing but index arithmetic.
+
+    Random bits follow from an index too, but for arithmetic that is too much to repeat so often.
+    """
+    return Trait.VIEW in op.traits or isinstance(op, Constant | Iota)
 
 
 def elements(value: Value) -> int:
@@ -96,7 +85,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
             stored.add(value.id)
         elif isinstance(value.op, StopGradient):
             pass  # whoever stores it stores its operand as well
-        elif reads[value.id] == inf and type(value.op) in FACTORS:
+        elif reads[value.id] == inf and is_factor(value.op):
             pass
         elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
             stored.add(value.id)
@@ -120,7 +109,7 @@ def _reads(value: Value, count: float) -> float:
 
     The factors of a contraction are read so often that they are always in memory.
     """
-    if is_contraction(value) or is_attention(value):
+    if not value.op.traits.isdisjoint(PRODUCTS):
         return inf
     return count * reduction_of(value).count if is_reduction(value) else count
 

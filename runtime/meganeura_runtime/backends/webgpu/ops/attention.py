@@ -8,23 +8,23 @@ from typing import ClassVar
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op
-from meganeura_dsl.ir.ops.fused.attention import WeightedMean
+from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.fused.attention_scores import width_of
+from meganeura_dsl.ir.traits import ElementCost
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 
 @dataclass(frozen=True)
-class FlashAttentionOp(Op):
+class FlashAttentionOp(Op, abstract=True):
     """An attention, or a gradient of one, that a kernel makes."""
 
+    operands = Attention.operands
+    traits = Attention.traits
+    element_cost = ElementCost.LOAD
     multiple_results: ClassVar[bool] = True
 
-    whole: WeightedMean
-
-    def flops(self, operands: Sequence[TensorType]) -> int:
-        """About how many additions and multiplications it takes."""
-        raise NotImplementedError
+    whole: Attention
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,16 @@ class FlashAttention(FlashAttentionOp):
             np.pad(rows[None], none, constant_values=-inf),
         )
 
-    def flops(self, operands: Sequence[TensorType]) -> int:
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
         """As many as the whole."""
-        return self.whole.flops(operands, operands[0])
+        return self.whole.flops(operands, result)
 
 
 @dataclass(frozen=True)
 class FlashAttentionBackwardKV(FlashAttentionOp):
     """The gradients dk and dv, made by one kernel."""
+
+    operands = AttentionGradient.operands
 
     def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
         """The types of k and v."""
@@ -67,7 +69,7 @@ class FlashAttentionBackwardKV(FlashAttentionOp):
         """What the gradient's reference gives."""
         return self.whole.gradient.evaluate(*operands)[1:3]
 
-    def flops(self, operands: Sequence[TensorType]) -> int:
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
         """Four products: the scores, the slopes of the weights, dk and dv."""
         q, k, v, *_ = operands
         return self.whole.products(q, k, 2 * width_of(q) + 2 * width_of(v))
@@ -77,6 +79,7 @@ class FlashAttentionBackwardKV(FlashAttentionOp):
 class FlashAttentionBackwardQ(FlashAttentionOp):
     """The gradient dq, made by one kernel."""
 
+    operands = AttentionGradient.operands
     multiple_results: ClassVar[bool] = False
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
@@ -87,7 +90,7 @@ class FlashAttentionBackwardQ(FlashAttentionOp):
         """What the gradient's reference gives."""
         return self.whole.gradient.evaluate(*operands)[0]
 
-    def flops(self, operands: Sequence[TensorType]) -> int:
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
         """Three products: the scores, the slopes of the weights and dq."""
         q, k, v, *_ = operands
         return self.whole.products(q, k, 2 * width_of(q) + width_of(v))

@@ -1,10 +1,12 @@
 """Ops that only lowered graphs contain: steps of an op that takes more than one kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op, Value
+from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
@@ -13,6 +15,9 @@ from meganeura_dsl.symbolic.assumptions import Facts
 class SplitKPartial(Op):
     """Sums of products in `parts` parts, whose sum along the first axis is what `whole` gives."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     whole: Op
     parts: int
 
@@ -26,11 +31,18 @@ class SplitKPartial(Op):
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.concatenate([whole[None], np.zeros((self.parts - 1, *whole.shape), whole.dtype)])
 
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the whole."""
+        return self.whole.flops(operands, result.with_shape(result.shape[1:]))
+
 
 @dataclass(frozen=True)
 class ChannelsLast(Op):
     """What `whole`, a convolution or a gradient of one, gives, with its second axis moved last."""
 
+    operands = Operands(("a", "b"))
+    traits = frozenset({Trait.CONTRACTION})
+    element_cost = ElementCost.LOAD
     whole: Op
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
@@ -42,6 +54,11 @@ class ChannelsLast(Op):
         """The whole, then its axes in another order."""
         whole = np.asarray(self.whole.evaluate(a, b))
         return np.transpose(whole, channels_last(whole.ndim))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """Those of the whole."""
+        first, *rest, channels = result.shape
+        return self.whole.flops(operands, result.with_shape((first, channels, *rest)))
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
@@ -67,6 +84,9 @@ class LinkedSum(Op):
     first number that is no place among them.
     """
 
+    operands = Operands(("first", "following", "updates"))
+    traits = frozenset({Trait.REDUCTION})
+    element_cost = ElementCost.LOAD
     axis: int
 
     def infer(

@@ -9,7 +9,7 @@ from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Value, rebuild
 from meganeura_dsl.ir.ops import Concat, ScatterAdd, StopGradient, Sum
-from meganeura_dsl.ir.ops.fused import FusedWinogradOutput, FusedWinogradOutputAdd
+from meganeura_dsl.ir.ops.fused import FusedWinogradOutput
 from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import (
@@ -26,7 +26,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
     sum_of_parts,
 )
 
-REWRITTEN: tuple[type[Op], ...] = (FusedWinogradOutput, FusedWinogradOutputAdd)
+REWRITTEN: tuple[type[Op], ...] = (FusedWinogradOutput,)
 """Ops that become several others here, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
@@ -80,9 +80,9 @@ class _Lowering:
             case ScatterAdd() as op:
                 ids, updates = operands
                 return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
-            case FusedWinogradOutput() | FusedWinogradOutputAdd() as op:
+            case FusedWinogradOutput() as op:
                 products, *rest = operands
-                return op.finished(self._build, add(op.plain, products), rest)
+                return op.finished(self._build, add(op.plain, products), *rest)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
             case _:

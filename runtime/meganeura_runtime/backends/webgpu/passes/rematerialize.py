@@ -8,15 +8,15 @@ input is mostly there still. So they are made a second time, in a kernel that ru
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, rebuild
 from meganeura_dsl.ir.ops import StopGradient
+from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.webgpu.analysis.access_patterns import readers_of
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
-    FACTORS,
     SHARED_COST,
     costs_of,
     is_anchor,
+    is_factor,
     is_transform,
     materialized_values,
 )
@@ -68,7 +68,7 @@ def _elementwise(
 
 
 def _is_elementwise(value: Value) -> bool:
-    return not is_anchor(value) and type(value.op) not in FACTORS
+    return not is_anchor(value) and not is_factor(value.op)
 
 
 @dataclass(frozen=True, slots=True)

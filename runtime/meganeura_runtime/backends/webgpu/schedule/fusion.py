@@ -8,10 +8,10 @@ elements. Reductions over the same terms join too. What only its own kernel read
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from meganeura_dsl.ir.cost_model import size_in_bytes
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.ops import ConvInputGradient
 from meganeura_dsl.ir.ops.fused import WinogradKernel
+from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.webgpu.analysis.access_patterns import (
     AccessPattern,
     access_patterns,

@@ -15,17 +15,14 @@ from meganeura_dsl.ir.ops.fused import (
     Activation,
     ActivationGradient,
     Attention,
+    AttentionGradient,
     CrossEntropy,
     CrossEntropyGradient,
     Fused,
     FusedConv,
-    FusedConvAdd,
     FusedMatMul,
-    FusedMatMulAdd,
     FusedWinogradOutput,
-    FusedWinogradOutputAdd,
     LogSoftmax,
-    MaskedAttention,
     Norm,
     NormInputGradient,
     NormWeightGradient,
@@ -46,7 +43,6 @@ from meganeura_dsl.ir.ops.fused import (
     WinogradOutputGradient,
 )
 from meganeura_dsl.ir.ops.fused.activation import ActivationKind
-from meganeura_dsl.ir.ops.fused.attention import WeightedMean, WeightedMeanGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
@@ -117,23 +113,23 @@ def _contractions() -> list[Case]:
             ((2, 3, 4), (2, 4, 5), (5,)),
         ),
         Case(
-            FusedMatMulAdd(transpose_left=False, transpose_right=True, epilogue="relu"),
+            FusedMatMul(transpose_left=False, transpose_right=True, epilogue="relu"),
             ((1, 4), (3, 4), (3,), (1, 3)),
         ),
         Case(
-            FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="none"),
+            FusedMatMul(transpose_left=False, transpose_right=False, epilogue="none"),
             ((2, 3, 4), (4, 2), (2,), (2, 3, 2)),
         ),
         Case(
-            FusedMatMulAdd(transpose_left=False, transpose_right=False, epilogue="silu"),
+            FusedMatMul(transpose_left=False, transpose_right=False, epilogue="silu"),
             ((2, 3), (3, 4), (4,), (2, 4)),
         ),
         Case(FusedConv(*square, "relu"), ((2, 3, 5, 4), (4, 3, 3, 3), (4,))),
         Case(FusedConv(*strided, "none"), ((1, 4, 5, 7), (6, 2, 3, 3), (6,))),
         Case(FusedConv(*line, "gelu"), ((2, 2, 9), (3, 2, 3), (3,))),
-        Case(FusedConvAdd(*square, "relu"), ((1, 2, 3, 3), (2, 2, 3, 3), (2,), (1, 2, 3, 3))),
-        Case(FusedConvAdd(*line, "silu"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
-        Case(FusedConvAdd(*line, "none"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
+        Case(FusedConv(*square, "relu"), ((1, 2, 3, 3), (2, 2, 3, 3), (2,), (1, 2, 3, 3))),
+        Case(FusedConv(*line, "silu"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
+        Case(FusedConv(*line, "none"), ((1, 2, 9), (3, 2, 3), (3,), (1, 3, 5))),
     ]
 
 
@@ -202,9 +198,8 @@ def _attention(op: Attention, shapes: Shapes, *, masked: bool) -> Iterator[Case]
     q, k, v = shapes
     rows = q[:-1]
     mask = ((*rows, k[-2]),) if masked else ()
-    form: WeightedMean = MaskedAttention(*op.form) if masked else op
-    yield Case(form, (*shapes, *mask))
-    yield Case(form.gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
+    yield Case(op, (*shapes, *mask))
+    yield Case(op.gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
 
 
 def _winograd() -> list[Case]:
@@ -220,7 +215,7 @@ def _winograd() -> list[Case]:
         Case(WinogradOutput(4, 1, (1, 8)), ((36, 1, 2),)),
         Case(FusedWinogradOutput(4, 2, (4, 5), "relu"), ((36, 3, 4), (3,))),
         Case(FusedWinogradOutput(2, 1, (1, 1), "none"), ((16, 2, 1), (2,))),
-        Case(FusedWinogradOutputAdd(2, 1, (3, 3), "gelu"), ((16, 2, 4), (2,), (1, 2, 3, 3))),
+        Case(FusedWinogradOutput(2, 1, (3, 3), "gelu"), ((16, 2, 4), (2,), (1, 2, 3, 3))),
         Case(WinogradOutputGradient(2), ((2, 3, 5, 4),)),
         Case(WinogradOutputGradient(4), ((1, 2, 9, 1),)),
         *(Case(WinogradKernelGradient(m), (((m + 2) ** 2, 3, 2),)) for m in (2, 4)),
@@ -249,9 +244,8 @@ HAVE_NO_GRADIENT = (
     SoftmaxGradient,
     CrossEntropyGradient,
     SoftCrossEntropyGradient,
-    WeightedMeanGradient,
+    AttentionGradient,
     FusedWinogradOutput,
-    FusedWinogradOutputAdd,
     WinogradInput,
     WinogradKernel,
     WinogradKernelGradient,
@@ -391,7 +385,7 @@ def test_operands_that_do_not_fit_are_refused() -> None:
         with pytest.raises((TypeRuleError, Unproved)):
             build.add(wrong, q, k, k)
     with pytest.raises((TypeRuleError, Unproved)):
-        build.add(MaskedAttention(1.0, causal=True, shared=2), q, k, k, q)
+        build.add(Attention(1.0, causal=True, shared=2), q, k, k, q)
     with pytest.raises((TypeRuleError, Unproved)):
         build.add(Rotate(), x, x, x)
     with pytest.raises(TypeRuleError):

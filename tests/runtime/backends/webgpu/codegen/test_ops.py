@@ -4,11 +4,19 @@ import pytest
 
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.traits import ANCHORS, Trait
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import REDUCTIONS
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import READS
+from meganeura_runtime.backends.webgpu.codegen.lowering.winograd import TRANSFORMS
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import CONTRACTIONS
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.ops.attention import (
+    FlashAttention,
+    FlashAttentionBackwardKV,
+    FlashAttentionBackwardQ,
+)
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 from tests.runtime.running import assert_as_reference, graph_of
 from tests.samples import SAMPLES, Sample
 
@@ -21,6 +29,19 @@ def test_every_op_is_in_exactly_one_table() -> None:
     leaves = [op for op in OPS if issubclass(op, Leaf)]
     tables = [*READS, *REDUCTIONS, *CONTRACTIONS, *leaves]
     assert [op for op in OPS if tables.count(op) != 1] == []
+
+
+def test_the_tables_hold_what_the_traits_say() -> None:
+    kinds = {
+        Trait.REDUCTION: REDUCTIONS,
+        Trait.CONTRACTION: {**CONTRACTIONS, SplitKPartial: None},
+        Trait.TRANSFORM: TRANSFORMS,
+    }
+    for trait, table in kinds.items():
+        assert [op for op in table if op.traits != {trait}] == []
+    assert [op for op in READS if not op.traits.isdisjoint(ANCHORS)] == []
+    attention = (FlashAttention, FlashAttentionBackwardKV, FlashAttentionBackwardQ)
+    assert all(op.traits == {Trait.ATTENTION} for op in attention)
 
 
 @pytest.mark.parametrize("style", Style)

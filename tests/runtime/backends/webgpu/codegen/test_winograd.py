@@ -17,7 +17,6 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.ops.fused import (
     FusedWinogradOutput,
-    FusedWinogradOutputAdd,
     WinogradKernelGradient,
     WinogradOutput,
 )
@@ -108,7 +107,7 @@ def test_what_follows_is_part_of_the_output_s_kernel(size: int, device: Device) 
     bias, residual = net.input(18), net.input(2, 18, size, size)
     spatial = (size, size)
     fused = net.build.add(FusedWinogradOutput(4, 2, spatial, "gelu"), products, bias)
-    added = FusedWinogradOutputAdd(4, 2, spatial, "relu")
+    added = FusedWinogradOutput(4, 2, spatial, "relu")
     y = net.build.add(added, products, bias, residual)
     assert kernels(net.build.graph({"y": y})) == 4
     graph = net.build.graph({"y": y, "fused": fused, "squared": net.build.add(Mul(), y, y)})

@@ -6,7 +6,7 @@ import pytest
 
 from meganeura_dsl.ir.graph import Builder, Op
 from meganeura_dsl.ir.ops import Input
-from meganeura_dsl.ir.ops.fused import Attention, MaskedAttention
+from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import is_fused, kv_splits
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
@@ -76,5 +76,5 @@ def test_a_mask_of_numbers_is_left_to_the_expansion() -> None:
     assert any(
         isinstance(op, FlashAttentionOp) for op in made(Attention(1.0, causal=True), q, q, q)
     )
-    left = made(MaskedAttention(1.0, causal=True), q, q, q, scores)
+    left = made(Attention(1.0, causal=True), q, q, q, scores)
     assert not any(isinstance(op, FlashAttentionOp) for op in left)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import e, log2
 
 from meganeura_dsl.ir.graph import Value
-from meganeura_dsl.ir.ops.fused.attention import WeightedMean
+from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.ops.fused.attention_scores import HIDDEN, width_of
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
@@ -24,7 +24,7 @@ LOW = HIDDEN * UNIT
 class Heads:
     """The operands of an attention."""
 
-    whole: WeightedMean
+    whole: Attention
     q: Value
     k: Value
     v: Value
@@ -88,7 +88,7 @@ class Mask:
     The kernel's `rows` and `block` number the tiles along both, its `s` are the lane's scores.
     """
 
-    whole: WeightedMean
+    whole: Attention
     tile: AttentionTile
     columns: int
     turned: bool = False

@@ -1,14 +1,16 @@
 """Values that no memory is read for: constants, index ranges and random words."""
 
 from meganeura_dsl.ir.graph import Op, Value
+from meganeura_dsl.ir.ops import OPS as PRIMITIVES
 from meganeura_dsl.ir.ops import Constant, Iota, RandomBits
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Expression, Index, ravel
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading
 
-OPS: tuple[type[Op], ...] = (Constant, Iota, RandomBits)
+OPS: tuple[type[Op], ...] = tuple(op for op in PRIMITIVES if Trait.GENERATOR in op.traits)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:

@@ -1,8 +1,10 @@
 """Ops that move elements, as index arithmetic: none of them costs memory or a kernel."""
 
 from meganeura_dsl.ir.graph import Op, Value
+from meganeura_dsl.ir.ops import OPS as PRIMITIVES
 from meganeura_dsl.ir.ops import Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+from meganeura_dsl.ir.traits import Trait
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     Affine,
     BoundsCheck,
@@ -13,7 +15,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded
 
-OPS: tuple[type[Op], ...] = (Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose)
+OPS: tuple[type[Op], ...] = tuple(op for op in PRIMITIVES if Trait.MOVEMENT in op.traits)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:

@@ -1,0 +1,181 @@
+"""What it takes to add an op: two source files, and a third for the kernel of a fused one.
+
+A process reads these files as if somebody had edited them, and all others as they are.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+EDITED = """
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+
+EDITS = {edits!r}
+
+
+class Edited(SourceFileLoader):
+    def get_code(self, fullname):
+        text = self.get_source(fullname)
+        for old, new in EDITS[fullname]:
+            assert text.count(old) == 1, (fullname, old)
+            text = text.replace(old, new)
+        return compile(text, self.path, "exec")
+
+
+class Finder(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name not in EDITS:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        spec.loader = Edited(name, spec.origin)
+        return spec
+
+
+sys.meta_path.insert(0, Finder())
+"""
+Edits = Mapping[str, list[tuple[str, str]]]
+
+PRIMITIVE = "meganeura_dsl.ir.ops.primitive.elementwise"
+KERNEL = "meganeura_runtime.backends.webgpu.codegen.lowering.elementwise"
+SOFTSIGN = '''@dataclass(frozen=True)
+class Softsign(Unary):
+    """x / (1 + |x|)."""
+
+    builtin = "softsign"
+    element_cost = ElementCost.ROOT
+
+    def evaluate(self, x: Array) -> Array:
+        return x / (1 + np.abs(x))
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        below = build.add(Add(), full(build, out.type, 1), build.add(Abs(), out.operands[0]))
+        return (build.add(Div(), build.add(Div(), cotangent, below), below),)
+
+
+'''
+ELEMENTWISE: Edits = {
+    PRIMITIVE: [
+        (
+            "@dataclass(frozen=True)\nclass Floor(",
+            f"{SOFTSIGN}@dataclass(frozen=True)\nclass Floor(",
+        ),
+        ("    Floor,\n    StopGradient,\n)", "    Floor,\n    Softsign,\n    StopGradient,\n)"),
+        ('    "Sqrt",\n', '    "Softsign",\n    "Sqrt",\n'),
+    ],
+    KERNEL: [
+        (
+            '    Floor: "floor({0})",\n',
+            '    Floor: "floor({0})",\n    Softsign: "{0} / (1.0f + abs({0}))",\n',
+        ),
+        ("    Sqrt,\n", "    Softsign,\n    Sqrt,\n"),
+    ],
+}
+SQUASH = """
+block Squash(d)(x: [n, d]) -> [n, d]:
+  return softsign(x) * 2
+
+model squash = Squash(d=4)
+"""
+
+
+def run(edits: Edits, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    code = EDITED.format(edits=dict(edits)) + text
+    environment = {**os.environ, "MEGANEURA_CACHE": "off", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+
+COMMAND = "from meganeura.cli.app import run\nsys.exit(run(tuple(sys.argv[1:])))"
+
+
+@pytest.mark.adapter
+def test_an_elementwise_op_takes_two_files(tmp_path: Path) -> None:
+    file = tmp_path / "squash.mgn"
+    file.write_text(SQUASH)
+    assert len(ELEMENTWISE) == 2
+    gradcheck = ("gradcheck", str(file), "--block", "Squash", "--examples", "1")
+    done = run(ELEMENTWISE, COMMAND, *gradcheck, "--device", "wgpu:0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    unknown = run({}, COMMAND, "check", str(file))
+    assert "E0" in unknown.stdout + unknown.stderr
+    assert unknown.returncode == 1
+
+
+CUBE = '''@dataclass(frozen=True)
+class Cube(Fused):
+    """x (x x)."""
+
+    operands = Operands(("x",))
+    traits = frozenset({Trait.ELEMENTWISE})
+
+    def infer(self, facts: Facts, x: TensorType) -> TensorType:
+        require_dtype(self, x, FLOATS)
+        return x
+
+    def evaluate(self, x: Array) -> Array:
+        return x**3
+
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
+        (x,) = operands
+        return build.add(Mul(), x, build.add(Mul(), x, x))
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        return 2 * element_count(result)
+
+
+'''
+RULE = """
+        Rewrite(
+            "cube", "x x x", "(product e x (Mul x x _)) (= t (type x))", "(Cube x t)"
+        ),
+"""
+FUSED: Edits = {
+    "meganeura_dsl.ir.ops.fused.activation": [
+        ("OPS: tuple", f"{CUBE}OPS: tuple"),
+        (
+            "(Activation, ActivationGradient, SwiGLU)",
+            "(Activation, ActivationGradient, SwiGLU, Cube)",
+        ),
+        ('"ActivationGradient", "SwiGLU"', '"ActivationGradient", "Cube", "SwiGLU"'),
+    ],
+    "meganeura_dsl.transforms.egraph.rules.fusion": [
+        ('    "activations",\n    (\n', f'    "activations",\n    ({RULE}'),
+    ],
+}
+CUBED = """
+import numpy as np
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Input, Mul
+from meganeura_dsl.ir.ops.fused import Cube
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+
+build = Builder()
+x = build.add(Input("x", DType.F32, (5,)))
+graph = build.graph({"y": build.add(Mul(), x, build.add(Mul(), x, x))})
+optimized = optimize(graph, mode="infer").graph
+assert isinstance(optimized.outputs["y"].op, Cube)
+feeds = {"x": np.arange(5, dtype=np.float32)}
+assert evaluate(optimized, feeds).outputs["y"].tolist() == [0, 1, 8, 27, 64]
+assert len(plan_graph(optimized, DeviceLimits()).dispatches) == 1
+"""
+
+
+def test_a_fused_op_takes_two_files_where_its_expansion_is_its_kernel() -> None:
+    assert len(FUSED) == 2
+    done = run(FUSED, CUBED)
+    assert done.returncode == 0, done.stderr
