@@ -27,8 +27,10 @@ def fuse_attention(graph: Graph, target: Target) -> Graph:
     }
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
+        """The result of an op on changed operands. No kernel reads a mask."""
         op = value.op
-        if isinstance(op, Attention | AttentionGradient):
+        masked = len(operands) > len(op.operands.required)
+        if isinstance(op, Attention | AttentionGradient) and not masked:
             whole = Attention(*op.form)
             heads = Heads(whole, *operands[:3])
             trains = isinstance(op, AttentionGradient) or value.application in trained
