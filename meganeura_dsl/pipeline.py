@@ -232,7 +232,7 @@ def check_file(target: str) -> CheckResult:
     found = find(target)
     checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
     result = checker.run()
-    if result.fine and found.chosen is None:
+    if result.fine:
         keep_notes(checker.texts, result.reports)
     return result
 

@@ -21,7 +21,7 @@ FULL = (
     "cli/test_run_command.py::test_a_wrong_command_line_exits_with_2",
     "cli/test_train_command.py",
     "cli/test_tune_command.py",
-    "dsl/diagnostics/test_render.py::test_nothing_raw_reaches_the_terminal",
+    "dsl/diagnostics/test_terminal.py::test_nothing_raw_reaches_the_terminal",
     "dsl/elaborate/test_limits.py::test_the_largest_standard_models_are_far_from_the_limit",
     "dsl/elaborate/test_limits.py::test_the_same_text_takes_the_same_steps",
     "dsl/elaborate/test_standard_models.py::test_parameters_are_the_checkpoint_s",

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 
-import typer
+from meganeura.cli.ui.console import say
 
 WIDEST = 100
 """Columns beyond which lines of prose are hard to read."""
@@ -13,7 +13,7 @@ WIDEST = 100
 def show_page(text: str) -> None:
     """Write Markdown for a reader."""
     if not sys.stdout.isatty():
-        typer.echo(text)
+        say(text)
         return
     from rich.console import Console
     from rich.markdown import Markdown
