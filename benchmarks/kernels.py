@@ -192,9 +192,10 @@ class Heads:
             build.add(Input(name, DType.F32, (1, self.count, rows, self.width)))
             for name, rows in shapes.items()
         )
-        outputs = {"y": build.add(op, q, k, v)}
+        results = build.add_all(op, q, k, v)
+        outputs = {"y": results[0]}
         if trains:
-            found = op.pullback(build, outputs["y"], dy)
+            found = op.pullback(build, results, (dy, None))
             outputs |= {f"d{n}": each for n, each in zip("qkv", found, strict=True) if each}
         return build.graph(outputs)
 

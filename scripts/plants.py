@@ -80,10 +80,10 @@ PLANTS = (
         (f"{BLOCKS}[<gelu>]",),
     ),
     Plant(
-        "the last of tied maxima wins",
+        "the index of a maximum counts whatever is smaller, also behind it",
         "meganeura_dsl/ir/ops/primitive/pool.py",
-        "(candidate > best)",
-        "(candidate >= best)",
+        "smaller &= tap < best",
+        "smaller = tap < best",
         ("tests/dsl/transforms/test_autodiff.py",),
     ),
     Plant(
@@ -249,8 +249,8 @@ PLANTS = (
     Plant(
         "a maximum gives its gradient to the first of its window",
         "meganeura_dsl/ir/ops/primitive/pool.py",
-        "+ steps[first]",
-        "+ steps[0 * first]",
+        "+ steps[indices]",
+        "+ steps[0 * indices]",
         (f"{BLOCKS}[<max_pool>]",),
     ),
     Plant(
@@ -590,9 +590,10 @@ PLANTS = (
     Plant(
         "the gradient of a value within the graph is freed on the way",
         "meganeura_dsl/transforms/autodiff.py",
-        "cotangent = cotangents.get(value.id)",
+        "given = tuple([cotangents.get(each.id) for each in results])",
         "begins = active.isdisjoint(operand.id for operand in value.operands)\n"
-        "        cotangent = None if begins else cotangents.pop(value.id, None)",
+        "        take = cotangents.get if begins else cotangents.pop\n"
+        "        given = tuple([take(each.id, None) for each in results])",
         ("tests/dsl/transforms/test_autodiff.py",),
     ),
     Plant(

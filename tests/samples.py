@@ -342,22 +342,30 @@ POOLS = (
 def _pooling(pool: _Pool) -> tuple[Sample, ...]:
     name, geometry = pool.name, (pool.window, pool.stride, pool.padding)
     x, y = _floats(*pool.x), _floats(*pool.y)
+    indices = _indices(pool)
     return (
         _sample(name, MaxPool(*geometry), x),
-        _sample(name, MaxPoolGradient(*geometry), x, y),
-        _sample(name, MaxPoolSelect(*geometry), x, _floats(*pool.x)),
+        _sample(name, MaxPoolGradient(*geometry, pool.x[2:]), indices, y),
+        _sample(name, MaxPoolSelect(*geometry), indices, x),
     )
+
+
+def _indices(pool: _Pool) -> Operand:
+    """For each window the index of one of its elements that is no padding."""
+
+    def draw(generator: np.random.Generator) -> Array:
+        x = generator.permutation(int(np.prod(pool.x))).reshape(pool.x).astype(np.float32)
+        _, indices = MaxPool(pool.window, pool.stride, pool.padding).evaluate(x)
+        return indices.astype(np.int32)
+
+    return draw
 
 
 def _pooling_ties() -> tuple[Sample, ...]:
     geometry = ((3, 3), (2, 2), (1, 1))
     few = _whole(np.int32, 0, 2, 2, 2, 7, 6)
     x = lambda generator: few(generator).astype(np.float32)  # noqa: E731
-    return (
-        _sample("ties", MaxPool(*geometry), x, smooth=False),
-        _sample("ties", MaxPoolGradient(*geometry), x, _floats(2, 2, 4, 3), smooth=False),
-        _sample("ties", MaxPoolSelect(*geometry), x, _floats(2, 2, 7, 6), smooth=False),
-    )
+    return (_sample("ties", MaxPool(*geometry), x, smooth=False),)
 
 
 SAMPLES: tuple[Sample, ...] = (

@@ -41,7 +41,7 @@ def _first_slope(value: Value, known: Mapping[str, Array], seed: int) -> Slope |
         build.add(Input(f"operand {index}", operand.type.dtype, operand.type.shape))
         for index, operand in enumerate(value.operands)
     ]
-    alone = build.graph({"value": build.add(value.op, *operands)})
+    alone = build.graph({"value": build.reapply(value, *operands)})
     try:
         probed = probe(alone)
     except (NoGradientError, NotDifferentiableError):

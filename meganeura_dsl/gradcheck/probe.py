@@ -124,7 +124,7 @@ def _held(graph: Graph) -> Graph:
     def hold(value: Value, operands: tuple[Value, ...]) -> Value:
         if isinstance(value.op, StopGradient):
             return build.add(Input(f"{HELD}{value.id}", value.type.dtype, value.type.shape))
-        return build.add(value.op, *operands)
+        return build.reapply(value, *operands)
 
     changed = rebuild(graph, build, hold)
     chosen = kink_values(build, changed.values)

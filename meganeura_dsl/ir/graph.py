@@ -39,6 +39,8 @@ class Op:
     """How the elements of the result depend on those of the operands."""
     element_cost: ClassVar[ElementCost]
     """What one more element costs where the result is read."""
+    multiple_results: ClassVar[bool] = False
+    """Whether it has several results; its facets then give and take a tuple of them."""
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         if not abstract:
@@ -55,21 +57,32 @@ class Op:
         if missing:
             raise TypeError(f"the op `{cls.__name__}` does not declare {', '.join(missing)}")
 
-    def infer(self, facts: Facts, *operands: Any, **_: Any) -> TensorType:
-        """The type rule: the result's type, from `facts` and the operands' types.
+    def infer(self, facts: Facts, *operands: Any, **_: Any) -> TensorType | tuple[TensorType, ...]:
+        """The type rule: the type of the result, or of each, from `facts` and the operands' types.
 
         Raises `TypeRuleError`, or `Unproved` where a size condition cannot be shown.
         """
         raise NotImplementedError
 
-    def evaluate(self, *operands: Any, **_: Any) -> Array:
-        """The reference semantics in NumPy. The caller stores the result in the type inferred."""
+    def result_types(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
+        """The type of each result; raises what `infer` raises."""
+        inferred = self.infer(facts, *operands)
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
+    def evaluate(self, *operands: Any, **_: Any) -> Array | tuple[Array, ...]:
+        """The reference semantics in NumPy. The caller stores each result in the type inferred."""
         raise NotImplementedError
 
-    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
+    def evaluate_all(self, *operands: Any) -> tuple[Array, ...]:
+        """Each result in NumPy."""
+        found = self.evaluate(*operands)
+        return found if isinstance(found, tuple) else (found,)
+
+    def pullback(self, build: Builder, out: Any, cotangent: Any) -> tuple[Value | None, ...]:
         """The cotangent of each operand of `out`, None where it has none.
 
-        Every returned value is linear in `cotangent`.
+        Every returned value is linear in `cotangent`. Of an op with several results, `out` is the
+        tuple of them, and `cotangent` has None for each that the loss does not depend on.
         """
         raise NotDifferentiableError(f"`{type(self).__name__}` has no gradient")
 
@@ -143,15 +156,29 @@ class Origin:
         return " ".join(part for part in (self.location, self.path) if part)
 
 
+Application = tuple[Op, tuple[int, ...]]
+"""An op, and the ids of the values it is applied to."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
-    """A node of the graph. Values compare by identity; `id` is their rank in creation order."""
+    """A result of an op applied to operands: the one of number `index`.
+
+    Values compare by identity; `id` is their rank in creation order. The results of one application
+    are values of the same op and the same operands; a graph holds those of them that are used.
+    """
 
     id: int
     op: Op
     operands: tuple[Value, ...] = field(repr=False)
     type: TensorType
     origin: Origin = field(default=Origin(), repr=False)
+    index: int = 0
+
+    @property
+    def application(self) -> Application:
+        """What it is a result of; equal for all results of one application."""
+        return self.op, tuple([operand.id for operand in self.operands])
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,14 +199,17 @@ class Graph:
         return (*self.outputs.values(), *self.updates.values())
 
 
+_Interned = dict[Application, Value]
+
+
 class Builder:
     """Makes values, each distinct (op, operands) once, so that shared work is one node."""
 
     def __init__(self, facts: Facts | None = None) -> None:
         self.origin = Origin()
         self._values: list[Value] = []
-        self._interned: dict[tuple[Op, tuple[int, ...]], Value] = {}
-        self._interned_under: dict[Facts, dict[tuple[Op, tuple[int, ...]], Value]] = {}
+        self._interned: _Interned = {}
+        self._interned_under: dict[Facts, _Interned] = {}
         self.facts = Facts() if facts is None else facts
 
     @property
@@ -207,34 +237,61 @@ class Builder:
         return self._values[start:]
 
     def add(self, op: Op, *operands: Value) -> Value:
-        """The value of `op` applied to `operands`; raises what `op.infer` raises."""
+        """The first result of `op` applied to `operands`; raises what `op.infer` raises."""
         key = (op, tuple([operand.id for operand in operands]))
         known = self._interned.get(key)
         if known is not None:
             return known
         if not op.operands.accepts(len(operands)):
             raise TypeError(f"`{type(op).__name__}` takes {op.operands}, not {len(operands)}")
-        inferred = op.infer(self.facts, *(operand.type for operand in operands))
+        inferred = op.infer(self._facts, *[operand.type for operand in operands])
         return self._make(key, op, operands, inferred)
 
-    def add_typed(self, op: Op, inferred: TensorType, *operands: Value) -> Value:
-        """The value of `op` where its type rule gave `inferred` for operands of the same types."""
+    def add_all(self, op: Op, *operands: Value) -> tuple[Value, ...]:
+        """All results of `op` applied to `operands`; raises what `op.infer` raises."""
+        return self.results_of(self.add(op, *operands))
+
+    def add_typed(self, op: Op, inferred: TensorType, *operands: Value, index: int = 0) -> Value:
+        """A result of `op` where its type rule gave `inferred` for operands of the same types."""
+        if op.multiple_results:
+            return self._values[self.add(op, *operands).id + index]
         key = (op, tuple([operand.id for operand in operands]))
         known = self._interned.get(key)
         return self._make(key, op, operands, inferred) if known is None else known
 
+    def reapply(self, value: Value, *operands: Value) -> Value:
+        """The same result of the same op as `value`, of other operands."""
+        return self._values[self.add(value.op, *operands).id + value.index]
+
+    def results_of(self, value: Value) -> tuple[Value, ...]:
+        """All results of the application that a value of this builder is a result of."""
+        if not value.op.multiple_results:
+            return (value,)
+        first = value.id - value.index
+        stop = first + 1
+        while stop < len(self._values) and self._values[stop].index:
+            stop += 1
+        return tuple(self._values[first:stop])
+
     def _make(
         self,
-        key: tuple[Op, tuple[int, ...]],
+        key: Application,
         op: Op,
         operands: tuple[Value, ...],
-        inferred: TensorType,
+        inferred: TensorType | tuple[TensorType, ...],
     ) -> Value:
+        """The first result, followed by the others."""
         require_values(len(self._values))
-        value = Value(len(self._values), op, operands, inferred, self.origin)
-        self._values.append(value)
-        self._interned[key] = value
-        return value
+        types = inferred if isinstance(inferred, tuple) else (inferred,)
+        first = Value(len(self._values), op, operands, types[0], self.origin)
+        self._values.append(first)
+        self._interned[key] = first
+        if len(types) > 1:
+            self._values += [
+                Value(first.id + index, op, operands, each, self.origin, index)
+                for index, each in enumerate(types[1:], start=1)
+            ]
+        return first
 
     @contextmanager
     def at(self, origin: Origin) -> Generator[None]:
@@ -267,6 +324,15 @@ def dependencies(roots: Iterable[Value]) -> tuple[Value, ...]:
     return tuple(seen[number] for number in sorted(seen))
 
 
+def by_application(values: Iterable[Value]) -> list[list[Value]]:
+    """Values in order, those of them together that are results of one application."""
+    found: dict[Application | int, list[Value]] = {}
+    for value in values:
+        key = value.application if value.op.multiple_results else value.id
+        found.setdefault(key, []).append(value)
+    return list(found.values())
+
+
 def reachable(roots: Iterable[Value]) -> set[int]:
     """Ids of all values the roots depend on, the roots included."""
     return {value.id for value in dependencies(roots)}
@@ -289,4 +355,4 @@ def rebuild(
 def continued(graph: Graph, facts: Facts | None = None) -> tuple[Builder, Graph]:
     """A builder that already holds `graph`, to build on, and the graph in that builder's values."""
     build = Builder(facts)
-    return build, rebuild(graph, build, lambda value, operands: build.add(value.op, *operands))
+    return build, rebuild(graph, build, lambda value, operands: build.reapply(value, *operands))

@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value, by_application
 from meganeura_dsl.ir.ops import Constant, Iota
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim
@@ -42,18 +42,26 @@ Watch = Callable[[Value, float, float], None]
 """Told of an op, and of when it began and ended, by the clock `perf_counter`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a result of an op is stored, and as what."""
+
+    value: Value
+    slot: int
+    dtype: np.dtype[np.generic]
+
+
 @dataclass(frozen=True)
 class Step:
-    """One op to run: where its operands lie, where its result goes, what nobody reads any more."""
+    """One op to run: where its operands lie, where its results go, what nobody reads any more."""
 
-    compute: Callable[..., Array]
+    op: Op
     operands: tuple[int, ...]
     halves: tuple[int, ...]
     """Which of the operands are kept in half precision, in which nothing is computed."""
-    result: int
-    dtype: np.dtype[np.generic]
+    results: tuple[Stored, ...]
+    """The results that the graph uses."""
     dead: tuple[int, ...]
-    value: Value
 
 
 def storage_type(dtype: DType, precision: Precision = Precision.SINGLE) -> np.dtype[np.generic]:
@@ -99,15 +107,18 @@ class Interpreter:
     def _schedule(self, values: list[Value]) -> tuple[Step, ...]:
         kept = {*self._outputs.values(), *self._updates.values()}
         steps: list[Step] = []
-        for value in reversed(values):
+        for results in reversed(by_application(values)):
+            value = results[0]
             operands = tuple(self._slots[operand.id] for operand in value.operands)
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
-            dtype = storage_type(value.type.dtype, self._precision)
-            halves = self._halves(value)
-            result = self._slots[value.id]
-            steps.append(Step(value.op.evaluate, operands, halves, result, dtype, dead, value))
+            stored = tuple(map(self._stored, results))
+            steps.append(Step(value.op, operands, self._halves(value), stored, dead))
         return tuple(reversed(steps))
+
+    def _stored(self, value: Value) -> Stored:
+        dtype = storage_type(value.type.dtype, self._precision)
+        return Stored(value, self._slots[value.id], dtype)
 
     def _halves(self, value: Value) -> tuple[int, ...]:
         dtypes = [storage_type(each.type.dtype, self._precision) for each in value.operands]
@@ -129,7 +140,7 @@ class Interpreter:
             for step in self._steps:
                 start = perf_counter()
                 self._advance(step, values)
-                watch(step.value, start, perf_counter())
+                watch(step.results[0].value, start, perf_counter())
         return Results(_named(self._outputs, values), _named(self._updates, values))
 
     def find(self, feeds: Mapping[str, Array], is_sought: Callable[[Array], bool]) -> Value | None:
@@ -140,8 +151,9 @@ class Interpreter:
                 return leaf
         with np.errstate(all="ignore"):
             for step in self._steps:
-                if is_sought(self._advance(step, values)):
-                    return step.value
+                for result, array in zip(step.results, self._advance(step, values), strict=True):
+                    if is_sought(array):
+                        return result.value
         return None
 
     def _given(self, feeds: Mapping[str, Array]) -> list[Array | None]:
@@ -151,12 +163,14 @@ class Interpreter:
             values[self._slots[self.leaves[name].id]] = array
         return values
 
-    def _advance(self, step: Step, values: list[Array | None]) -> Array:
-        """Compute one value, and forget what nobody reads any more."""
-        result = values[step.result] = _compute(step, values)
+    def _advance(self, step: Step, values: list[Array | None]) -> tuple[Array, ...]:
+        """Compute the results of one op, and forget what nobody reads any more."""
+        results = _compute(step, values)
+        for result, array in zip(step.results, results, strict=True):
+            values[result.slot] = array
         for slot in step.dead:
             values[slot] = None
-        return result
+        return results
 
     def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         missing = [name for name in self.leaves if name not in feeds]
@@ -182,14 +196,15 @@ class Interpreter:
         return array.astype(dtype, copy=False)
 
 
-def _compute(step: Step, values: list[Array | None]) -> Array:
+def _compute(step: Step, values: list[Array | None]) -> tuple[Array, ...]:
     operands = [values[slot] for slot in step.operands]
     for index in step.halves:
         operands[index] = np.asarray(operands[index], np.float32)
     try:
-        return np.asarray(step.compute(*operands), step.dtype)
+        found = step.op.evaluate_all(*operands)
+        return tuple([np.asarray(found[to.value.index], to.dtype) for to in step.results])
     except (IndexError, MemoryError) as error:
-        error.add_note(f"in {_place(step.value)}")
+        error.add_note(f"in {_place(step.results[0].value)}")
         raise
 
 

@@ -4,7 +4,8 @@
     %1 = Sum(%0, axes=[1]) : f32[n]                              # head (net.mgn:7)
     output "loss" = %1
 
-Values are numbered as they come. What follows `#` is for people only.
+Values are numbered as they come. Of an op with several results, `.1` after its arguments says which
+one a value is. What follows `#` is for people only.
 """
 
 import json
@@ -42,8 +43,9 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
 
 def _value_line(value: Value, numbers: dict[int, int], *, origins: bool) -> str:
     call = _call(value.op, [f"%{numbers[operand.id]}" for operand in value.operands])
+    result = f".{value.index}" if value.op.multiple_results else ""
     comment = _comment(value.origin) if origins else ""
-    return f"%{numbers[value.id]} = {call} : {value.type}{comment}"
+    return f"%{numbers[value.id]} = {call}{result} : {value.type}{comment}"
 
 
 def _call(op: Op, operands: Sequence[str] = ()) -> str:
@@ -128,6 +130,7 @@ TOKEN = re.compile(
     (?P<text>"(?:[^"\\]|\\.)*")
   | (?P<value>%\d+)
   | (?P<real>[-+](?:inf|nan)\b|\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+))
+  | (?P<result>\.\d+)
   | (?P<whole>\d+)
   | (?P<name>[^\W\d][\w.']*)
   | (?P<mark>//|\*\*|[-+*/()\[\]=:,])
@@ -188,11 +191,12 @@ class _Line:
             raise ValueError(f"the next value is %{len(values)}")
         self._mark("=")
         op, operands = self._call()
+        index = int(self._take("result")[1:]) if op.multiple_results else 0
         self._mark(":")
         marked = TensorType(DType(self._take("name")), self._sizes())
         self._take("end")
         found = tuple(_known(values, operand) for operand in operands)
-        return Value(len(values), op, found, marked, origin)
+        return Value(len(values), op, found, marked, origin, index)
 
     def _call(self) -> tuple[Op, list[int]]:
         """`Sum(%0, axes=[1])`: an op, and the numbers of its operands."""

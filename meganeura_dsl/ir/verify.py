@@ -46,11 +46,14 @@ def _verify_operands(value: Value, known: dict[int, Value]) -> None:
 
 def _verify_type(value: Value, facts: Facts) -> None:
     try:
-        inferred = value.op.infer(facts, *(operand.type for operand in value.operands))
+        results = value.op.result_types(facts, *(operand.type for operand in value.operands))
     except (TypeRuleError, Unproved) as error:
         raise GraphError(f"{label(value)} is ill typed: {error}") from error
     except ILL_FORMED as error:
         raise GraphError(f"{label(value)} is ill formed: {error}") from error
+    if not 0 <= value.index < len(results):
+        raise GraphError(f"{label(value)} is result {value.index} of {len(results)}")
+    inferred = results[value.index]
     if not _same_type(facts, inferred, value.type):
         raise GraphError(f"{label(value)} is marked {value.type}, but its op gives {inferred}")
 

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: one walk back over the values, each op giving its own pullback."""
+"""Reverse-mode differentiation: one walk back, each op applied giving its own pullback."""
 
 from collections.abc import Sequence
 
@@ -40,12 +40,21 @@ def gradients(
     cotangents = {loss.id: start}
     path = _path(loss, wrt)
     active = {value.id for value in path}
+    done: set[int] = set()
     for value in reversed(path):
-        cotangent = cotangents.get(value.id)
-        if cotangent is None or active.isdisjoint(operand.id for operand in value.operands):
+        # Whatever reads a result comes after all results of the application, and was visited.
+        results = build.results_of(value)
+        given = tuple([cotangents.get(each.id) for each in results])
+        if (
+            results[0].id in done
+            or not any(given)
+            or active.isdisjoint(operand.id for operand in value.operands)
+        ):
             continue
+        done.add(results[0].id)
+        op, several = value.op, value.op.multiple_results
         with build.at(value.origin):
-            parts = value.op.pullback(build, value, cotangent)
+            parts = op.pullback(build, *((results, given) if several else (value, given[0])))
             for operand, part in zip(value.operands, parts, strict=True):
                 if part is not None and operand.id in active:
                     known = cotangents.get(operand.id)

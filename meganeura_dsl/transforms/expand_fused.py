@@ -13,7 +13,7 @@ def expand_fused(graph: Graph, keep: Collection[type[Op]] = ()) -> Graph:
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         op = value.op
         if isinstance(op, Fused) and type(op) not in keep:
-            return op.expand(build, operands)
-        return build.add(op, *operands)
+            return op.expand_all(build, operands)[value.index]
+        return build.reapply(value, *operands)
 
     return rebuild(graph, build, change)

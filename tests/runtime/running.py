@@ -20,7 +20,8 @@ def graph_of(op: Op, *operands: Array) -> tuple[Graph, dict[str, Array]]:
     build = Builder()
     feeds = {f"x{number}": operand for number, operand in enumerate(operands)}
     inputs = [build.add(Input(name, dtype_of(x), x.shape)) for name, x in feeds.items()]
-    return build.graph({"y": build.add(op, *inputs)}), feeds
+    results = build.add_all(op, *inputs)
+    return build.graph({f"y.{one.index}" if one.index else "y": one for one in results}), feeds
 
 
 def run(

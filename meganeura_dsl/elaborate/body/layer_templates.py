@@ -92,7 +92,7 @@ class _Recorder:
         }
         return Template(
             tuple(
-                declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type)
+                declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type, v.index)
                 for v in made
             ),
             tuple(map(place, results)),
@@ -115,8 +115,9 @@ def _repeat(
                 case Declared(relative, info):
                     again = replace(info, name=inner.join(relative), place=place)
                     made.append(state.declare(again, inner.label))
-                case Made(op, operands, type_):
-                    made.append(state.build.add_typed(op, type_, *map(value, operands)))
+                case Made(op, operands, type_, index):
+                    operands = map(value, operands)
+                    made.append(state.build.add_typed(op, type_, *operands, index=index))
     for relative, place_ in template.updates:
         state.updates[inner.join(relative)] = value(place_)
     return tuple(map(value, template.results))

@@ -13,11 +13,12 @@ Place = int | Tensor
 
 @dataclass(frozen=True)
 class Made:
-    """An op, with the places of its operands and its type."""
+    """A result of an op, with the places of the operands and its type."""
 
     op: Op
     operands: tuple[Place, ...]
     type: TensorType
+    index: int
 
 
 @dataclass(frozen=True)

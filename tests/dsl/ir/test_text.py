@@ -55,7 +55,12 @@ def assert_same(left: Graph, right: Graph) -> None:
 
 
 def _content(value: Value, graph: Graph) -> tuple[object, ...]:
-    return value.op, value.type, [graph.values.index(operand) for operand in value.operands]
+    return (
+        value.op,
+        value.index,
+        value.type,
+        [graph.values.index(operand) for operand in value.operands],
+    )
 
 
 def test_what_is_written_reads_back() -> None:
@@ -72,7 +77,8 @@ def test_every_op_reads_back(sample: Sample) -> None:
         build.add(Input(f"operand {index}", each.dtype, each.shape))
         for index, each in enumerate(sample.types)
     ]
-    graph = build.graph({"out": build.add(sample.op, *operands)})
+    results = build.add_all(sample.op, *operands)
+    graph = build.graph({f"out {each.index}": each for each in results})
     text = format_graph(graph)
     assert_same(parse_graph(text, OPS), graph)
     assert format_graph(parse_graph(text, OPS)) == text

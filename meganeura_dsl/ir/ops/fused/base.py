@@ -22,6 +22,11 @@ class Fused(Op, abstract=True):
         if cls.expand is Fused.expand or cls.flops is Op.flops:
             raise TypeError(f"the fused op `{cls.__name__}` does not declare `expand` and `flops`")
 
-    def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
-        """The same result in primitives, for a device without a kernel for this op."""
+    def expand(self, build: Builder, operands: Sequence[Value]) -> Value | tuple[Value, ...]:
+        """The same result, or results, in primitives, for a device without a kernel for this op."""
         raise NotImplementedError
+
+    def expand_all(self, build: Builder, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Each result in primitives."""
+        expanded = self.expand(build, operands)
+        return expanded if isinstance(expanded, tuple) else (expanded,)

@@ -1,9 +1,9 @@
-"""Max pooling. The gradient and its adjoint read x again to find each window's largest."""
+"""Max pooling, which says where each window's largest is, and what is added or read there."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
-from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.ops.primitive.windows import Windows, output_shape
 from meganeura_dsl.ir.ops.type_rules import (
     FLOATS,
@@ -15,7 +15,7 @@ from meganeura_dsl.ir.ops.type_rules import (
     title,
 )
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
-from meganeura_dsl.ir.types import Shape, TensorType
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Compare, Facts
 
@@ -24,7 +24,10 @@ __all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolSelect"]
 
 @dataclass(frozen=True)
 class Pooling(Op, abstract=True):
-    """The geometry that max pooling and its adjoints share; the padding is smaller than all."""
+    """The geometry that max pooling and its adjoints share; the padding is smaller than all.
+
+    A place in a window is known by its row-major number there, an i32.
+    """
 
     traits = frozenset({Trait.REDUCTION})
     element_cost = ElementCost.LOAD
@@ -60,28 +63,19 @@ class Pooling(Op, abstract=True):
             window, concrete_shape(self.stride), concrete_shape(self.padding), (1,) * len(window)
         )
 
-    def _winners(self, x: Array) -> tuple[tuple[int, ...], Array]:
-        """The shape of padded x, and for each window the index in it of the first maximum."""
-        windows = self._windows()
-        padded = windows.pad(x, -np.inf)
-        places = [place for _, place in windows.taps(x.shape[2:])]
-        best = padded[(..., *places[0])].copy()
-        first = np.zeros(best.shape, np.min_scalar_type(len(places)))
-        for tap, place in enumerate(places):
-            candidate = padded[(..., *place)]
-            # Taps come in order, so the latest to be larger is the largest number so far.
-            np.maximum(first, (candidate > best) * first.dtype.type(tap), out=first)
-            np.maximum(best, candidate, out=best)
-        if np.isnan(best).any():
-            # No comparison finds NaN, which is the largest.
-            first = np.argmax(np.stack([padded[(..., *place)] for place in places]), axis=0)
-        index = np.arange(padded.size).reshape(padded.shape)
-        steps = np.array([index[(0, 0, *place)].flat[0] for place in places])
-        return padded.shape, index[(..., *places[0])] + steps[first]
+    def _index_type(self, pooled: TensorType) -> TensorType:
+        return pooled.with_dtype(DType.I32)
 
-    def _chosen(self, build: Builder, x: Value, pooled: TensorType) -> Value:
-        """Of how many windows each element of x is the largest."""
-        return build.add(MaxPoolGradient(*self._geometry), x, full(build, pooled, 1))
+    def _found(self, indices: Array, spatial: tuple[int, ...]) -> tuple[tuple[int, ...], Array]:
+        """The shape of padded x [n, c, *spatial], and the places of windows' indices in it."""
+        windows = self._windows()
+        shape = (*indices.shape[:2], *windows.padded(spatial))
+        place = np.arange(int(np.prod(shape))).reshape(shape)
+        taps = [place[(..., *tap)] for _, tap in windows.taps(spatial)]
+        if indices.min() < 0 or indices.max() >= len(taps):
+            raise IndexError(f"an index is outside a window of {len(taps)} elements")
+        steps = np.array([tap.flat[0] for tap in taps])
+        return shape, taps[0] + steps[indices]
 
     @property
     def _geometry(self) -> tuple[Shape, Shape, Shape]:
@@ -90,71 +84,93 @@ class Pooling(Op, abstract=True):
 
 @dataclass(frozen=True)
 class MaxPool(Pooling):
-    """The largest in each window of x [n, c, *spatial]. The first in row-major order wins a tie."""
+    """The largest in each window of x [n, c, *spatial], and its index in the window.
+
+    The first in row-major order wins a tie, and NaN is larger than every number.
+    """
 
     operands = Operands(("x",))
 
-    def infer(self, facts: Facts, x: TensorType) -> TensorType:
-        return self._pooled(facts, x)
+    multiple_results: ClassVar[bool] = True
 
-    def evaluate(self, x: Array) -> Array:
+    def infer(self, facts: Facts, x: TensorType) -> tuple[TensorType, TensorType]:
+        pooled = self._pooled(facts, x)
+        return pooled, self._index_type(pooled)
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
         windows = self._windows()
         padded = windows.pad(x, -np.inf)
-        start, *others = (place for _, place in windows.taps(x.shape[2:]))
-        best = padded[(..., *start)].copy()
-        for place in others:
-            np.maximum(best, padded[(..., *place)], out=best)
-        return best
+        taps = [padded[(..., *place)] for _, place in windows.taps(x.shape[2:])]
+        best = taps[0].copy()
+        for tap in taps[1:]:
+            np.maximum(best, tap, out=best)
+        if np.isnan(best).any():
+            # No comparison finds NaN, which is the largest.
+            return best, np.argmax(np.stack(taps), axis=0)
+        index = np.zeros(best.shape, np.min_scalar_type(len(taps)))
+        smaller = np.ones(best.shape, np.bool_)
+        for tap in taps[:-1]:
+            # An index is the number of taps before the first that is largest.
+            smaller &= tap < best
+            index += smaller
+        return best, index
 
-    def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
-        return (build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent),)
+    def pullback(
+        self, build: Builder, out: tuple[Value, ...], cotangent: tuple[Value | None, ...]
+    ) -> tuple[Value | None, ...]:
+        (largest, indices), (dy, _) = out, cotangent
+        if dy is None:
+            return (None,)
+        spatial = largest.operands[0].type.shape[2:]
+        return (build.add(MaxPoolGradient(*self._geometry, spatial), indices, dy),)
 
     def chosen_piece(self, build: Builder, out: Value) -> Value:
-        return self._chosen(build, out.operands[0], out.type)
+        return build.results_of(out)[1]
 
 
 @dataclass(frozen=True)
 class MaxPoolGradient(Pooling):
-    """Each window's cotangent, added to the place of its largest in x."""
+    """Each window's cotangent, added to [n, c, *spatial] at the window's index."""
 
-    operands = Operands(("x", "dy"))
+    operands = Operands(("indices", "dy"))
+    spatial: Shape
 
-    def infer(self, facts: Facts, x: TensorType, dy: TensorType) -> TensorType:
-        require_same_type(self, facts, dy, self._pooled(facts, x))
-        return x
+    def infer(self, facts: Facts, indices: TensorType, dy: TensorType) -> TensorType:
+        total = dy.with_shape((*dy.shape[:2], *self.spatial))
+        require_same_type(self, facts, dy, self._pooled(facts, total))
+        require_same_type(self, facts, indices, self._index_type(dy))
+        return total
 
-    def evaluate(self, x: Array, dy: Array) -> Array:
-        shape, winner = self._winners(x)
-        total = np.bincount(winner.reshape(-1), dy.reshape(-1), int(np.prod(shape)))
+    def evaluate(self, indices: Array, dy: Array) -> Array:
+        shape, place = self._found(indices, concrete_shape(self.spatial))
+        total = np.bincount(place.reshape(-1), dy.reshape(-1), int(np.prod(shape)))
         return self._windows().unpad(total.reshape(shape)).astype(dy.dtype)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return None, build.add(MaxPoolSelect(*self._geometry), out.operands[0], cotangent)
 
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
-        x, dy = out.operands
-        return self._chosen(build, x, dy.type)
-
 
 @dataclass(frozen=True)
 class MaxPoolSelect(Pooling):
-    """From g, which has the shape of x, what stands at the place of each window's largest in x."""
+    """From g [n, c, *spatial], what stands at each window's index."""
 
-    operands = Operands(("x", "g"))
+    operands = Operands(("indices", "g"))
+    traits = frozenset({Trait.GATHER})
+    element_cost = ElementCost.SIMPLE  # not a load: its neighbours read the same few elements
 
-    def infer(self, facts: Facts, x: TensorType, g: TensorType) -> TensorType:
-        require_same_type(self, facts, x, g)
-        return self._pooled(facts, x)
+    def infer(self, facts: Facts, indices: TensorType, g: TensorType) -> TensorType:
+        pooled = self._pooled(facts, g)
+        require_same_type(self, facts, indices, self._index_type(pooled))
+        return pooled
 
-    def evaluate(self, x: Array, g: Array) -> Array:
-        _, winner = self._winners(x)
-        return self._windows().pad(g, 0).reshape(-1)[winner]
+    def evaluate(self, indices: Array, g: Array) -> Array:
+        _, place = self._found(indices, g.shape[2:])
+        return self._windows().pad(g, 0).reshape(-1)[place]
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
-        return None, build.add(MaxPoolGradient(*self._geometry), out.operands[0], cotangent)
-
-    def chosen_piece(self, build: Builder, out: Value) -> Value:
-        return self._chosen(build, out.operands[0], out.type)
+        indices, g = out.operands
+        gradient = MaxPoolGradient(*self._geometry, g.type.shape[2:])
+        return None, build.add(gradient, indices, cotangent)
 
 
 OPS: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient, MaxPoolSelect)

@@ -45,12 +45,15 @@ class Windows:
         axes = zip(spatial, self.window, self.stride, self.padding, self.dilation, strict=True)
         return tuple((s + 2 * p - d * (k - 1) - 1) // step + 1 for s, k, step, p, d in axes)
 
+    def padded(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of spatial axes with the padding around them."""
+        return tuple(s + 2 * p for s, p in zip(spatial, self.padding, strict=True))
+
     def pad(self, x: Array, value: float) -> Array:
         """Put the padding around the spatial axes of x [n, c, *spatial]."""
         if not any(self.padding):
             return x
-        sizes = zip(x.shape[2:], self.padding, strict=True)
-        padded = np.full((*x.shape[:2], *(s + 2 * p for s, p in sizes)), value, x.dtype)
+        padded = np.full((*x.shape[:2], *self.padded(x.shape[2:])), value, x.dtype)
         self.unpad(padded)[...] = x
         return padded
 
@@ -71,9 +74,7 @@ class Windows:
 
         Channels stand last: what is copied together is long, and is read as it lies.
         """
-        sizes = zip(x.shape[2:], self.padding, strict=True)
-        shape = (x.shape[0], *(s + 2 * p for s, p in sizes), x.shape[1])
-        padded = np.zeros(shape, x.dtype)
+        padded = np.zeros((x.shape[0], *self.padded(x.shape[2:]), x.shape[1]), x.dtype)
         self.unpad(np.moveaxis(padded, -1, 1))[...] = x
         sample, *steps, channel = padded.strides
         forward = (step * s for step, s in zip(steps, self.stride, strict=True))
@@ -87,8 +88,7 @@ class Windows:
 
     def add_rows(self, rows: Array, spatial: tuple[int, ...]) -> Array:
         """The adjoint of `rows`: [n, *count, *window, c] added up into [n, c, *spatial]."""
-        shape = (s + 2 * p for s, p in zip(spatial, self.padding, strict=True))
-        total = np.zeros((rows.shape[0], *shape, rows.shape[-1]), rows.dtype)
+        total = np.zeros((rows.shape[0], *self.padded(spatial), rows.shape[-1]), rows.dtype)
         for tap, place in self.taps(spatial):
             total[(slice(None), *place)] += rows[(..., *tap, slice(None))]
         return self.unpad(np.moveaxis(total, -1, 1))

@@ -6,7 +6,7 @@ from meganeura_dsl.ir.cost_model import Cost
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.types import TensorType, size_in_bytes
 from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import FusionModel
-from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import Node
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import Node, applications
 
 MOST = 16
 """Tensors that are read for one before that is said to be in memory."""
@@ -16,20 +16,21 @@ def graph_cost(graph: Graph) -> Cost:
     """The cost of one run of a graph."""
     numbers = {value.id: number for number, value in enumerate(graph.values)}
     nodes = [
-        Node(value.op, tuple([numbers[each.id] for each in value.operands]), number)
+        Node(value.op, tuple([numbers[each.id] for each in value.operands]), number, value.index)
         for number, value in enumerate(graph.values)
     ]
     types = [value.type for value in graph.values]
     kernels = FusionModel(nodes, types, (numbers[value.id] for value in graph.roots))
     costs = kernels.costs()
+    applied = [kernels.application_cost(first) for first, *_ in applications(nodes)]
     saved = [
         min(saved, costs[number].bytes - size_in_bytes(types[number]))
         for number, saved in _shared(nodes, types, kernels)
     ]
     return Cost(
-        sum(each.bytes for each in costs) - sum(saved),
-        sum(each.flops for each in costs),
-        sum(each.launches for each in costs) - len(saved),
+        sum(each.bytes for each in (*costs, *applied)) - sum(saved),
+        sum(each.flops for each in (*costs, *applied)),
+        sum(each.launches for each in (*costs, *applied)) - len(saved),
     )
 
 

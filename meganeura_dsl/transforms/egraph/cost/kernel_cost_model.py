@@ -9,6 +9,8 @@ if a product reads them, or the caller does. So
                     is at hand; a launch only if no kernel makes that one
     anything else   its arithmetic; who reads it, reads its operands
 
+A kernel with several results costs a launch and its operands once, and each of them as a result.
+
 What will be differentiated is another matter: each op has a gradient, made of more ops, and keeps
 an operand for it. There each op counts as a kernel.
 """
@@ -77,13 +79,24 @@ class FusionModel:
             cost = self._known[key] = self._cost(node)
         return cost
 
+    def application_cost(self, number: int) -> Cost:
+        """What a node and the other results of its application cost together, once."""
+        node = self._nodes[number]
+        reads = [self._read[operand] for operand in dict.fromkeys(node.operands)]
+        return Cost(sum(reads), self._flops(node), 1)
+
+    def _flops(self, node: Node) -> int:
+        types = [self._types[self._kinds[operand]] for operand in node.operands]
+        return node.op.flops(types, self._types[self._kinds[node.owner]])
+
     def _cost(self, node: Node) -> Cost:
         if costs_nothing(node.op):
             return Cost()
+        if node.op.multiple_results:
+            return Cost(self._bytes[node.owner])
         owner, operands = node.owner, dict.fromkeys(node.operands)
         reads = [self._read[operand] for operand in operands]
-        types = [self._types[self._kinds[operand]] for operand in node.operands]
-        work = node.op.flops(types, self._types[self._kinds[owner]])
+        work = self._flops(node)
         if self._is_kernel[type(node.op)]:
             return Cost(sum(reads) + self._bytes[owner], work, 1)
         if owner not in self._kept:
@@ -155,24 +168,37 @@ def costs_nothing(op: Op | type[Op]) -> bool:
 
 
 def _is_kernel(op: type[Op], *, apart: bool) -> bool:
-    return not costs_nothing(op) and (apart or not op.traits.isdisjoint(ANCHORS))
+    if costs_nothing(op):
+        return False
+    return apart or op.multiple_results or not op.traits.isdisjoint(ANCHORS)
 
 
 class OpCosts:
     """The seconds of the nodes of an e-graph, found when they are asked for: most are never.
 
-    A number beyond them stands for what is stored.
+    The numbers beyond them stand for the applications of which the nodes `applied` are results, one
+    of each, and those beyond for what is stored.
     """
 
     def __init__(
-        self, found: EGraphSnapshot, roots: Iterable[int], device: DeviceModel, *, apart: bool
+        self,
+        found: EGraphSnapshot,
+        applied: Sequence[int],
+        roots: Iterable[int],
+        device: DeviceModel,
+        *,
+        apart: bool,
     ) -> None:
         self._nodes = found.nodes
+        self._applied = applied
         self._kernels = FusionModel(found.nodes, found.types, roots, apart=apart)
         self._device = device
 
     def __getitem__(self, number: int, /) -> float:
-        if number >= len(self._nodes):
+        beyond = number - len(self._nodes)
+        if beyond >= len(self._applied):
             return STORED
+        if beyond >= 0:
+            return self._kernels.application_cost(self._applied[beyond]).seconds(self._device)
         seconds = self._kernels.cost(number).seconds(self._device)
         return seconds + (OP if self._nodes[number].operands else 0.0)

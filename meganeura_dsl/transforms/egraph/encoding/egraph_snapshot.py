@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One way to compute a class: an op applied to classes."""
+    """One way to compute a class: a result of an op applied to classes."""
 
     op: Op
     operands: tuple[int, ...]
     owner: int
+    index: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,15 @@ class EGraphSnapshot:
     values: tuple[int, ...]
     constant: frozenset[int]
     why: dict[int, tuple[str, ...]]
+
+
+def applications(nodes: Sequence[Node]) -> list[list[int]]:
+    """The nodes that are results of the same application, for ops with several results."""
+    found: dict[tuple[Op, tuple[int, ...]], list[int]] = {}
+    for number, node in enumerate(nodes):
+        if node.op.multiple_results:
+            found.setdefault((node.op, node.operands), []).append(number)
+    return list(found.values())
 
 
 def snapshot(engine: Engine, opaque: Sequence[Op], constant: Iterable[int] = ()) -> EGraphSnapshot:
@@ -102,23 +112,27 @@ class _Reader:
         self, constructor: Constructor, rows: Iterable[tuple[Sequence[Cell], Cell]]
     ) -> list[Node]:
         arity = 1 if constructor.arity is None else constructor.arity
-        numbers, ops = self.numbers, dict[tuple["Cell", ...], Op]()
+        numbers, ops = self.numbers, dict[tuple["Cell", ...], tuple[Op, int]]()
         nodes: list[Node] = []
         for cells, result in rows:
             operands = cells[:arity]
             if constructor.arity is None:
                 operands = self.engine.vector(operands[0])
             key = tuple(cells[arity:-1])
-            op = ops.get(key)
-            if op is None:
-                op = ops[key] = self._op(constructor, key)
+            known = ops.get(key)
+            if known is None:
+                known = ops[key] = self._op(constructor, key)
+            op, index = known
             made = tuple([numbers.setdefault(cell, len(numbers)) for cell in operands])
-            nodes.append(Node(op, made, numbers.setdefault(result, len(numbers))))
+            nodes.append(Node(op, made, numbers.setdefault(result, len(numbers)), index))
         return nodes
 
-    def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> Op:
-        named = zip(constructor.fields, cells, strict=True)
-        return constructor.make({name: self._attribute(sort, cell) for (name, sort), cell in named})
+    def _op(self, constructor: Constructor, cells: tuple[Cell, ...]) -> tuple[Op, int]:
+        """The op of these attributes, and which of its results is meant."""
+        count = len(constructor.fields)
+        named = zip(constructor.fields, cells[:count], strict=True)
+        made = constructor.make({name: self._attribute(sort, cell) for (name, sort), cell in named})
+        return made, self.engine.integer(cells[count]) if cells[count:] else 0
 
     def _class(self, cell: Cell) -> int:
         return self.numbers.setdefault(cell, len(self.numbers))

@@ -85,15 +85,14 @@ def loading(shapes: Iterable[Shape]) -> Iterator[str]:
     for count in sorted({count for _, count in known}):
         yield f"(relation values-{count} (i64 i64 i64{' i64' * count}))"
     for name in sorted({constructors()[name].op.__name__ for name, _ in known}):
-        sorts = " ".join(sort for _, sort in constructors()[name].fields)
-        yield f"(relation form-{name} (i64 {sorts}))"
+        yield f"(relation form-{name} (i64 {' '.join(constructors()[name].attributes)}))"
     for name, count in known:
         yield _rule(constructors()[name], count)
 
 
 def _rule(constructor: Constructor, count: int) -> str:
     places = [f"x{place}" for place in range(count)]
-    attributes = [f"a{place}" for place in range(len(constructor.fields))]
+    attributes = [f"a{place}" for place in range(len(constructor.attributes))]
     operands = [f"(Value {place})" for place in places]
     if constructor.arity is None:
         operands = [f"(vec-of {' '.join(operands)})"]
@@ -121,7 +120,7 @@ class _Encoder:
     tables: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     rows: dict[int, list[Row]] = field(default_factory=dict[int, list[Row]])
     opaque: list[Op] = field(default_factory=list[Op])
-    forms: dict[Op, int] = field(default_factory=dict[Op, int])
+    forms: dict[tuple[Op, int], int] = field(default_factory=dict[tuple[Op, int], int])
     types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
     kinds: dict[int, int] = field(default_factory=dict[int, int])
     uses: dict[tuple[int, int, int], Use] = field(default_factory=dict[tuple[int, int, int], Use])
@@ -152,10 +151,11 @@ class _Encoder:
             if isinstance(op, Parameter):
                 self.tables.setdefault(PARAMETERS, []).append((number,))
             return
-        form = self.forms.get(op)
+        form = self.forms.get((op, value.index))
         if form is None:
-            form = self.forms[op] = len(self.forms)
-            self.commands.append(f"(form-{type(op).__name__} {form} {' '.join(_attributes(op))})")
+            form = self.forms[op, value.index] = len(self.forms)
+            written = " ".join(_attributes(op, value.index))
+            self.commands.append(f"(form-{type(op).__name__} {form} {written})")
         operands = tuple([self.numbers[operand.id] for operand in value.operands])
         use = (form, kind, len(operands))
         if use not in self.uses:
@@ -175,7 +175,9 @@ def _without_reals() -> frozenset[type[Op]]:
     return frozenset(each.op for each in constructors().values() if not each.has_reals)
 
 
-def _attributes(op: Op) -> Iterator[str]:
+def _attributes(op: Op, index: int) -> Iterator[str]:
     sorts = dict(constructors()[type(op).__name__].fields)
     for each in fields(op):
         yield literal(getattr(op, each.name), sorts[each.name])
+    if op.multiple_results:
+        yield str(index)

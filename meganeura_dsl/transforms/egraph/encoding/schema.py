@@ -5,7 +5,9 @@ result. So two values share an e-class only if all of that agrees, and a rule th
 has to say what type it makes. The name of a constructor has those of the optional operands.
 
     (Sum x (vec-of 1) (T "f32" (vec-of 2)))
-    (Attention_mask q k v mask 0.125 false 0 1 (T "f32" (vec-of 2 8 64 64)))
+    (Attention_mask q k v mask 0.125 false 0 1 0 (T "f32" (vec-of 2 8 64 64)))
+
+Of an op with several results, the number of the result stands before its type.
 """
 
 import types
@@ -42,9 +44,15 @@ class Constructor:
 
     @property
     def sorts(self) -> tuple[str, ...]:
-        """The sorts of its arguments: operands, fields, type."""
+        """The sorts of its arguments: operands, attributes, type."""
         operands = ("Ops",) if self.arity is None else ("Op",) * self.arity
-        return (*operands, *(sort for _, sort in self.fields), "Type")
+        return (*operands, *self.attributes, "Type")
+
+    @cached_property
+    def attributes(self) -> tuple[Sort, ...]:
+        """The sorts of the fields and, where there are several, of the number of the result."""
+        index: tuple[Sort, ...] = ("i64",) if self.op.multiple_results else ()
+        return (*(sort for _, sort in self.fields), *index)
 
     @cached_property
     def has_reals(self) -> bool:

@@ -92,17 +92,19 @@ class Decoder:
         node = self.found.nodes[self.choice[number]]
         self._check(number, node)
         operands = [self.made[operand] for operand in node.operands]
-        return self.build.add_typed(node.op, self.found.types[number], *operands)
+        of = self.found.types[number]
+        return self.build.add_typed(node.op, of, *operands, index=node.index)
 
     def _check(self, number: int, node: Node) -> None:
         """Hold the type of a class against the type rule; ops and types of one kind once."""
         kinds = self.kinds
-        key = (id(node.op), kinds[number], *[kinds[each] for each in node.operands])
+        key = (id(node.op), node.index, kinds[number], *[kinds[each] for each in node.operands])
         if key in self.checked or isinstance(node.op, Leaf):
             return
         self.checked.add(key)
         types = self.found.types
-        inferred = node.op.infer(self.build.facts, *[types[each] for each in node.operands])
+        operands = [types[each] for each in node.operands]
+        inferred = node.op.result_types(self.build.facts, *operands)[node.index]
         if inferred != types[number]:
             rules = ", ".join(f"`{name}`" for name in self.found.why.get(number, ()))
             raise OptimizerError(

@@ -7,7 +7,11 @@ from meganeura_dsl.ir.cost_model import DeviceModel
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops import Broadcast, Constant, Iota
 from meganeura_dsl.transforms.egraph.cost.kernel_cost_model import OpCosts
-from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import EGraphSnapshot, Node
+from meganeura_dsl.transforms.egraph.encoding.egraph_snapshot import (
+    EGraphSnapshot,
+    Node,
+    applications,
+)
 from meganeura_dsl.transforms.egraph.extract.extraction_problem import (
     ExtractionProblem,
     cheapest_trees,
@@ -43,14 +47,24 @@ def ask(
 ) -> Question:
     """What depends on constants alone costs nothing if it is small to read.
 
-    With `apart` each op counts as a kernel.
+    An application of an op with several results is a class of its own, beyond those of `found`,
+    with one node. Its results need that class alone, so that it is paid for once. With `apart` each
+    op counts as a kernel.
     """
-    costs = OpCosts(found, roots, device, apart=apart)
+    applied = applications(found.nodes)
+    costs = OpCosts(found, [first for first, *_ in applied], roots, device, apart=apart)
     needs = [tuple(dict.fromkeys(node.operands)) for node in found.nodes]
     classes = list(found.classes)
+    for results in applied:
+        needs.append(needs[results[0]])
+        for result in results:
+            needs[result] = (len(classes),)
+        classes.append((len(needs) - 1,))
+    known = len(needs)
     load: dict[int, int] = {}
     if found.constant:
-        trees = cheapest_trees(ExtractionProblem(_constant_nodes(found), needs, costs, ()))
+        constant = [*_constant_nodes(found), *classes[len(found.classes) :]]
+        trees = cheapest_trees(ExtractionProblem(constant, needs, costs, ()))
         load = {number: node for number, node in enumerate(trees) if node >= 0}
     for number in sorted(found.constant):
         kept = tuple(node for node in classes[number] if _runs(found, found.nodes[node]))
@@ -58,7 +72,7 @@ def ask(
             kept = (len(needs),)
             needs.append(())
         classes[number] = kept
-    stored = frozenset(range(len(found.nodes), len(needs)))
+    stored = frozenset(range(known, len(needs)))
     return Question(ExtractionProblem(classes, needs, costs, roots), stored, load)
 
 
@@ -68,9 +82,10 @@ def extract_graph(
     """The cheapest plan."""
     question = ask(found, roots, device, apart=apart)
     choice = extract(question.problem)
-    order = tuple(question.problem.reached(choice))
+    known = len(found.classes)
+    order = tuple([number for number in question.problem.reached(choice) if number < known])
     stored = tuple(number for number in order if choice[number] in question.stored)
-    return Extraction(dict(enumerate(choice)), question.load, order, stored)
+    return Extraction(dict(enumerate(choice[:known])), question.load, order, stored)
 
 
 def _constant_nodes(found: EGraphSnapshot) -> list[tuple[int, ...]]:

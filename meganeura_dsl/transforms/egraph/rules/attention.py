@@ -57,7 +57,7 @@ def _attention(name: str, op: str, formula: str, table: str, mask: str) -> Rewri
         "(= e (MatMul (Softmax i axis ti) v false false t))"
         f" ({table} i q k{mask} scale causal window) {_OF_SCORES}"
         " (= (type v) (T _ sv)) (= (vec-length sv) (vec-length s))",
-        f"({op} q k v{mask} scale causal window 1 t)",
+        f"({op} q k v{mask} scale causal window 1 0 t)",
     )
 
 
@@ -75,9 +75,9 @@ def _shared_heads(name: str, op: str, mask: str, rank: int) -> Rewrite:
     return Rewrite(
         f"{name}-{rank}",
         "attention with repeated keys and values, whose heads are shared instead",
-        f"(= e ({op} q (Reshape k5 sk _) (Reshape v5 sv _){mask} scale causal window 1 t))"
+        f"(= e ({op} q (Reshape k5 sk _) (Reshape v5 sv _){mask} scale causal window 1 result t))"
         f" (= k5 (Broadcast k pk {kept} _)) (= v5 (Broadcast v pv {kept} _)) {count} {same}",
-        f"({op} q k v{mask} scale causal window count t)",
+        f"({op} q k v{mask} scale causal window count result t)",
         given=(rank_word(rank), rank_word(rank + 1)),
     )
 

@@ -78,8 +78,8 @@ PROJECTIONS = RuleSet(
     "projections",
     (
         Fact("weight", "a parameter", "(parameters i) (= w (Value i))", "(weight w)"),
-        _asks("Attention", "_ _ _ _ _"),
-        _asks("Attention_mask", "_ _ _ _ _ _"),
+        _asks("Attention", "_ _ _ _ _ _"),
+        _asks("Attention_mask", "_ _ _ _ _ _ _"),
         _moves("Reshape", "x _ _"),
         _moves("Transpose", "x _ _"),
         _moves("Rotate", "x _ _ _"),

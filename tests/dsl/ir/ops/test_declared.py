@@ -22,6 +22,7 @@ from tests.samples import SAMPLES, Sample
 
 EVERY = (*OPS, *FUSED_OPS)
 VECTOR = TensorType(DType.F32, (3,))
+Inferred = TensorType | tuple[TensorType, ...]
 
 
 # --- nothing is left out --------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def test_what_computes_more_than_once_with_an_element_counts_its_arithmetic(trai
 
 @pytest.mark.parametrize("left_out", ["expand", "flops"])
 def test_a_fused_op_has_an_expansion_and_counts_its_arithmetic(left_out: str) -> None:
-    body = dict(vars(Attention)) | {"of": ""}
+    body = dict(vars(Attention))
     del body[left_out]
     with pytest.raises(TypeError, match="`Partial` does not declare"):
         type("Partial", (Fused,), body)
@@ -82,8 +83,8 @@ def test_the_type_rule_takes_the_operands_declared(op: type[Op]) -> None:
 
 
 def test_a_decorator_around_a_type_rule_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def around(infer: Callable[..., TensorType]) -> Callable[..., TensorType]:
-        def decorated(*arguments: object) -> TensorType:
+    def around(infer: Callable[..., Inferred]) -> Callable[..., Inferred]:
+        def decorated(*arguments: object) -> Inferred:
             return infer(*arguments)
 
         return decorated
@@ -97,12 +98,21 @@ def test_a_decorator_around_a_type_rule_changes_nothing(monkeypatch: pytest.Monk
     assert Mul().infer(Facts(), VECTOR, VECTOR) == VECTOR
 
 
+def test_a_constructor_has_the_number_of_the_result_where_there_are_several() -> None:
+    form = ("f64", "bool", "i64", "i64")
+    assert constructors()["Attention"].sorts == (*("Op",) * 3, *form, "i64", "Type")
+    assert constructors()["Attention_mask"].sorts == (*("Op",) * 4, *form, "i64", "Type")
+    assert constructors()["MaxPool"].sorts == ("Op", *("Ints",) * 3, "i64", "Type")
+    assert constructors()["MaxPoolSelect"].sorts == ("Op", "Op", *("Ints",) * 3, "Type")
+
+
 def test_there_is_a_constructor_for_each_number_of_operands() -> None:
     arities = {each.name: each.arity for each in constructors().values()}
     assert (arities["Attention"], arities["Attention_mask"]) == (3, 4)
     assert (arities["FusedConv"], arities["FusedConv_residual"]) == (3, 4)
     assert arities["Concat"] is None
-    assert not {"MatMul_residual", "AttentionMaskGradient_mask"} & arities.keys()
+    assert (arities["AttentionGradient"], arities["AttentionGradient_mask"]) == (6, 7)
+    assert not {"MatMul_residual", "AttentionGradient_rows"} & arities.keys()
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -107,8 +107,9 @@ def test_the_larger_of_anything_and_nan_is_nan() -> None:
 
 def test_padding_never_wins() -> None:
     x = np.full((1, 1, 3), -1e30, np.float32)
-    found = MaxPool((2,), (1,), (1,)).evaluate(x)
+    found, indices = MaxPool((2,), (1,), (1,)).evaluate(x)
     np.testing.assert_array_equal(found, np.full((1, 1, 4), -1e30, np.float32))
+    np.testing.assert_array_equal(indices, [[[1, 0, 0, 0]]])
 
 
 @pytest.mark.parametrize(
@@ -179,8 +180,10 @@ def test_a_convolution_in_parts_is_the_whole(
 def test_a_window_may_have_more_places_than_a_byte_counts() -> None:
     pool = (17, 17), (1, 1), (0, 0)
     x = np.arange(17 * 18, dtype=np.float32).reshape(1, 1, 17, 18)
-    dy = np.array([[[[2, 5]]]], np.float32)
+    (_, indices), dy = MaxPool(*pool).evaluate(x), np.array([[[[2, 5]]]], np.float32)
+    np.testing.assert_array_equal(indices, [[[[288, 288]]]])
     expected = np.zeros_like(x)
     expected[0, 0, 16, 16:] = 2, 5
-    np.testing.assert_array_equal(MaxPoolGradient(*pool).evaluate(x, dy), expected)
-    np.testing.assert_array_equal(MaxPoolSelect(*pool).evaluate(x, x), x[..., 16:, 16:])
+    gradient = MaxPoolGradient(*pool, (17, 18))
+    np.testing.assert_array_equal(gradient.evaluate(indices, dy), expected)
+    np.testing.assert_array_equal(MaxPoolSelect(*pool).evaluate(indices, x), x[..., 16:, 16:])

@@ -12,8 +12,6 @@ from meganeura_dsl.ir.ops import (
     Compare,
     Floor,
     Input,
-    MaxPoolGradient,
-    MaxPoolSelect,
     StopGradient,
 )
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -23,9 +21,6 @@ from tests.samples import SAMPLES, Sample
 
 FLAT = (Floor, StopGradient, Compare, ArgMax)
 """Ops whose gradient is zero everywhere: by definition, or because their slope is."""
-
-LINEAR_IN_FIRST = (MaxPoolGradient, MaxPoolSelect)
-"""Ops that only compare their first operand, so that only the second has a gradient."""
 
 COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
 
@@ -71,11 +66,13 @@ def _feeds(sample: Sample) -> dict[str, Array]:
 
 @pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
 def test_the_result_is_of_the_type_inferred(sample: Sample) -> None:
-    inferred = sample.op.infer(Facts(), *sample.types)
+    inferred = sample.op.result_types(Facts(), *sample.types)
     build, _, out = _graph_of(sample)
-    result = evaluate(build.graph({"out": out}), _feeds(sample)).outputs["out"]
-    assert result.shape == inferred.shape
-    assert result.dtype == storage_type(inferred.dtype)
+    results = {str(each.index): each for each in build.results_of(out)}
+    found = evaluate(build.graph(results), _feeds(sample)).outputs.values()
+    for result, expected in zip(found, inferred, strict=True):
+        assert result.shape == expected.shape
+        assert result.dtype == storage_type(expected.dtype)
 
 
 @pytest.mark.parametrize("sample", COMPUTED, ids=_names(COMPUTED))
@@ -89,8 +86,7 @@ def test_single_precision_is_near_double(sample: Sample) -> None:
 
 def _active(sample: Sample) -> tuple[int, ...]:
     """The operands that have a gradient."""
-    floats = tuple(index for index, each in enumerate(sample.types) if each.dtype.is_float)
-    return floats[1:] if isinstance(sample.op, LINEAR_IN_FIRST) else floats
+    return tuple(index for index, each in enumerate(sample.types) if each.dtype.is_float)
 
 
 SMOOTH = [
@@ -98,7 +94,7 @@ SMOOTH = [
     for sample in COMPUTED
     if sample.smooth
     and any(each.dtype.is_float for each in sample.types)
-    and sample.op.infer(Facts(), *sample.types).dtype.is_float
+    and sample.op.result_types(Facts(), *sample.types)[0].dtype.is_float
 ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pytest
 
@@ -146,12 +147,17 @@ RULES = (
     ),
     Rule(MaxPool(*POOL), (f32(N, C, H, W),), (N, C, *POOL_OUT), POOL_FIT),
     Rule(
-        MaxPoolGradient(*POOL),
-        (f32(N, C, H, W), f32(N, C, *POOL_OUT)),
+        MaxPoolGradient(*POOL, (H, W)),
+        (i32(N, C, *POOL_OUT), f32(N, C, *POOL_OUT)),
         (N, C, H, W),
         POOL_FIT,
     ),
-    Rule(MaxPoolSelect(*POOL), (f32(N, C, H, W),) * 2, (N, C, *POOL_OUT), POOL_FIT),
+    Rule(
+        MaxPoolSelect(*POOL),
+        (i32(N, C, *POOL_OUT), f32(N, C, H, W)),
+        (N, C, *POOL_OUT),
+        POOL_FIT,
+    ),
     Rule(MaxPool(*CENTRED), (f32(N, C, H, W),), (N, C, *CENTRED_OUT)),
 )
 
@@ -181,27 +187,28 @@ def _bound(attribute: object, values: Mapping[str, Size]) -> object:
 
 @pytest.mark.parametrize("rule", RULES, ids=_name)
 def test_the_rule_gives_the_shape(rule: Rule) -> None:
-    inferred = rule.op.infer(_facts(rule), *rule.operands)
-    assert list(map(str, inferred.shape)) == list(map(str, rule.shape))
+    for inferred in rule.op.result_types(_facts(rule), *rule.operands):
+        assert list(map(str, inferred.shape)) == list(map(str, rule.shape))
 
 
 @pytest.mark.parametrize("values", [COPRIME, EQUAL], ids=["coprime", "equal"])
 @pytest.mark.parametrize("rule", RULES, ids=_name)
 def test_numbers_give_what_names_give(rule: Rule, values: Mapping[str, int]) -> None:
-    symbolic = rule.op.infer(_facts(rule), *rule.operands)
+    symbolic = rule.op.result_types(_facts(rule), *rule.operands)
     attributes = {
         each.name: _bound(getattr(rule.op, each.name), values) for each in fields(rule.op)
     }
-    operands = [_bound(operand, values) for operand in rule.operands]
-    concrete = replace(rule.op, **attributes).infer(Facts(), *operands)
-    assert concrete.dtype is symbolic.dtype
-    assert concrete.shape == tuple(evaluate(size, values) for size in symbolic.shape)
+    operands: list[Any] = [_bound(operand, values) for operand in rule.operands]
+    concrete = replace(rule.op, **attributes).result_types(Facts(), *operands)
+    assert concrete == tuple(
+        each.with_shape(tuple(evaluate(size, values) for size in each.shape)) for each in symbolic
+    )
 
 
 DIFFERENTIABLE = [
     rule
     for rule in RULES
-    if rule.operands and rule.op.infer(_facts(rule), *rule.operands).dtype is DType.F32
+    if rule.operands and rule.op.result_types(_facts(rule), *rule.operands)[0].dtype is DType.F32
 ]
 
 
@@ -278,7 +285,9 @@ UNPROVABLE: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (Conv((1,), (0,), (1,), 2), (f32(1, 4, 3), f32(3, 2, 3)), "divide"),
     (Conv((1,), (0,), (1,), 2), (f32(1, 4, 3), f32(4, 4, 3)), "its own channels"),
     (MaxPool((3,), (2,), (2,)), (f32(1, 1, 9),), "half"),
-    (MaxPoolGradient((2,), (2,), (0,)), (f32(1, 1, 8), f32(1, 1, 5)), "one shape"),
+    (MaxPoolGradient((2,), (2,), (0,), (8,)), (i32(1, 1, 5), f32(1, 1, 5)), "one shape"),
+    (MaxPoolGradient((2,), (2,), (0,), (8,)), (i32(1, 2, 4), f32(1, 1, 4)), "one shape"),
+    (MaxPoolSelect((2,), (2,), (0,)), (i32(1, 1, 5), f32(1, 1, 8)), "one shape"),
     (Input("x", DType.F32, (N - 1,)), (), "at least 1"),
 )
 

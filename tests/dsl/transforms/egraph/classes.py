@@ -45,7 +45,8 @@ def assert_one_type(found: EGraphSnapshot) -> None:
     facts = Facts()
     for node in found.nodes:
         operands = (found.types[operand] for operand in node.operands)
-        assert node.op.infer(facts, *operands) == found.types[node.owner], node
+        types = node.op.result_types(facts, *operands)
+        assert types[node.index] == found.types[node.owner], node
 
 
 def assert_one_value(found: EGraphSnapshot) -> None:
@@ -77,4 +78,5 @@ def _result(found: EGraphSnapshot, node: Node, values: dict[int, Array]) -> Arra
     with np.errstate(all="ignore"):
         if isinstance(node.op, Leaf):
             return numbers(node.op).astype(dtype)
-        return np.asarray(node.op.evaluate(*(values[each] for each in node.operands)), dtype)
+        results = node.op.evaluate_all(*(values[each] for each in node.operands))
+        return np.asarray(results[node.index], dtype)

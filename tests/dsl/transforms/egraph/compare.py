@@ -5,7 +5,7 @@ from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.interpreter import Precision, Results, evaluate, storage_type
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -73,12 +73,12 @@ def check(graph: Graph, mode: Mode, disabled: Collection[str] = ()) -> Optimized
 
 
 def ops_of(graph: Graph) -> list[str]:
-    """The names of a graph's ops, leaves left out, in order; each with its optional operands."""
-    return [
-        constructor_name(type(value.op), len(value.operands))
-        for value in graph.values
-        if value.operands
-    ]
+    """The names of a graph's ops, each application once, leaves left out, in order.
+
+    A name has those of the optional operands.
+    """
+    applied = by_application(value for value in graph.values if value.operands)
+    return [constructor_name(type(value.op), len(value.operands)) for value, *_ in applied]
 
 
 def data(build: Builder, name: str, *shape: int, dtype: DType = DType.F32) -> Value:

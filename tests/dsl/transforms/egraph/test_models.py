@@ -165,7 +165,7 @@ LAYERS: Mapping[str, tuple[Mapping[str, int], Counts, Counts]] = {
     "whisper:words": (
         {"batch": 1},
         {"Norm": 5, "Attention": 2, "Activation": 4, "CrossEntropy": 1},
-        {"NormInputGradient": 5, "NormWeightGradient": 5, "AttentionQueryGradient": 2},
+        {"NormInputGradient": 5, "NormWeightGradient": 5, "AttentionGradient": 2},
     ),
     "lm": (
         {"batch": 2},
@@ -175,7 +175,7 @@ LAYERS: Mapping[str, tuple[Mapping[str, int], Counts, Counts]] = {
     "gpt2": (
         {"batch": 2},
         {"Norm": 5, "Attention": 2, "CrossEntropy": 1},
-        {"NormInputGradient": 5, "ActivationGradient": 2, "AttentionValueGradient": 2},
+        {"NormInputGradient": 5, "ActivationGradient": 2, "AttentionGradient": 2},
     ),
 }
 

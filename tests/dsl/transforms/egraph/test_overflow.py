@@ -98,8 +98,8 @@ def _result(found: EGraphSnapshot, node: Node, values: dict[int, Array], feeds: 
     if isinstance(node.op, Leaf):
         return feeds[node.op.name]
     with np.errstate(all="ignore"):
-        result = node.op.evaluate(*(values[each] for each in node.operands))
-        return np.asarray(result, storage_type(found.types[node.owner].dtype))
+        results = node.op.evaluate_all(*(values[each] for each in node.operands))
+        return np.asarray(results[node.index], storage_type(found.types[node.owner].dtype))
 
 
 GROUPS: tuple[tuple[Mode, Iterator[tuple[str, Make]]], ...] = (

@@ -53,11 +53,12 @@ def test_every_op_comes_back_with_its_attributes() -> None:
             build.add(Input(f"{sample.name}.{place}", of.dtype, of.shape))
             for place, of in enumerate(sample.types)
         ]
-        outputs[sample.name] = build.add(sample.op, *operands)
+        for result in build.add_all(sample.op, *operands):
+            outputs[f"{sample.name}.{result.index}"] = result
     graph = build.graph(outputs)
     found = rebuilt(graph)
-    assert {name: value.op for name, value in found.outputs.items()} == {
-        name: value.op for name, value in outputs.items()
+    assert {name: (value.op, value.index) for name, value in found.outputs.items()} == {
+        name: (value.op, value.index) for name, value in outputs.items()
     }
     assert sorted(map(_named, found.values)) == sorted(map(_named, graph.values))
 

@@ -3,21 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
 from meganeura_dsl.ir.ops.fused.attention_scores import width_of
-from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import ElementCost
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
-
-BESIDE = 4
-"""Columns that repeat a row's normalizer beside its mean, so many that quads stay whole."""
-NOTHING = -inf
-"""The normalizer of no keys."""
 
 
 @dataclass(frozen=True)
@@ -27,68 +22,57 @@ class FlashAttentionOp(Op, abstract=True):
     operands = Attention.operands
     traits = Attention.traits
     element_cost = ElementCost.LOAD
-    whole: Attention
+    multiple_results: ClassVar[bool] = True
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of the whole."""
-        return self.whole.flops(operands, result)
+    whole: Attention
 
 
 @dataclass(frozen=True)
 class FlashAttention(FlashAttentionOp):
-    """What `whole` gives, made by one kernel."""
+    """What `whole` gives, over each of `parts` parts of the keys if there are several."""
 
-    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
-        """The type of the whole."""
-        return self.whole.infer(facts, *operands)
+    parts: int = 1
 
-    def evaluate(self, *operands: Array) -> Array:
-        """What the whole gives."""
-        return self.whole.evaluate(*operands)
+    def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
+        """The types of the whole, once for each part."""
+        parts = (self.parts,) if self.parts > 1 else ()
+        results = self.whole.result_types(facts, *operands)
+        return tuple(each.with_shape((*parts, *each.shape)) for each in results)
 
-
-@dataclass(frozen=True)
-class FlashAttentionSplitKV(FlashAttentionOp):
-    """The means over each of `parts` parts of the keys, and beside them their normalizers."""
-
-    parts: int
-
-    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
-        """A row for each part and query."""
-        whole = self.whole.infer(facts, *operands)
-        *rows, width = concrete_shape(whole.shape)
-        return whole.with_shape((self.parts, *rows, width + BESIDE))
-
-    def evaluate(self, q: Array, k: Array, v: Array, *mask: Array) -> Array:
+    def evaluate(self, *operands: Array) -> tuple[Array, Array]:
         """Which keys belong to a part is the kernel's business; here the first has all."""
-        mean = self.whole.evaluate(q, k, v, *mask)
-        rows = self.whole.normalizer().evaluate(q, k, *mask)[..., None]
-        whole = np.concatenate([mean, np.repeat(rows, BESIDE, -1)], -1)
-        empty = np.zeros((self.parts - 1, *whole.shape), whole.dtype)
-        empty[..., -BESIDE:] = NOTHING
-        return np.concatenate([whole[None], empty]).astype(q.dtype)
+        mean, rows = self.whole.evaluate(*operands)
+        if self.parts == 1:
+            return mean, rows
+        none = [(0, self.parts - 1), *((0, 0) for _ in rows.shape)]
+        return (
+            np.pad(mean[None], [*none, (0, 0)]),
+            np.pad(rows[None], none, constant_values=-inf),
+        )
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
+        """As many as the whole."""
+        return self.whole.flops(operands, result)
 
 
 @dataclass(frozen=True)
 class FlashAttentionBackwardKV(FlashAttentionOp):
-    """Of each key the gradients dk and dv side by side."""
+    """The gradients dk and dv, made by one kernel."""
 
     operands = AttentionGradient.operands
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of one of them, which takes what both do."""
-        return self.whole.gradients()[1].flops(operands, result)
+    def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
+        """The types of k and v."""
+        return self.whole.gradient.result_types(facts, *operands)[1:3]
 
-    def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
-        """A row for each key."""
-        k = self.whole.gradients()[1].infer(facts, *operands)
-        *rows, width = concrete_shape(k.shape)
-        return k.with_shape((*rows, width + width_of(operands[2])))
+    def evaluate(self, *operands: Array) -> tuple[Array, ...]:
+        """What the gradient's reference gives."""
+        return self.whole.gradient.evaluate(*operands)[1:3]
 
-    def evaluate(self, *operands: Array) -> Array:
-        """What the gradients' references give."""
-        _, to_k, to_v = self.whole.gradients()
-        return np.concatenate([to_k.evaluate(*operands), to_v.evaluate(*operands)], -1)
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
+        """Four products: the scores, the slopes of the weights, dk and dv."""
+        q, k, v, *_ = operands
+        return self.whole.products(q, k, 2 * width_of(q) + 2 * width_of(v))
 
 
 @dataclass(frozen=True)
@@ -96,15 +80,17 @@ class FlashAttentionBackwardQ(FlashAttentionOp):
     """The gradient dq, made by one kernel."""
 
     operands = AttentionGradient.operands
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Those of the gradient."""
-        return self.whole.gradients()[0].flops(operands, result)
+    multiple_results: ClassVar[bool] = False
 
     def infer(self, facts: Facts, *operands: TensorType) -> TensorType:
         """The type of q."""
-        return self.whole.gradients()[0].infer(facts, *operands)
+        return self.whole.gradient.result_types(facts, *operands)[0]
 
     def evaluate(self, *operands: Array) -> Array:
         """What the gradient's reference gives."""
-        return np.asarray(self.whole.gradients()[0].evaluate(*operands))
+        return self.whole.gradient.evaluate(*operands)[0]
+
+    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:  # noqa: ARG002
+        """Three products: the scores, the slopes of the weights and dq."""
+        q, k, v, *_ = operands
+        return self.whole.products(q, k, 2 * width_of(q) + width_of(v))

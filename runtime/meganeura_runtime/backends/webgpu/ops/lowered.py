@@ -6,75 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op, Value
-from meganeura_dsl.ir.ops.primitive.pool import Pooling
-from meganeura_dsl.ir.ops.type_rules import concrete_shape, require_same_type
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
-from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
-
-
-@dataclass(frozen=True)
-class WindowArgMax(Pooling):
-    """In each window of x, the row-major number of the place of its first largest."""
-
-    operands = Operands(("x",))
-
-    def infer(self, facts: Facts, x: TensorType) -> TensorType:
-        """One i32 for each window."""
-        return self._pooled(facts, x).with_dtype(DType.I32)
-
-    def evaluate(self, x: Array) -> Array:
-        """Compare all taps; the first wins a tie."""
-        windows = self._windows()
-        padded = windows.pad(x, -np.inf)
-        taps = [padded[(..., *place)] for _, place in windows.taps(x.shape[2:])]
-        return np.argmax(np.stack(taps), axis=0)
-
-
-@dataclass(frozen=True)
-class WindowPick(Pooling):
-    """From g, what stands at the chosen place of each window."""
-
-    operands = Operands(("g", "chosen"))
-    traits = frozenset({Trait.GATHER})
-    element_cost = ElementCost.SIMPLE  # not a load: its neighbours read the same few elements
-
-    def infer(self, facts: Facts, g: TensorType, chosen: TensorType) -> TensorType:
-        """One element for each window."""
-        pooled = self._pooled(facts, g)
-        require_same_type(self, facts, chosen, pooled.with_dtype(DType.I32))
-        return pooled
-
-    def evaluate(self, g: Array, chosen: Array) -> Array:
-        """Take from each tap the windows that chose it."""
-        windows = self._windows()
-        padded = windows.pad(g, 0)
-        taps = [padded[(..., *place)] for _, place in windows.taps(g.shape[2:])]
-        return np.choose(chosen, taps)
-
-
-@dataclass(frozen=True)
-class WindowSpread(Pooling):
-    """Each window's element, added to the place it has chosen."""
-
-    operands = Operands(("chosen", "dy"))
-    spatial: Shape
-
-    def infer(self, facts: Facts, chosen: TensorType, dy: TensorType) -> TensorType:
-        """One element for each place that windows choose from."""
-        spread = dy.with_shape((*dy.shape[:2], *self.spatial))
-        require_same_type(self, facts, dy, self._pooled(facts, spread))
-        require_same_type(self, facts, chosen, dy.with_dtype(DType.I32))
-        return spread
-
-    def evaluate(self, chosen: Array, dy: Array) -> Array:
-        """Add to each tap the windows that chose it."""
-        windows = self._windows()
-        shape = (*dy.shape[:2], *concrete_shape(self.spatial))
-        total = windows.pad(np.zeros(shape, dy.dtype), 0)
-        for number, (_, place) in enumerate(windows.taps(shape[2:])):
-            total[(..., *place)] += np.where(chosen == number, dy, 0)
-        return windows.unpad(total)
 
 
 @dataclass(frozen=True)
@@ -89,7 +23,7 @@ class SplitKPartial(Op):
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
         """The type of the whole, once for each part."""
-        whole = self.whole.infer(facts, a, b)
+        (whole,) = self.whole.result_types(facts, a, b)
         return whole.with_shape((self.parts, *whole.shape))
 
     def evaluate(self, a: Array, b: Array) -> Array:
@@ -113,7 +47,7 @@ class ChannelsLast(Op):
 
     def infer(self, facts: Facts, a: TensorType, b: TensorType) -> TensorType:
         """The type of the whole, its axes in another order."""
-        whole = self.whole.infer(facts, a, b)
+        (whole,) = self.whole.result_types(facts, a, b)
         return whole.with_shape(tuple(whole.shape[axis] for axis in channels_last(whole.rank)))
 
     def evaluate(self, a: Array, b: Array) -> Array:

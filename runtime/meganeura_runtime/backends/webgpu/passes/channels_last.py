@@ -67,7 +67,7 @@ class _Layout:
                 return self._back(self.build.add(op, *map(self._last, operands)))
             case _:
                 pass
-        return self.build.add(value.op, *operands)
+        return self.build.reapply(value, *operands)
 
     def _gains(self, op: Convolution, value: Value, operands: tuple[Value, ...]) -> bool:
         """Whether there are channels for all lanes, and pixels that repay to move the kernel."""

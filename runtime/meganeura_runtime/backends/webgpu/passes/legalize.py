@@ -8,15 +8,7 @@ has the same meaning.
 from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Value, rebuild
-from meganeura_dsl.ir.ops import (
-    Concat,
-    MaxPool,
-    MaxPoolGradient,
-    MaxPoolSelect,
-    ScatterAdd,
-    StopGradient,
-    Sum,
-)
+from meganeura_dsl.ir.ops import Concat, ScatterAdd, StopGradient, Sum
 from meganeura_dsl.ir.ops.fused import FusedWinogradOutput
 from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -25,12 +17,7 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import 
     named_contraction,
 )
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
-from meganeura_runtime.backends.webgpu.ops.lowered import (
-    SplitKPartial,
-    WindowArgMax,
-    WindowPick,
-    WindowSpread,
-)
+from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.lower_scatter import lower_scatter
 from meganeura_runtime.backends.webgpu.passes.split_k import split_k
 from meganeura_runtime.backends.webgpu.passes.split_reduction import (
@@ -39,7 +26,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
     sum_of_parts,
 )
 
-REWRITTEN: tuple[type[Op], ...] = (MaxPoolGradient, MaxPoolSelect, FusedWinogradOutput)
+REWRITTEN: tuple[type[Op], ...] = (FusedWinogradOutput,)
 """Ops that become several others here, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
@@ -83,20 +70,6 @@ class _Lowering:
         """The lowered value of an op on lowered operands."""
         add = self._build.add
         match value.op:
-            case MaxPool() as op:
-                (x,) = operands
-                # A gradient asks for the choice later; the kernel of the maximum makes it too.
-                add(WindowArgMax(op.window, op.stride, op.padding), x)
-                return add(op, x)
-            case MaxPoolGradient() as op:
-                x, dy = operands
-                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
-                spread = WindowSpread(op.window, op.stride, op.padding, x.type.shape[2:])
-                return add(spread, chosen, dy)
-            case MaxPoolSelect() as op:
-                x, g = operands
-                chosen = add(WindowArgMax(op.window, op.stride, op.padding), x)
-                return add(WindowPick(op.window, op.stride, op.padding), g, chosen)
             case Concat(axis=axis):
                 return self._concatenated(axis, operands)
             case Sum() | ReduceMax() as op:
@@ -112,8 +85,8 @@ class _Lowering:
                 return op.finished(self._build, add(op.plain, products), *rest)
             case op if type(op) in CONTRACTIONS:
                 return self._contracted(op, *operands)
-            case op:
-                return add(op, *operands)
+            case _:
+                return self._build.reapply(value, *operands)
 
     def _concatenated(self, axis: int, operands: tuple[Value, ...]) -> Value:
         """Operands joined so many at once as a kernel can be bound to."""

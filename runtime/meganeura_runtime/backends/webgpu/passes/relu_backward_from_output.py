@@ -17,7 +17,7 @@ def relu_backward_from_output(graph: Graph, _target: Target) -> Graph:
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         if not isinstance(value.op, Where):
-            return build.add(value.op, *operands)
+            return build.reapply(value, *operands)
         condition, if_true, if_false = operands
         if condition.id in cut_off:
             sign = build.add(condition.op, cut_off[condition.id], condition.operands[1])

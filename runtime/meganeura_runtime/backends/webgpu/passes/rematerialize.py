@@ -43,10 +43,10 @@ def rematerialize(graph: Graph, target: Target) -> Graph:
 
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         if value.id <= peak:
-            return build.add(value.op, *operands)
+            return build.reapply(value, *operands)
         pairs = zip(value.operands, operands, strict=True)
-        return build.add(
-            value.op, *(_made_again(build, new) if old.id in again else new for old, new in pairs)
+        return build.reapply(
+            value, *(_made_again(build, new) if old.id in again else new for old, new in pairs)
         )
 
     return rebuild(graph, build, change)
@@ -112,4 +112,4 @@ def _made_again(build: Builder, value: Value) -> Value:
     """The same value as one of its own: of the same operands by another name."""
     with build.at(value.origin):
         again = [build.add(StopGradient(), operand) for operand in value.operands]
-        return build.add(value.op, *again)
+        return build.reapply(value, *again)

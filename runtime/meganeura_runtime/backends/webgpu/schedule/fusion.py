@@ -5,10 +5,10 @@ what it reads: as the epilogue of a contraction or reduction, or with its like o
 elements. Reductions over the same terms join too. What only its own kernel reads is never written.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Value
+from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.ops import ConvInputGradient
 from meganeura_dsl.ir.ops.fused import WinogradKernel
 from meganeura_dsl.ir.types import size_in_bytes
@@ -63,6 +63,8 @@ class Group:
     values: list[Value] = field(default_factory=list[Value])
     aligned: set[int] = field(default_factory=set[int])
     elsewhere: set[int] = field(default_factory=set[int])
+    apart: set[int] = field(default_factory=set[int])
+    """Values made here whose elements are no others': nothing is computed from them here."""
     size: int = 0
     above: int = 0
     """The groups it depends on, directly or not, as a set of bits."""
@@ -100,21 +102,29 @@ class Fusion:
 
     def groups(self) -> tuple[Group, ...]:
         """All groups, each with everything that could join it."""
-        for value in self._graph.values:
-            if value.id in self._stored and not isinstance(value.op, Leaf):
-                self._place(value)
+        stored = [value for value in self._graph.values if value.id in self._stored]
+        for results in by_application(stored):
+            if not isinstance(results[0].op, Leaf):
+                self._place(results)
         return tuple(self._groups)
 
-    def _place(self, value: Value) -> None:
-        """Let a value join the first group it fits, or begin one."""
+    def _place(self, results: Sequence[Value]) -> None:
+        """Let the results of an op join the first group they fit, or begin one."""
+        value = results[0]
         plain = access_patterns(value, self._stored)
-        for group in self._candidates(value, plain):
+        fitting = (
+            (group, reads)
+            for group in self._candidates(value, plain)
+            if self._fits(group, results, reads := self._reads_in(group, value, plain))
+        )
+        group, reads = next(fitting, (None, plain))
+        if group is None:
+            group = self._new(value)
             reads = self._reads_in(group, value, plain)
-            if self._fits(group, value, reads):
-                self._join(group, value, reads)
-                return
-        group = self._new(value)
-        self._join(group, value, self._reads_in(group, value, plain))
+        for result in results:
+            self._join(group, result, reads)
+        if is_attention(value):
+            group.apart.update(each.id for each in results[1:])
 
     def _reads_in(self, group: Group, value: Value, plain: AccessPattern) -> AccessPattern:
         """How a value reads the others in the kernel of a group."""
@@ -180,17 +190,18 @@ class Fusion:
             for anchor in group.anchors
         )
 
-    def _fits(self, group: Group, value: Value, reads: AccessPattern) -> bool:
-        """Whether a kernel can make one more value."""
-        made = group.made
+    def _fits(self, group: Group, results: Sequence[Value], reads: AccessPattern) -> bool:
+        """Whether a kernel can make the results of one more op."""
+        value, made = results[0], group.made
         bound = (group.aligned | group.elsewhere | reads.all) - made
         return (
             group.holds(elements(value))
             and not made & reads.elsewhere
+            and not group.apart & reads.all
             and self._may_reduce(group, value, reads)
             and (is_transform(value) or group.size + reads.size <= self._most_operations(group))
             and self._depth(group, value, reads) <= DEEPEST
-            and len(bound) + len(made) + 1 <= self._most
+            and len(bound) + len(made) + len(results) <= self._most
             and not any(
                 self._maker[read].above & group.bit
                 for read in reads.all - made

@@ -57,7 +57,7 @@ def _form(
 
     return (
         tuple(
-            (value.op, value.type, tuple(name(operand) for operand in value.operands))
+            (value.op, value.index, value.type, tuple(name(operand) for operand in value.operands))
             for value in computed
         ),
         tuple(names[anchor.id] for anchor in work.anchors),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meganeura_dsl.ir.graph import Leaf, Value
+from meganeura_dsl.ir.graph import Leaf, Value, by_application
 from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
 
@@ -20,13 +20,13 @@ def computed_values(one: FusedKernel) -> list[Value]:
 
 
 def kernel_flops(computed: Sequence[Value]) -> int:
-    """Additions and multiplications, each value computed once: two for a product that is summed.
+    """Additions and multiplications, each op computed once: two for a product that is summed.
 
     Convolutions count as direct ones, whatever way they are computed.
     """
     return sum(
         value.op.flops([operand.type for operand in value.operands], value.type)
-        for value in computed
+        for value, *_ in by_application(computed)
     )
 
 

@@ -83,7 +83,7 @@ def _alone(value: Value, stored: Iterable[int]) -> Graph:
                 leaf = Input(f"x{len(made)}", each.type.dtype, concrete_shape(each.type.shape))
                 made[each.id] = build.add(leaf)
             else:
-                made[each.id] = build.add(each.op, *map(copy, each.operands))
+                made[each.id] = build.reapply(each, *map(copy, each.operands))
         return made[each.id]
 
     op = value.op.whole if isinstance(value.op, SplitKPartial) else value.op

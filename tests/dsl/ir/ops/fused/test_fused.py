@@ -15,7 +15,7 @@ from meganeura_dsl.ir.ops.fused import (
     Activation,
     ActivationGradient,
     Attention,
-    AttentionNormalizer,
+    AttentionGradient,
     CrossEntropy,
     CrossEntropyGradient,
     Fused,
@@ -43,7 +43,6 @@ from meganeura_dsl.ir.ops.fused import (
     WinogradOutputGradient,
 )
 from meganeura_dsl.ir.ops.fused.activation import ActivationKind
-from meganeura_dsl.ir.ops.fused.attention import AttentionGradient
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
@@ -195,14 +194,12 @@ def _attentions() -> list[Case]:
 
 
 def _attention(op: Attention, shapes: Shapes, *, masked: bool) -> Iterator[Case]:
-    """Attention and all that its gradient is made of, for operands of these shapes."""
+    """Attention and its gradient, for operands of these shapes."""
     q, k, v = shapes
     rows = q[:-1]
     mask = ((*rows, k[-2]),) if masked else ()
     yield Case(op, (*shapes, *mask))
-    yield Case(op.normalizer(), (q, k, *mask))
-    for gradient in op.gradients(masked=masked):
-        yield Case(gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
+    yield Case(op.gradient, (*shapes, (*rows, v[-1]), rows, rows, *mask))
 
 
 def _winograd() -> list[Case]:
@@ -247,7 +244,6 @@ HAVE_NO_GRADIENT = (
     SoftmaxGradient,
     CrossEntropyGradient,
     SoftCrossEntropyGradient,
-    AttentionNormalizer,
     AttentionGradient,
     FusedWinogradOutput,
     WinogradInput,
@@ -257,30 +253,32 @@ HAVE_NO_GRADIENT = (
     WinogradOutputGradient,
 )
 cases = pytest.mark.parametrize("case", CASES, ids=str)
-Make = Callable[[Builder, Sequence[Value]], Value]
+Make = Callable[[Builder, Sequence[Value]], tuple[Value, ...]]
 
 
 def fused(case: Case) -> Make:
-    return lambda build, operands: build.add(case.op, *operands)
+    return lambda build, operands: build.add_all(case.op, *operands)
 
 
-def run(case: Case, make: Make) -> Array:
+def run(case: Case, make: Make) -> list[Array]:
     build = Builder()
     operands = [
         build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
     ]
-    graph = build.graph({"y": make(build, operands)})
+    made = make(build, operands)
+    graph = build.graph({str(index): each for index, each in enumerate(made)})
     verify(graph)
     feeds = {f"x{place}": array for place, array in enumerate(case.arrays())}
-    return evaluate(graph, feeds, Precision.DOUBLE).outputs["y"]
+    return list(evaluate(graph, feeds, Precision.DOUBLE).outputs.values())
 
 
-def gradients(case: Case, make: Make) -> list[Array]:
+def gradients(case: Case, make: Make, used: slice = slice(None)) -> list[Array]:
+    """The gradients of a weighted sum of the results in `used`."""
     build = Builder()
     operands = [
         build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
     ]
-    loss = weighted_loss(build, [make(build, operands)])
+    loss = weighted_loss(build, make(build, operands)[used])
     wrt = [operand for operand in operands if operand.type.dtype.is_float]
     found = differentiate(build, loss, wrt)
     graph = build.graph({str(place): each for place, each in enumerate(found)})
@@ -295,7 +293,9 @@ def test_every_fused_op_has_a_case() -> None:
 
 @cases
 def test_the_value_is_that_of_the_expansion(case: Case) -> None:
-    assert_same(run(case, fused(case)), run(case, case.op.expand), 1e-11, 1e-11)
+    pairs = zip(run(case, fused(case)), run(case, case.op.expand_all), strict=True)
+    for found, wanted in pairs:
+        assert_same(found, wanted, 1e-11, 1e-11)
 
 
 @pytest.mark.parametrize("kind", ["relu", "sigmoid", "silu", "gelu", "gelu_tanh"])
@@ -321,7 +321,8 @@ def test_the_expansion_is_made_of_primitives(case: Case) -> None:
     operands = [
         build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(case.types())
     ]
-    graph = build.graph({"y": case.op.expand(build, operands)})
+    results = case.op.expand_all(build, operands)
+    graph = build.graph({str(index): each for index, each in enumerate(results)})
     assert not any(isinstance(value.op, Fused) for value in graph.values)
 
 
@@ -331,9 +332,11 @@ def test_the_gradient_is_that_of_the_expansion(case: Case) -> None:
         with pytest.raises(NotDifferentiableError):
             gradients(case, fused(case))
         return
-    pairs = zip(gradients(case, fused(case)), gradients(case, case.op.expand), strict=True)
-    for found, wanted in pairs:
-        assert_same(found, wanted, 1e-9, 1e-9)
+    alone = (slice(0, 1), slice(1, 2)) if case.op.multiple_results else ()
+    for used in (slice(None), *alone):
+        expected = gradients(case, case.op.expand_all, used)
+        for found, wanted in zip(gradients(case, fused(case), used), expected, strict=True):
+            assert_same(found, wanted, 1e-9, 1e-9)
 
 
 @cases
@@ -341,7 +344,8 @@ def test_a_device_without_f32_gives_the_same_type_for_f16(case: Case) -> None:
     types = [of.with_dtype(DType.F16) if of.dtype is DType.F32 else of for of in case.types()]
     build = Builder()
     operands = [build.add(Input(f"x{place}", of.dtype, of.shape)) for place, of in enumerate(types)]
-    assert build.add(case.op, *operands).type == case.op.expand(build, operands).type
+    results, expanded = build.add_all(case.op, *operands), case.op.expand_all(build, operands)
+    assert [each.type for each in results] == [each.type for each in expanded]
 
 
 @cases

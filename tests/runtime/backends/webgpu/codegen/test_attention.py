@@ -1,12 +1,14 @@
 """Kernels of attention: every orientation of a tile, at sizes that leave its edges ragged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.graph import Array, Builder, Graph, continued
 from meganeura_dsl.ir.interpreter import Precision, evaluate
-from meganeura_dsl.ir.ops import Input, Reshape, Slice, Transpose
-from meganeura_dsl.ir.ops.fused import Attention, AttentionNormalizer
+from meganeura_dsl.ir.ops import Add, Input, Reshape, Slice, Transpose
+from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.attention import kernel_choice as choice
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
@@ -15,9 +17,9 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, bounds
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.ops.attention import (
+    FlashAttention,
     FlashAttentionBackwardKV,
     FlashAttentionBackwardQ,
-    FlashAttentionSplitKV,
 )
 from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -49,16 +51,17 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 def attention(
     op: Attention, q: Array, k: Array, v: Array, dy: Array | None = None
 ) -> tuple[Graph, dict[str, Array]]:
-    """Means and normalizers; the gradients too where the means have one."""
+    """Means and logarithms of sums; means and gradients where the means have one."""
     build = Builder()
     feeds = {"q": q, "k": k, "v": v} | ({} if dy is None else {"dy": dy})
     inputs = {n: build.add(Input(n, DType.F32, array.shape)) for n, array in feeds.items()}
     operands = inputs["q"], inputs["k"], inputs["v"]
-    outputs = {"y": build.add(op, *operands)}
+    results = build.add_all(op, *operands)
+    outputs = {"y": results[0]}
     if dy is None:
-        outputs["rows"] = build.add(AttentionNormalizer(*op.form), *operands[:2])
+        outputs["rows"] = results[1]
     else:
-        found = op.pullback(build, outputs["y"], inputs["dy"])
+        found = op.pullback(build, results, (inputs["dy"], None))
         outputs |= {f"d{n}": each for n, each in zip("qkv", found, strict=True) if each}
     return build.graph(outputs), feeds
 
@@ -115,7 +118,7 @@ def test_keys_in_parts_of_which_some_rows_see_nothing(causal: bool, device: Devi
     q, k, v = (numbers(1, 1, 130, 8, seed=seed) for seed in range(3))
     graph, feeds = attention(Attention(8**-0.5, causal), q, k, v)
     plan = plan_graph(graph, device.limits, Style.GPU)
-    assert plan.dispatches[0].name == "flash attention split kv 2x1x1x130x12"
+    assert plan.dispatches[0].name == "flash attention 2x1x1x130x8"
     assert_right(graph, feeds, device, 1)
 
 
@@ -193,9 +196,47 @@ def test_the_ops_of_kernels_mean_what_the_attention_means() -> None:
     expected = evaluate(graph, feeds).outputs
     lowered = fuse_attention.fuse_attention(graph, Target(DeviceLimits(), Style.GPU))
     assert {type(one.op) for one in lowered.values} >= {
-        FlashAttentionSplitKV,
+        FlashAttention,
         FlashAttentionBackwardKV,
         FlashAttentionBackwardQ,
     }
     for name, value in evaluate(lowered, feeds).outputs.items():
         np.testing.assert_allclose(value, expected[name], 1e-5, 1e-6)
+
+
+def finished(*names: str) -> tuple[Graph, dict[str, Array]]:
+    """Some of the gradients of attention, each with work that follows it, and what is stored."""
+    q, k, v, dy = (numbers(1, 2, 20, 8, seed=seed) for seed in range(4))
+    graph, feeds = attention(Attention(8**-0.5, causal=False), q, k, v, dy)
+    build, copy = continued(graph)
+    found = copy.outputs
+    doubled = {f"2 {name}": build.add(Add(), found[name], found[name]) for name in found}
+    doubled["dk + dv"] = build.add(Add(), found["dk"], found["dv"])
+    every = {**found, **doubled}
+    return build.graph({name: every[name] for name in names}), feeds
+
+
+@pytest.mark.parametrize(
+    ("names", "buffers", "dispatches"),
+    [
+        (("dk",), 8, 3),
+        (("dv",), 8, 3),
+        (("dk", "2 dk", "dv"), 9, 3),
+        (("dk", "2 dk", "dv"), 8, 4),
+        (("dk", "dv", "2 dv"), 9, 4),
+        (("dk + dv",), 9, 4),
+        (("2 y", "dq", "2 dq"), 9, 3),
+    ],
+)
+def test_work_joins_the_kernel_of_the_first_result(
+    names: tuple[str, ...], buffers: int, dispatches: int
+) -> None:
+    """The elements of the others are in other lanes. `level` is a kernel of its own."""
+    graph, _ = finished(*names)
+    limits = replace(DeviceLimits(), storage_buffers=buffers)
+    assert len(plan_graph(graph, limits, Style.GPU).dispatches) == dispatches
+
+
+@pytest.mark.parametrize("names", [("dv",), ("dk", "2 dk", "2 dv", "dk + dv")])
+def test_what_joins_is_right(names: tuple[str, ...], device: Device) -> None:
+    assert_right(*finished(*names), device, 2)

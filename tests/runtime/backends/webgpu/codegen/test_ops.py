@@ -15,10 +15,8 @@ from meganeura_runtime.backends.webgpu.ops.attention import (
     FlashAttention,
     FlashAttentionBackwardKV,
     FlashAttentionBackwardQ,
-    FlashAttentionSplitKV,
 )
 from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
-from meganeura_runtime.backends.webgpu.passes.legalize import REWRITTEN
 from tests.runtime.running import assert_as_reference, graph_of
 from tests.samples import SAMPLES, Sample
 
@@ -29,7 +27,7 @@ COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
 
 def test_every_op_is_in_exactly_one_table() -> None:
     leaves = [op for op in OPS if issubclass(op, Leaf)]
-    tables = [*READS, *REDUCTIONS, *CONTRACTIONS, *REWRITTEN, *leaves]
+    tables = [*READS, *REDUCTIONS, *CONTRACTIONS, *leaves]
     assert [op for op in OPS if tables.count(op) != 1] == []
 
 
@@ -42,8 +40,8 @@ def test_the_tables_hold_what_the_traits_say() -> None:
     for trait, table in kinds.items():
         assert [op for op in table if op.traits != {trait}] == []
     assert [op for op in READS if not op.traits.isdisjoint(ANCHORS)] == []
-    attention = (FlashAttention, FlashAttentionSplitKV, FlashAttentionBackwardKV)
-    assert all(op.traits == {Trait.ATTENTION} for op in (*attention, FlashAttentionBackwardQ))
+    attention = (FlashAttention, FlashAttentionBackwardKV, FlashAttentionBackwardQ)
+    assert all(op.traits == {Trait.ATTENTION} for op in attention)
 
 
 @pytest.mark.parametrize("style", Style)

@@ -161,9 +161,9 @@ def test_pooling_of_nan(device: Device) -> None:
     net = Net()
     value = net.x(*x.shape)
     pool = MaxPool((3, 3), (2, 2), (1, 1))
-    y = net.do(pool, value)
+    y, indices = net.build.add_all(pool, value)
     dy = net.x(1, 2, 4, 4)
-    back = net.do(MaxPoolGradient(pool.window, pool.stride, pool.padding), value, dy)
+    back = net.do(MaxPoolGradient(pool.window, pool.stride, pool.padding, (7, 7)), indices, dy)
     slopes = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
     compare(net.build.graph({"y": y, "dx": back}), {"x1": x, "x2": slopes}, device)
 
@@ -246,15 +246,15 @@ def test_attention_to_special_numbers(keys: int, trains: bool, device: Device) -
     feeds["x1"][0, 3] = INF
     net = Net()
     q, k, v = (net.x(*each.shape) for each in feeds.values())
-    made = {"y": net.do(Attention(0.5, causal=False), q, k, v)}
+    op = Attention(0.5, causal=False)
+    mean, rows = net.build.add_all(op, q, k, v)
+    made = {"y": mean}
     if trains:
         dy = net.x(1, 9, 8)
         feeds["x4"] = random.normal(size=(1, 9, 8)).astype(np.float32)
-        op = made["y"].op
+        found = op.pullback(net.build, (mean, rows), (dy, None))
         made |= {
-            f"d{name}": each
-            for name, each in zip("qkv", op.pullback(net.build, made["y"], dy), strict=True)
-            if each is not None
+            f"d{name}": each for name, each in zip("qkv", found, strict=True) if each is not None
         }
     compare(net.build.graph(made), feeds, device, [Style.GPU])
 

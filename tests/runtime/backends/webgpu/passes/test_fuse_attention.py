@@ -63,18 +63,20 @@ def test_few_rows_look_at_keys_in_parts() -> None:
     assert kv_splits(heads(1, 4000, 100, 64)) == 1
 
 
-def made(op: Op, *shapes: tuple[int, ...]) -> list[Op]:
+def made(op: Op, *shapes: tuple[int, ...], limits: DeviceLimits = LARGE) -> list[Op]:
     """The ops that take the place of one on inputs of such shapes."""
     build = Builder()
     operands = [build.add(Input(f"x{n}", DType.F32, shape)) for n, shape in enumerate(shapes)]
-    graph = build.graph({"y": build.add(op, *operands)})
-    return [value.op for value in fuse_attention(graph, Target(LARGE, Style.GPU)).values]
+    results = build.add_all(op, *operands)
+    graph = build.graph({str(each.index): each for each in results})
+    return [value.op for value in fuse_attention(graph, Target(limits, Style.GPU)).values]
 
 
-def test_a_mask_of_numbers_is_left_to_the_expansion() -> None:
-    q, scores = (1, 48, 256, 64), (1, 48, 256, 256)
-    assert any(
-        isinstance(op, FlashAttentionOp) for op in made(Attention(1.0, causal=True), q, q, q)
-    )
-    left = made(Attention(1.0, causal=True), q, q, q, scores)
-    assert not any(isinstance(op, FlashAttentionOp) for op in left)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_mask_of_numbers_is_left_to_the_expansion(gradient: bool) -> None:  # noqa: FBT001
+    q, scores = (1, 16, 1025, 128), (1, 16, 1025, 1025)
+    op = Attention(1.0, causal=True)
+    operands = (q, q, q, q, q[:-1], q[:-1]) if gradient else (q, q, q)
+    for shapes, fused in ((operands, True), ((*operands, scores), False)):
+        ops = made(op.gradient if gradient else op, *shapes, limits=SMALL)
+        assert any(isinstance(each, FlashAttentionOp) for each in ops) is fused

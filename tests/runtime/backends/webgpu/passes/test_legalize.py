@@ -13,8 +13,6 @@ from meganeura_dsl.ir.ops import (
     ConvWeightGradient,
     Input,
     MatMul,
-    MaxPoolGradient,
-    MaxPoolSelect,
     ReduceMax,
     ScatterAdd,
     Sum,
@@ -22,7 +20,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
-from meganeura_runtime.backends.webgpu.ops.lowered import LinkedSum, SplitKPartial, WindowSpread
+from meganeura_runtime.backends.webgpu.ops.lowered import LinkedSum, SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.legalize import MOST_ITERATIONS, MOST_TERMS, legalize
 from meganeura_runtime.backends.webgpu.passes.split_reduction import divisor_near, sum_of_parts
 from tests.runtime.running import assert_close, graph_of
@@ -70,13 +68,6 @@ def test_long_reductions_become_reductions_of_reductions(
 def test_a_long_search_becomes_a_search_of_parts(size: int) -> None:
     steps = lowered(ArgMax(0), numbers(size))
     assert max(terms(steps)) <= MOST_ITERATIONS
-
-
-def test_the_gradient_of_a_pool_finds_the_largest_first() -> None:
-    x = np.random.default_rng(0).integers(0, 3, (2, 3, 7, 6)).astype(np.float32)
-    geometry = ((3, 3), (2, 2), (1, 1))
-    assert WindowSpread in ops(lowered(MaxPoolGradient(*geometry), x, numbers(2, 3, 4, 3)))
-    lowered(MaxPoolSelect(*geometry), x, numbers(2, 3, 7, 6))
 
 
 def test_a_contraction_of_few_elements_is_summed_in_parts() -> None:

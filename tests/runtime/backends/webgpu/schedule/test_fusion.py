@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Graph, Value, dependencies
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value, dependencies
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
+    Cast,
     Conv,
     ConvInputGradient,
     Exp,
@@ -17,6 +18,7 @@ from meganeura_dsl.ir.ops import (
     Iota,
     MatMul,
     Maximum,
+    MaxPool,
     Mul,
     Parameter,
     ReduceMax,
@@ -258,3 +260,30 @@ def feeds(graph: Graph) -> dict[str, np.ndarray]:
         for value in graph.values
         if isinstance(value.op, Input | Parameter)
     }
+
+
+def pooled(*names: str) -> tuple[Graph, dict[str, Array]]:
+    """A pool of a sum, and those of its results that are wanted."""
+    net = Net()
+    x = net.input("x", 1, 2, 6, 6)
+    largest, indices = net.build.add_all(MaxPool((2, 2), (2, 2), (0, 0)), net.add(x, x))
+    wide = net.build.add(Cast(DType.F32), indices)
+    every = {"largest": largest, "indices": indices, "both": net.add(largest, wide)}
+    graph = net.build.graph({name: every[name] for name in names})
+    return graph, {"x": np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)}
+
+
+@pytest.mark.adapter
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize(
+    "names", [("largest",), ("indices",), ("both",), ("largest", "indices", "both")]
+)
+def test_results_of_one_op_are_of_one_kernel(
+    names: tuple[str, ...], style: Style, device: Device
+) -> None:
+    """With whatever is computed from several of them, and without those that nobody uses."""
+    graph, feeds = pooled(*names)
+    plan = plan_graph(graph, device.limits, style)
+    (dispatch,) = plan.dispatches
+    assert len(dispatch.slots) == 1 + len(names)
+    assert_as_reference(graph, feeds, device, style)

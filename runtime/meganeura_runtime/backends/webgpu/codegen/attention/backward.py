@@ -49,7 +49,7 @@ def to_queries_kernel(
         return OutputCoordinate((*head, *row, *column))
 
     places = frame.places((heads.width,), sums.tile, Affine(0), place)
-    results = frame.results(places.elements(work, frame.exists))
+    results = frame.results(0, lambda dq: places.elements(dq, frame.exists))
     writer.quads = quads_of(walk.reads(), memory, results)
     frame.zero("c", sums.tile)
     for quad in frame.quads:
@@ -83,7 +83,7 @@ def to_queries_kernel(
 def to_keys_kernel(
     work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
 ) -> Kernel:
-    """Walk over the queries once, and store dk and dv side by side."""
+    """Walk over the queries once, and store dk and dv."""
     return _ToKeys(work, memory, target, heads, tile).kernel()
 
 
@@ -115,7 +115,10 @@ class _ToKeys:
         inner = frame.compare("d", values, slopes, heads.value_width)
         to_keys = frame.mix("b", heads.query(reader, head), heads.width)
         walk = KvLoop(writer, frame.block, [scores, to_values, inner, to_keys])
-        results = [*self._results("b", to_keys, 0), *self._results("c", to_values, heads.width)]
+        results = [
+            *self._results(0, "b", to_keys, heads.width),
+            *self._results(1, "c", to_values, heads.value_width),
+        ]
         writer.quads = quads_of(walk.reads(), frame.memory, results)
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
@@ -160,16 +163,14 @@ class _ToKeys:
             )
             frame.writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
 
-    def _results(self, sums: str, product: Product, start: int) -> list[Result]:
+    def _results(self, index: int, sums: str, product: Product, width: int) -> list[Result]:
         frame, head = self._frame, tuple(self._frame.batch)
-        width = self._heads.width if start == 0 else self._heads.value_width
 
         def place(row: Index, column: Index) -> OutputCoordinate:
-            (at,) = column
-            return OutputCoordinate((*head, *row, at + start))
+            return OutputCoordinate((*head, *row, *column))
 
         places = frame.places((width,), product.tile, Affine(0), place, sums)
-        return frame.results(places.elements(frame.work, frame.exists))
+        return frame.results(index, lambda made: places.elements(made, frame.exists))
 
 
 def _in_powers(name: str) -> str:

@@ -8,9 +8,13 @@ that of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax
 
 from math import log
 
+from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
-from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import KernelTemplate
+from meganeura_runtime.backends.webgpu.codegen.attention.kernel_template import (
+    LETTERS,
+    KernelTemplate,
+)
 from meganeura_runtime.backends.webgpu.codegen.attention.mainloop import KvLoop, Product
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import LOW, Heads, Mask
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
@@ -22,10 +26,11 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
+from meganeura_runtime.backends.webgpu.codegen.matmul.output_tile import together
 from meganeura_runtime.backends.webgpu.codegen.matmul.shared_memory_tile import GAP
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Affine, Index, ravel
 from meganeura_runtime.backends.webgpu.config.limits import Target
-from meganeura_runtime.backends.webgpu.ops.attention import BESIDE, FlashAttentionSplitKV
+from meganeura_runtime.backends.webgpu.ops.attention import FlashAttention
 
 LEAST = "-3.4028235e38f"
 """The maximum of no scores."""
@@ -34,7 +39,7 @@ LEAST = "-3.4028235e38f"
 def forward_kernel(
     work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
 ) -> Kernel:
-    """Walk over the keys once, then store the weighted means of their values."""
+    """Walk over the keys once, then store the weighted means of values, and the logarithms."""
     return _Forward(work, memory, target, heads, tile).kernel()
 
 
@@ -49,8 +54,7 @@ class _Forward:
         self, work: Work, memory: Memory, target: Target, heads: Heads, tile: AttentionTile
     ) -> None:
         op = work.anchors[0].op
-        self._parts = op.parts if isinstance(op, FlashAttentionSplitKV) else 1
-        self._beside = isinstance(op, FlashAttentionSplitKV)
+        self._parts = op.parts if isinstance(op, FlashAttention) else 1
         self._heads = heads
         self._tile = tile
         batch = (self._parts, *heads.batch)
@@ -58,6 +62,7 @@ class _Forward:
             work, memory, target, tile, batch, (heads.queries, heads.keys)
         )
         self._part, *self._head = frame.batch
+        self._outer = tuple(frame.batch) if self._parts > 1 else tuple(self._head)
         self._visible = Mask(heads.whole, tile, heads.keys)
         self._means = tile.sums(heads.value_width)
 
@@ -70,7 +75,7 @@ class _Forward:
         scores = frame.compare("s", queries, keys, heads.width)
         means = frame.mix("c", values, heads.value_width)
         walk = KvLoop(frame.writer, frame.block, [scores, means])
-        results = frame.results(self._elements())
+        results = [*frame.results(0, self._of_means), *frame.results(1, self._of_rows)]
         frame.writer.quads = quads_of(walk.reads(), frame.memory, results)
         frame.zero("c", self._means)
         for quad in frame.quads:
@@ -168,24 +173,31 @@ class _Forward:
         for i, j in frame.each(self._means):
             writer.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
 
-    def _elements(self) -> list[list[Element]]:
-        frame, width = self._frame, self._heads.value_width
-        before = tuple(frame.batch) if self._beside else tuple(self._head)
+    def _of_means(self, means: Value) -> list[list[Element]]:
+        frame = self._frame
 
         def place(row: Index, column: Index) -> OutputCoordinate:
-            return OutputCoordinate((*before, *row, *column))
+            return OutputCoordinate((*self._outer, *row, *column))
 
-        places = frame.places((width,), self._means, Affine(0), place)
-        found = places.elements(frame.work, frame.exists)
-        if not self._beside:
-            return found
-        shape = concrete_shape(frame.anchor.type.shape)
-        for i in range(self._tile.rows_each):
-            guard, row = places.at_row(i)
-            registers = {frame.anchor.id: frame.of_row("r", i)}
-            exists = (*frame.exists, "across == 0u")
-            beside = [ravel((*before, *row, Affine(width + at)), shape) for at in range(BESIDE)]
-            found.append([Element(at, registers, exists, (guard,)) for at in beside])
+        places = frame.places((self._heads.value_width,), self._means, Affine(0), place)
+        return places.elements(means, frame.exists)
+
+    def _of_rows(self, rows: Value) -> list[list[Element]]:
+        """The logarithms, which the first lanes of each row store."""
+        frame, shape = self._frame, concrete_shape(rows.type.shape)
+        exists = (*frame.exists, "across == 0u")
+        found: list[list[Element]] = []
+        for quad in frame.quads:
+            four = [
+                Element(
+                    ravel((*self._outer, *row), shape),
+                    {rows.id: f"r{quad}.{letter}"},
+                    exists,
+                    (guard,),
+                )
+                for letter, (guard, row) in zip(LETTERS, frame.row_quad(quad), strict=True)
+            ]
+            found += together(four)
         return found
 
 

@@ -16,7 +16,6 @@ from meganeura_runtime.backends.webgpu.ops.attention import (
     FlashAttention,
     FlashAttentionBackwardKV,
     FlashAttentionBackwardQ,
-    FlashAttentionSplitKV,
 )
 
 TILE = AttentionTile(64, 64, 16, 4, 8, 16)
@@ -35,7 +34,7 @@ def attention_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """The kernel of an attention or of a gradient of one."""
     op, operands = work.anchors[0].op, work.anchors[0].operands
     match op:
-        case FlashAttention() | FlashAttentionSplitKV():
+        case FlashAttention():
             kernel = forward_kernel
         case FlashAttentionBackwardQ():
             kernel = to_queries_kernel

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import TypeAlias
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_runtime.backends.webgpu.codegen.attention.attention_tile import AttentionTile
@@ -42,6 +43,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expression
 from meganeura_runtime.backends.webgpu.config.limits import Target
 
 LETTERS = "xyzw"
+ElementsOf: TypeAlias = Callable[[Value], Sequence[Sequence[Element]]]
 
 
 class KernelTemplate:
@@ -201,14 +203,14 @@ class KernelTemplate:
             (self.rows,), columns, place, tile, row, column, self._down, self._across, sums
         )
 
-    def results(self, elements: Sequence[Sequence[Element]]) -> list[Result]:
-        """What is stored of elements."""
-        return [result_of(self.make, self.work.stores, self._before, one) for one in elements]
-
-    @property
-    def anchor(self) -> Value:
-        """The value that is made."""
-        return self.work.anchors[0]
+    def results(self, index: int, elements: ElementsOf) -> list[Result]:
+        """What is stored at the elements of the op's result of that number, if it is used."""
+        return [
+            result_of(self.make, self.work.stores_of(anchor), self._before, one)
+            for anchor in self.work.anchors
+            if anchor.index == index
+            for one in elements(anchor)
+        ]
 
     def kernel(self, *shared: str) -> Kernel:
         """The finished kernel."""

@@ -37,11 +37,18 @@ class Work:
     """What one kernel computes: at most some reductions or one contraction, then `stores`.
 
     The values of `stores` have the elements of `anchors` in the same row-major order, and read
-    the anchors there only.
+    the anchors there only. Of an attention with several results, that is true of the first of them.
     """
 
     anchors: tuple[Value, ...]
     stores: tuple[Value, ...]
+
+    def stores_of(self, anchor: Value) -> tuple[Value, ...]:
+        """What is stored at the elements of an anchor, if each has its own."""
+        first, *others = self.anchors
+        if anchor is not first:
+            return (anchor,)
+        return tuple(value for value in self.stores if value not in others)
 
 
 @dataclass(frozen=True, slots=True)

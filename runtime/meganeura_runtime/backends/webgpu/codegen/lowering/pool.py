@@ -3,7 +3,7 @@
 from math import inf
 
 from meganeura_dsl.ir.graph import Op, Value
-from meganeura_dsl.ir.ops import MaxPool
+from meganeura_dsl.ir.ops import MaxPool, MaxPoolGradient, MaxPoolSelect
 from meganeura_dsl.ir.ops.primitive.pool import Pooling
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
@@ -16,23 +16,22 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
     unravel,
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Reading, guarded, integer
-from meganeura_runtime.backends.webgpu.ops.lowered import WindowArgMax, WindowPick, WindowSpread
 
-READS: tuple[type[Op], ...] = (WindowPick,)
-REDUCES: tuple[type[Op], ...] = (MaxPool, WindowArgMax, WindowSpread)
+READS: tuple[type[Op], ...] = (MaxPoolSelect,)
+REDUCES: tuple[type[Op], ...] = (MaxPool, MaxPoolGradient)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:
-    """What stands at the place that a window has chosen."""
+    """What stands at a window's index."""
     match value.op:
-        case WindowPick() as op:
-            g, chosen = value.operands
-            number = integer(reading.at(chosen, index))
+        case MaxPoolSelect() as op:
+            indices, g = value.operands
+            number = integer(reading.at(indices, index))
             guards = _taps(op, g, index, unravel(number, concrete_shape(op.window)))
             place = (*index[:2], *(guard.index for guard in guards))
             return guarded(reading.make, guards, reading.at(g, place))
         case op:
-            raise TypeError(f"{op} picks nothing")
+            raise TypeError(f"{op} selects nothing")
 
 
 def _taps(op: Pooling, x: Value, index: Index, tap: Index) -> list[BoundsCheck]:
@@ -49,11 +48,11 @@ def _taps(op: Pooling, x: Value, index: Index, tap: Index) -> list[BoundsCheck]:
 def reduction(value: Value) -> Reduction:
     """The terms of a window, or the windows that a place lies in."""
     match value.op:
-        case MaxPool() | WindowArgMax() as op:
-            kind = Kind.MAX if isinstance(op, MaxPool) else Kind.ARG_MAX
+        case MaxPool() as op:
+            kind = (Kind.MAX, Kind.ARG_MAX)[value.index]
             return _largest(op, value.operands[0], kind)
-        case WindowSpread() as op:
-            return _spread(op, *value.operands)
+        case MaxPoolGradient() as op:
+            return _added(op, *value.operands)
         case op:
             raise TypeError(f"{op} has no windows")
 
@@ -74,7 +73,7 @@ def _largest(op: Pooling, x: Value, kind: Kind) -> Reduction:
     return Reduction(kind, _loops(op), term)
 
 
-def _spread(op: WindowSpread, chosen: Value, dy: Value) -> Reduction:
+def _added(op: MaxPoolGradient, indices: Value, dy: Value) -> Reduction:
     """A place p lies in windows o = (p + padding) / stride - j, for j < ceil(window / stride).
 
     It is their tap k = (p + padding) % stride + j stride: no tap is tried that never fits.
@@ -92,7 +91,7 @@ def _spread(op: WindowSpread, chosen: Value, dy: Value) -> Reduction:
         index = (*kept[:2], *(guard.index for guard in outer))
         make = reading.make
         number = make.number(ravel(tuple(guard.index for guard in inner), window), DType.I32)
-        same = make.call("{0} == {1}", DType.BOOL, reading.at(chosen, index), number)
+        same = make.call("{0} == {1}", DType.BOOL, reading.at(indices, index), number)
         zero = make.literal(0, dy.type.dtype)
         element = make.call(
             "select({2}, {1}, {0})", dy.type.dtype, same, reading.at(dy, index), zero

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Element, Work
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Element
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
@@ -39,9 +40,9 @@ class Places:
     across: Affine
     sums: str = "c"
 
-    def elements(self, work: Work, exists: Sequence[str]) -> list[list[Element]]:
-        """Those together that exist together."""
-        shape = concrete_shape(work.anchors[0].type.shape)
+    def elements(self, of: Value, exists: Sequence[str]) -> list[list[Element]]:
+        """The elements of the value that the sums are, those together that exist together."""
+        shape = concrete_shape(of.type.shape)
         found: list[list[Element]] = []
         for i in range(self.tile.rows_each):
             above, row = self.at_row(i)
@@ -50,11 +51,11 @@ class Places:
                     group: list[Element] = []
                     for v, column in enumerate(columns, first):
                         place = self.place(row, column)
-                        registers = {work.anchors[0].id: f"{self.sums}{i}_{j}.{'xyzw'[v]}"}
+                        registers = {of.id: f"{self.sums}{i}_{j}.{'xyzw'[v]}"}
                         guards = (*place.guards, above, beside)
                         position = ravel(place.index, shape)
                         group.append(Element(position, registers, exists, guards))
-                    found.extend(_together(group))
+                    found.extend(together(group))
         return found
 
     def at_row(self, i: int) -> tuple[BoundsCheck, Index]:
@@ -79,7 +80,7 @@ class Places:
         return [(guard, [unravel(guard.index, sizes)], v) for v, guard in enumerate(guards)]
 
 
-def _together(group: list[Element]) -> list[list[Element]]:
+def together(group: list[Element]) -> list[list[Element]]:
     """The elements in one, if they exist under the same conditions."""
     same = all(set(one.guards) == set(group[0].guards) for one in group)
     return [group] if same else [[one] for one in group]

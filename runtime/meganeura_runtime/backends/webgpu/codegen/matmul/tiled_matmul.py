@@ -87,7 +87,7 @@ def tiled_kernel(
     places = Places(contraction.rows, contraction.columns, place, tile, row, column, down, across)
     results = [
         result_of(make, work.stores, before, elements)
-        for elements in places.elements(work, all_of(exists))
+        for elements in places.elements(work.anchors[0], all_of(exists))
     ]
     reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
     writer.quads = quads_of(reads, memory, results)
