@@ -46,7 +46,7 @@ def rematerialize(graph: Graph, target: Target) -> Graph:
             return build.reapply(value, *operands)
         pairs = zip(value.operands, operands, strict=True)
         return build.reapply(
-            value, *(_made_again(build, new) if old.id in again else new for old, new in pairs)
+            value, *(_recomputed(build, new) if old.id in again else new for old, new in pairs)
         )
 
     return rebuild(graph, build, change)
@@ -108,7 +108,7 @@ def _use_of_memory(graph: Graph, target: Target) -> _Use:
     return _Use(lifetimes, reads)
 
 
-def _made_again(build: Builder, value: Value) -> Value:
+def _recomputed(build: Builder, value: Value) -> Value:
     """The same value as one of its own: of the same operands by another name."""
     with build.at(value.origin):
         again = [build.add(StopGradient(), operand) for operand in value.operands]
