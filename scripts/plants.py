@@ -84,7 +84,7 @@ PLANTS = (
         "meganeura_dsl/ir/ops/primitive/pool.py",
         "smaller &= tap < best",
         "smaller = tap < best",
-        ("tests/dsl/transforms/test_autodiff.py",),
+        (f"{BLOCKS}[<max_pool>]",),
     ),
     Plant(
         "a parameter without use gets a scalar gradient",
