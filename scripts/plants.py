@@ -775,8 +775,8 @@ PLANTS = (
     Plant(
         "a file that is just as long as it may be is refused",
         "meganeura_dsl/support/limited_read.py",
-        "if path.stat().st_size <= most else None",
-        "if path.stat().st_size < most else None",
+        "if len(content) > most:",
+        "if len(content) >= most:",
         ("tests/dsl/support/test_limited_read.py",),
     ),
     Plant(
