@@ -333,7 +333,7 @@ PLANTS = (
     ),
     Plant(
         "a plan of one adapter is found for another",
-        "runtime/meganeura_runtime/backends/cache_keys.py",
+        "runtime/meganeura_runtime/backends/webgpu/plan_cache.py",
         "        device.info.name,",
         '        "adapter",',
         ("tests/runtime/backends/test_compile_cache.py",),
