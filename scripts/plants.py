@@ -771,8 +771,8 @@ PLANTS = (
     Plant(
         "a file that is just as long as it may be is refused",
         "meganeura_dsl/support/limited_read.py",
-        "if path.stat().st_size <= most else None",
-        "if path.stat().st_size < most else None",
+        "if len(content) > most:",
+        "if len(content) >= most:",
         ("tests/dsl/support/test_limited_read.py",),
     ),
     Plant(
@@ -847,5 +847,101 @@ PLANTS = (
         "(WebGpuBackend(), ReferenceBackend())",
         "(ReferenceBackend(), WebGpuBackend())",
         ("tests/runtime/backends/test_registry.py",),
+    ),
+    Plant(
+        "a scaled norm takes axes that do not exist",
+        "meganeura_dsl/ir/ops/fused/norm.py",
+        "        require_axes(self, self.kept, x.rank)\n"
+        "        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))\n"
+        "        require_same_type(self, facts, weight, along)\n"
+        "        return self.standardize.infer",
+        "        along = x.with_shape(tuple(x.shape[axis] for axis in self.kept))\n"
+        "        require_same_type(self, facts, weight, along)\n"
+        "        return self.standardize.infer",
+        ("tests/dsl/ir/ops/test_shapes.py::test_ranks_and_element_types_are_refused",),
+    ),
+    Plant(
+        "a size is zero everywhere without its coefficients",
+        "meganeura_dsl/symbolic/prover/residue_classes.py",
+        "term = [coefficient] * count",
+        "term = [1] * count",
+        (
+            "tests/dsl/symbolic/test_inequalities.py::test_a_size_is_zero_everywhere_by_its_coefficients",
+        ),
+    ),
+    Plant(
+        "even and odd sizes are one class",
+        "meganeura_dsl/symbolic/prover/residue_classes.py",
+        "for name, period in periods.items() if period > 1}",
+        "for name, period in periods.items() if period > 2}",
+        ("tests/dsl/symbolic/test_inequalities.py::test_shown",),
+    ),
+    Plant(
+        "halves are not widened where they are read",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/emitter.py",
+        'return f"f32({element})" if dtype is DType.F16 else element',
+        "return element",
+        (
+            "tests/runtime/backends/webgpu/codegen/test_numbers.py::test_halves_are_computed_with_in_single_precision",
+        ),
+    ),
+    Plant(
+        "a recording ends those that are equal to it",
+        "meganeura_dsl/support/phases.py",
+        "if each is not found]",
+        "if each != found]",
+        ("tests/runtime/profiling/test_trace.py::test_a_recording_inside_of_another_ends_alone",),
+    ),
+    Plant(
+        "single lanes are tried on a product of many terms",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/search_space.py",
+        "if prod(whole.rows) * prod(whole.columns) * whole.count < SMALL",
+        "if prod(whole.rows) * prod(whole.columns) < SMALL",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_single_lanes_are_not_tried_on_a_product_of_many_terms",
+        ),
+    ),
+    Plant(
+        "a configuration beyond the limits ends the search",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/autotuner.py",
+        "except LimitError as error:\n                self._refuse(way, str(error))",
+        "except MemoryError as error:\n                self._refuse(way, str(error))",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_a_way_beyond_the_limits_of_the_device_is_refused",
+        ),
+    ),
+    Plant(
+        "a step is compared without its updates",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/autotuner.py",
+        "                results |= {name: session.read(name) for name in graph.updates}\n",
+        "",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_a_step_with_other_updates_takes_for_ever",
+        ),
+    ),
+    Plant(
+        "a bound without a line is reported with one",
+        "runtime/meganeura_runtime/io/data/index_problems.py",
+        'needed = (Remark("needed here", self.bound.place),) if self.bound.place else ()',
+        'needed = (Remark("needed here", self.bound.place),)',
+        (
+            "tests/runtime/io/data/test_ids.py::test_a_bound_of_no_known_line_is_reported_without_one",
+        ),
+    ),
+    Plant(
+        "a key that was cut short seals",
+        "runtime/meganeura_runtime/export/mgb/seal.py",
+        " if len(key) == BYTES else None",
+        "",
+        (
+            "tests/runtime/export/mgb/test_artefact.py::test_a_key_that_was_cut_short_vouches_for_nothing",
+        ),
+    ),
+    Plant(
+        "a size of as many terms as it may have is refused",
+        "meganeura_dsl/elaborate/typecheck/static_arithmetic.py",
+        "if length_of(value) > MOST_TERMS:",
+        "if length_of(value) >= MOST_TERMS:",
+        ("tests/dsl/elaborate/test_limits.py::test_a_size_may_have_as_many_terms_as_the_limit",),
     ),
 )

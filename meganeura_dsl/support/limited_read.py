@@ -15,7 +15,7 @@ def read_bytes(path: Path, mebibytes: int) -> bytes:
     """The content of a file of at most so many MiB; raises `TooLongError`, and `OSError`."""
     most = mebibytes * MEBIBYTE
     with opened(path) as file:
-        content = file.read(most + 1) if path.stat().st_size <= most else None
-    if content is None or len(content) > most:
+        content = file.read(most + 1)
+    if len(content) > most:
         raise TooLongError(f"it has more than {mebibytes} MiB")
     return content

@@ -72,6 +72,14 @@ def test_what_gets_too_large_is_told(text: str, code: str) -> None:
     assert code in codes(text)
 
 
+def test_a_size_may_have_as_many_terms_as_the_limit() -> None:
+    sums = [" + ".join(f"{letter}{number}" for number in range(10)) for letter in "abc"]
+    sides = ", ".join(f"{letter}{number}" for letter in "abc" for number in range(10))
+    size = " * ".join(f"({each})" for each in sums)
+    assert codes(f"block A()(x: [{sides}])\n    where {size} > 0:\n  return x\n") == []
+    assert codes(f"block A()(x: [{sides}])\n    where {size} + 1 > 0:\n  return x\n") == ["E0330"]
+
+
 def test_a_def_is_worked_out_once_for_equal_arguments() -> None:
     assert steps(SUMS + WHERE.format("n, d", "f60(d) > 5")) < 20_000
     assert codes(SUMS + WHERE.format("n, d", "f60(d) > 5") + "model m = A()\n") == []

@@ -5,7 +5,8 @@ import pytest
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Proved, Refuted
 from meganeura_dsl.symbolic.conditions import holds
 from meganeura_dsl.symbolic.prover.nonnegativity import is_nonnegative
-from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_dsl.symbolic.prover.residue_classes import is_zero_everywhere
+from meganeura_dsl.symbolic.size import Dim, Size, dim
 
 a, b, c, d, h, k, n, p, s, w = map(dim, "abcdhknpsw")
 
@@ -70,6 +71,7 @@ SHOWN = [
     ([], Compare("!=", h * h % 4, 3)),
     ([], Compare("!=", 2 * (h // 11), 2 * (w // 13) + 1)),
     ([], Compare("!=", h * w + h, 0)),
+    ([], at_least(1 - (h * h + h) % 2, 1)),
     ([Compare("<=", k, h), Compare("<", h, 2 * k)], Compare("==", h // k, 1)),
     ([Compare("<", h, w)], Compare("==", h // w, 0)),
     ([Compare("<", h, w)], Compare("==", h % w, h)),
@@ -109,6 +111,14 @@ def test_refuted_by_the_smallest_sizes(
     assert known.decide(condition) == Refuted(example)
     assert not holds(condition, example)
     assert all(holds(fact, example) for fact in facts)
+
+
+def test_a_size_is_zero_everywhere_by_its_coefficients() -> None:
+    zero, other = h // 2 + (h + 1) // 2 - h, h // 2 + (h + 1) // 2 - 2 * h
+    assert isinstance(zero, Dim)
+    assert isinstance(other, Dim)
+    assert is_zero_everywhere(zero)
+    assert not is_zero_everywhere(other)
 
 
 def test_a_second_divisor_does_not_hide_a_bound() -> None:

@@ -11,6 +11,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Origin
 from meganeura_dsl.ir.ops import Add, Input, MatMul, Parameter
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.support.phases import phase, recorded
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
@@ -134,6 +135,16 @@ def test_a_short_run_is_traced_from_as_late_as_there_are_steps_to_trace(
 ) -> None:
     trace = Trace(choose_device("cpu"), steps)
     assert [step for step in range(12) if trace.is_due(step)] == list(range(first, first + STEPS))
+
+
+def test_a_recording_inside_of_another_ends_alone() -> None:
+    with recorded() as outer:
+        with recorded() as inner:
+            pass
+        with phase("parse"):
+            pass
+    assert [each.name for each in outer] == ["parse"]
+    assert inner == []
 
 
 def test_a_timeline_is_shown_in_order_and_from_its_beginning() -> None:

@@ -48,6 +48,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.fused.norm import Norm, NormWeightGradient, ScaledNorm
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic import conditions
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
@@ -241,6 +242,9 @@ ILL_RANKED: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (Where(), (f32(3), f32(3), f32(3)), "takes bool"),
     (Sum((1, 0)), (f32(3, 5),), "axes"),
     (Sum((2,)), (f32(3, 5),), "axes"),
+    (Norm((1,), 0.1, (2,)), (f32(3, 5), f32(5), f32(5)), "axes"),
+    (ScaledNorm((1,), 0.1, (2,), centred=True), (f32(3, 5), f32(5)), "axes"),
+    (NormWeightGradient((1,), 0.1, (2,), centred=True), (f32(3, 5), f32(3, 5)), "axes"),
     (Broadcast((3, 5), (0,)), (f32(3, 5),), "`axes`"),
     (Transpose((0, 0)), (f32(3, 5),), "no permutation"),
     (Slice((0,), (3,), (1,)), (f32(3, 5),), "`start`"),

@@ -1,5 +1,6 @@
 """A compiled model: it comes back as it was, runs without the compiler, and refuses other files."""
 
+import hmac
 import json
 import subprocess
 import sys
@@ -317,6 +318,13 @@ def test_no_seal_is_a_file_that_is_not_trusted(
     assert is_sealed(b"x", made)
     assert not any(is_sealed(b"x", part) for part in ("", made[:-1], made + "0"))
     assert not Artefact.read(tmp_path / "model.mgb").trusted, "nor where there is a key"
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * 8])
+def test_a_key_that_was_cut_short_vouches_for_nothing(kept: Path, key: bytes) -> None:
+    kept.mkdir(exist_ok=True)
+    (kept / "seal.key").write_bytes(key)
+    assert not is_sealed(b"x", hmac.digest(key, b"x", "sha256").hex())
 
 
 @pytest.mark.adapter

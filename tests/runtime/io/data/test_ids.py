@@ -51,6 +51,12 @@ def test_a_label_the_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
         check_ids(stored_array(Path("x"), "label", np.array([4, -1])), bound)
 
 
+def test_a_bound_of_no_known_line_is_reported_without_one() -> None:
+    told = str(IndexOutside(None, "", "x", (0,), 7, Bound(5)).report())
+    assert "needed here" not in told
+    assert "found at" in told
+
+
 def test_an_index_is_one_of_the_rows_of_its_table(tmp_path: Path) -> None:
     graph = pipeline.elaborate_model(linked(WORDS, tmp_path)).graph
     assert leaf_bounds(graph) == {"word": Bound(7), "place": Bound(9)}

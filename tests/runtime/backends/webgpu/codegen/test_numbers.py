@@ -19,10 +19,12 @@ from meganeura_dsl.ir.ops import (
     Maximum,
     MaxPool,
     Minimum,
+    Mul,
     RandomBits,
     ReduceMax,
     Sin,
     Sqrt,
+    Sum,
     Tanh,
 )
 from meganeura_dsl.ir.ops.primitive.elementwise import Relation
@@ -94,6 +96,18 @@ def test_halves_round_to_the_nearest(device: Device) -> None:
             run(graph, feeds, device)
         return
     np.testing.assert_array_equal(run(graph, feeds, device).outputs["y"], x.astype(np.float16))
+
+
+def test_halves_are_computed_with_in_single_precision(device: Device) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F16, (256,)))
+    graph = build.graph({"y": build.add(Sum((0,)), build.add(Mul(), x, x))})
+    feeds = {"x": np.linspace(-3, 3, 256).astype(np.float16)}
+    if not device.limits.half_floats:
+        with pytest.raises(LimitError, match="shader-f16"):
+            run(graph, feeds, device)
+        return
+    assert_as_reference(graph, feeds, device)
 
 
 def test_a_division_by_zero_is_infinite(device: Device) -> None:

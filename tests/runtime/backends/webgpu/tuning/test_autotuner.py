@@ -8,9 +8,10 @@ import pytest
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph, Op
-from meganeura_dsl.ir.ops import Conv, Exp, Input, MatMul, Transpose
+from meganeura_dsl.ir.ops import Conv, Exp, Input, MatMul, Mul, Parameter, Sub, Transpose
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import SMALL, SPEEDS, WIDE
 from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,
@@ -96,6 +97,13 @@ def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
     narrow = subject(product((2000, 900), (900, 32)), Target())
     tried = {way.tile for way in first_ways(narrow.whole, Target()) if way.tile is not None}
     assert {tile.columns for tile in tried} == {32}
+
+
+def test_single_lanes_are_not_tried_on_a_product_of_many_terms() -> None:
+    target = Target()
+    for terms, lanes in ((4096, False), (16, True)):
+        whole = subject(product((512, terms), (terms, 512)), target).whole
+        assert any(way.tile is None for way in first_ways(whole, target)) == lanes
 
 
 @pytest.mark.parametrize("style", Style)
@@ -189,6 +197,37 @@ def test_a_way_with_other_numbers_is_refused(
     assert only.best.tile is None
     (refused,) = [text for text in only.refused if text.startswith(f"{KernelConfig(1, SMALL)}: ")]
     assert "its numbers are off by 2 of the largest" in refused
+
+
+@pytest.mark.adapter
+def test_a_way_beyond_the_limits_of_the_device_is_refused(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limited(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> Plan:
+        if any(way.tile == SMALL for way in choices.ways.values()):
+            raise LimitError(graph.values[-1], "lanes", "9", "8")
+        return plan_graph(graph, limits, style, choices)
+
+    monkeypatch.setattr(search, "plan_graph", limited)
+    target = Target(device.limits, Style.GPU)
+    race = search._Race(device, subject(product((8, 64), (64, 8)), target), target)
+    ways = [KernelConfig(1), KernelConfig(1, SMALL)]
+    assert [way for way, _ in race._plans(ways)] == ways[:1]
+    (refused,) = race.refused
+    assert "the adapter's limit `lanes` is 8" in refused
+
+
+@pytest.mark.adapter
+def test_a_step_with_other_updates_takes_for_ever(device: Device) -> None:
+    def step(op: Op) -> Graph:
+        build = Builder()
+        x = build.add(Input("x", DType.F32, (8, 8)))
+        p = build.add(Parameter("p", DType.F32, (8, 8), "param"))
+        return build.graph({"y": build.add(Exp(), x)}, {"p": build.add(op, p, x)})
+
+    plans = [plan_graph(step(op), device.limits, Style.GPU) for op in (Sub(), Mul())]
+    right, other = search._steps_of(device, step(Sub()), plans)
+    assert 0 < right < other == inf
 
 
 @pytest.mark.adapter
