@@ -66,7 +66,7 @@ def print_checks() -> None:
     """The time to prove standard models, in this process and as a command."""
     print("| check | in process, ms | as a process, ms |\n|---|---|---|")
     for model in ("digits_cnn", "resnet18", "repvgg_b3g4", "whisper_tiny"):
-        command = [sys.executable, "-m", "meganeura.cli", "check", model]
+        command = [sys.executable, "-m", "meganeura", "check", model]
         inside = milliseconds(lambda name=model: check_file(name))
         outside = milliseconds(
             lambda words=command: subprocess.run(words, capture_output=True, check=True)
