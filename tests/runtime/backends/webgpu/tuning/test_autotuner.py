@@ -208,9 +208,9 @@ def test_a_way_beyond_the_limits_of_the_device_is_refused(
             raise LimitError(graph.values[-1], "lanes", "9", "8")
         return plan_graph(graph, limits, style, choices)
 
-    monkeypatch.setattr(search, "plan_graph", limited)
+    monkeypatch.setattr(autotuner, "plan_graph", limited)
     target = Target(device.limits, Style.GPU)
-    race = search._Race(device, subject(product((8, 64), (64, 8)), target), target)
+    race = autotuner._Race(device, subject(product((8, 64), (64, 8)), target), target)
     ways = [KernelConfig(1), KernelConfig(1, SMALL)]
     assert [way for way, _ in race._plans(ways)] == ways[:1]
     (refused,) = race.refused
@@ -226,7 +226,7 @@ def test_a_step_with_other_updates_takes_for_ever(device: Device) -> None:
         return build.graph({"y": build.add(Exp(), x)}, {"p": build.add(op, p, x)})
 
     plans = [plan_graph(step(op), device.limits, Style.GPU) for op in (Sub(), Mul())]
-    right, other = search._steps_of(device, step(Sub()), plans)
+    right, other = autotuner._steps_of(device, step(Sub()), plans)
     assert 0 < right < other == inf
 
 
