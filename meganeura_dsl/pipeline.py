@@ -227,11 +227,15 @@ def loader_beside(path: Path) -> Loader:
 
 
 def check_file(target: str) -> CheckResult:
-    """Check all of the file a target names, as `load` does. Raises `ProblemError` if unreadable."""
+    """Check all of the file a target names, as `load` does. Raises `ProblemError` if unreadable.
+
+    Of a file of this package only what the target chooses is checked: the rest has not changed.
+    """
     found = find(target)
     checker = Checker(found.read(), loader_beside(found.path), found.chosen, found.prefix)
+    checker.only = found.chosen if found.is_standard else None
     result = checker.run()
-    if result.fine:
+    if result.fine and checker.only is None:
         keep_notes(checker.texts, result.reports)
     return result
 
@@ -251,6 +255,8 @@ class Checker:
         self._linker = Linker(loader, self.sink)
         self.module = self._linker.link(source)
         self.chosen = chosen
+        self.only: str | None = None
+        """The one model or `train` that is checked beside all blocks; all, if it is None."""
         self.prefix = prefix
         self.proved: list[str] = []
         self.types: dict[tuple[int, str], TensorType] = {}
@@ -284,18 +290,24 @@ class Checker:
         return CheckResult(program, problems, self.types, tuple(self.proved), self.holds)
 
     def _declarations(self) -> None:
-        for model in self.module.models.values():
-            self._attempt(
-                model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
-            )
+        for name, model in self.module.models.items():
+            if self._is_asked(name):
+                self._attempt(
+                    model.name.span, lambda m=model: self._keep(self._elaborate(self.module, m, {}))
+                )
         expectations = Expectations(self.module, self._elaborate)
         for expectation in self.module.expectations:
-            self.holds += self._attempt(
-                expectation.call.span,
-                lambda e=expectation: self._used.update(expectations.check(e).blocks),
-            )
-        for train in self.module.trains.values():
-            self._attempt(train.name.span, lambda t=train: self._train(t))
+            if self._is_asked(expectation.call.callee):
+                self.holds += self._attempt(
+                    expectation.call.span,
+                    lambda e=expectation: self._used.update(expectations.check(e).blocks),
+                )
+        for name, train in self.module.trains.items():
+            if self._is_asked(name):
+                self._attempt(train.name.span, lambda t=train: self._train(t))
+
+    def _is_asked(self, name: str) -> bool:
+        return self.only in (None, name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -309,10 +321,10 @@ class Checker:
     def _judged(self, problem: Problem) -> Problem:
         """The problem itself; of a block that is left to others, an error if there are none.
 
-        There may be some behind what was refused.
+        There may be some among what was not asked for, or behind what was refused.
         """
         block = next((block for each, block in self._undecided if each is problem), None)
-        if block is None or block in self._used or self._failed:
+        if block is None or block in self._used or self.only is not None or self._failed:
             return problem
         assert isinstance(problem, CheckedPerModel)
         example = example_expectation(self.module, block, problem.reason)
