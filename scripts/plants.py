@@ -771,8 +771,8 @@ PLANTS = (
     Plant(
         "a file that is just as long as it may be is refused",
         "meganeura_dsl/support/limited_read.py",
-        "if len(content) > most:",
-        "if len(content) >= most:",
+        "or len(content) > most:",
+        "or len(content) >= most:",
         ("tests/dsl/support/test_limited_read.py",),
     ),
     Plant(

@@ -15,7 +15,8 @@ def read_bytes(path: Path, mebibytes: int) -> bytes:
     """The content of a file of at most so many MiB; raises `TooLongError`, and `OSError`."""
     most = mebibytes * MEBIBYTE
     with opened(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        # Asked first, as a read of so many bytes takes their memory.
+        content = file.read(most + 1) if path.stat().st_size <= most else None
+    if content is None or len(content) > most:
         raise TooLongError(f"it has more than {mebibytes} MiB")
     return content
