@@ -944,4 +944,11 @@ PLANTS = (
         "if length_of(value) >= MOST_TERMS:",
         ("tests/dsl/elaborate/test_limits.py::test_a_size_may_have_as_many_terms_as_the_limit",),
     ),
+    Plant(
+        "an axis of a rest has the name of a parameter",
+        "meganeura_dsl/elaborate/typecheck/symbolic_inputs.py",
+        "    named.update(parameter.name for parameter in block.parameters)\n",
+        "",
+        ("tests/dsl/elaborate/test_prove.py::test_a_rest_has_no_axis_of_the_name_of_a_parameter",),
+    ),
 )

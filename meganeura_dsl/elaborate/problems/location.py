@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.diagnostics.spelling import corrected
+from meganeura_dsl.diagnostics.spelling import corrected, meant
 from meganeura_dsl.diagnostics.wording import quoted
 
 FIRST = " where "
@@ -77,7 +77,9 @@ def did_you_mean(place: Location, word: str, nearest: tuple[str, ...]) -> Help |
     """Advice on a word that is misspelt, if some known ones are like it."""
     if not nearest:
         return None
-    return corrected(place.span, word, nearest, f"did you mean {quoted(nearest, 'or')}?")
+    right = meant(word, nearest)
+    offered = nearest if right is None else (right,)
+    return corrected(place.span, word, nearest, f"did you mean {quoted(offered, 'or')}?")
 
 
 def counted(number: int, noun: str) -> str:

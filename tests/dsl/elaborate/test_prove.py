@@ -171,6 +171,15 @@ def test_an_axis_of_a_rest_is_no_size_of_its_name() -> None:
     assert checked(text.replace("y: [...s, n]", "y: [s0, ...s]")).proved == ("A",)
 
 
+def test_a_rest_has_no_axis_of_the_name_of_a_parameter() -> None:
+    """`s0` is a number the configuration gives, and says nothing about the axes of `...s`."""
+    text = """
+        block A(s0)(y: [...s, n]):
+          return y[0:s0]
+    """
+    assert checked(text).proved == ()
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_loop_that_changes_an_axis_is_left_to_each_model(axis: int) -> None:
     text = f"""\
