@@ -180,7 +180,11 @@ def _changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
         case ast.BoolOp(op=operator, values=values):
             yield _set(node, "op", ast.Or() if isinstance(operator, ast.And) else ast.And())
             for index in range(len(values)):
-                yield _set(node, "values", values[:index] + values[index + 1 :])
+                rest = values[:index] + values[index + 1 :]
+                if len(rest) > 1:
+                    yield _set(node, "values", rest)
+                else:
+                    yield _replace(node, parent, rest[0])
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             yield _replace(node, parent, operand)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):

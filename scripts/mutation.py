@@ -47,7 +47,7 @@ TESTS = (
 EXPLAINED = ROOT / "docs" / "mutation.md"
 LEAST_SCORE = 0.9
 BUDGET = 60.0
-"""Seconds of tests for a mutant; what is slower is not tried, and it counts as surviving."""
+"""Seconds of tests for a mutant, if nothing else is said; what none of them kills survives."""
 PATIENCE = 10
 """A test that takes so many times as long as it did, and some seconds, does not end."""
 MEMORY = 3 << 30
@@ -78,12 +78,13 @@ class Mutation:
     """A pytest plugin that runs the collected tests for each mutant, instead of once."""
 
     def __init__(
-        self, files: Sequence[str], chosen: Sequence[Mutant], jobs: int, known: Path | None
+        self, files: Sequence[str], chosen: Sequence[Mutant], arguments: argparse.Namespace
     ) -> None:
         self.files = files
         self.chosen = chosen
-        self.jobs = jobs
-        self.known = known
+        self.jobs: int = arguments.jobs
+        self.budget: float = arguments.budget
+        self.known: Path | None = arguments.baseline and arguments.baseline.resolve()
         """Where the baseline of the same sources is, or is to be kept."""
         self.fates: list[Fate] = []
         self.items: list[pytest.Item] = []
@@ -207,7 +208,7 @@ class Mutation:
             return -(kills[test] + 0.1) / (baseline.seconds[test] + 0.005)
 
         chosen: list[int] = []
-        left = BUDGET
+        left = self.budget
         running = lines.get(mutant.line, set())
         paths = {self.items[test].path for test in running}
         beside = {test for test, item in enumerate(self.items) if item.path in paths} - running
@@ -308,14 +309,14 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="no more mutants than these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests for each")
     parser.add_argument("--baseline", type=Path, help="keep what the tests do here; reuse it")
     arguments = parser.parse_args()
     files = _files(arguments.of or TARGETS)
     every = [each for file in files for each in mutants(ROOT, file)]
     chosen = [m for m in every if not arguments.parts or any(p in m.title for p in arguments.parts)]
     random.Random(arguments.seed).shuffle(chosen)
-    known = arguments.baseline and arguments.baseline.resolve()
-    mutation = Mutation(files, chosen[: arguments.sample], arguments.jobs, known)
+    mutation = Mutation(files, chosen[: arguments.sample], arguments)
     os.chdir(ROOT)
     options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *(arguments.tests or TESTS)]
     options += ["--fast"] * arguments.fast
