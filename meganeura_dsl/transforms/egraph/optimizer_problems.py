@@ -63,5 +63,35 @@ class GaveUp(Problem):
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (UnknownRule, GaveUp)
+@dataclass(frozen=True)
+class FoldedOverflow(Problem):
+    """A weight that the optimizer derives from others is beyond the largest number of its type.
+
+    Batch norms, scales and sums of kernels are folded into one weight when weights are loaded, in
+    double precision. Each of them may be finite, and their product not be so in the type of the
+    weight. As it is written, the program meets these numbers one after the other, and may never
+    leave the range.
+    """
+
+    code = "E0572"
+    topic: ClassVar[str] = "optimizer"
+
+    name: str
+    dtype: str
+    sources: tuple[str, ...]
+
+    def report(self) -> Report:
+        more = ", ..." if len(self.sources) > LISTED else ""
+        return Report(
+            self.code,
+            self.severity,
+            f"the folded weight `{self.name}` is not finite in {self.dtype}",
+            self.topic,
+            None,
+            (Remark("folded from", ", ".join(self.sources[:LISTED]) + more),),
+            Help("run the program as it is written", "--no-opt"),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (UnknownRule, GaveUp, FoldedOverflow)
 """Every kind of problem that only the optimizer has."""
