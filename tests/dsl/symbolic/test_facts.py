@@ -294,3 +294,12 @@ def test_a_product_that_is_zero_may_be_zero_by_either_factor() -> None:
     facts = Facts().with_lower_bound("k", 0).assume(equal(k * (h - 2), 0))
     assert facts.decide(equal(h, 2)) == Refuted({"h": 1, "k": 0})
     assert facts.assume(Compare(">=", k, 1)).decide(equal(h, 2)) == Proved()
+
+
+def test_the_least_value_is_that_of_the_smallest_sizes() -> None:
+    h, w = dim("h"), dim("w")
+    facts = Facts().with_lower_bound("h", 3).with_lower_bound("w", 0)
+    assert [facts.least_value(size) for size in (7, h, h * h + w, h // 2, h + dim("n"))] == [
+        7, 3, 9, 1, 4,
+    ]  # fmt: skip
+    assert facts.least_value(h // w) == 1, "it has no value there"

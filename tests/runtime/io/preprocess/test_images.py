@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -115,10 +116,8 @@ def test_a_cover_keeps_the_proportions(size: tuple[int, int], resized: tuple[int
 def test_a_cover_covers() -> None:
     for height in range(1, 40):
         for width in range(1, 40):
-            new = Cover(10, 17).size(height, width)
-            assert new[0] >= 10
-            assert new[1] >= 17
-            assert new[0] == 10 or new[1] == 17
+            scale = max(Fraction(10, height), Fraction(17, width))
+            assert Cover(10, 17).size(height, width) == (height * scale // 1, width * scale // 1)
     assert Stretch(3, 4).size(90, 90) == (3, 4)
 
 
