@@ -275,6 +275,19 @@ def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
     assert "pickle" in caught.value.problem.reason
 
 
+def test_of_a_folder_the_index_counts_then_the_model_then_its_weights(tmp_path: Path) -> None:
+    index = shards(tmp_path)
+    for scale, name in ((2, "model.safetensors"), (3, "weights.safetensors")):
+        save_file(
+            {key: np.asarray(each * scale) for key, each in values().items()}, tmp_path / name
+        )
+    for scale, gone in ((1, index), (2, tmp_path / "model.safetensors"), (3, None)):
+        read = read_weights(tmp_path, PARAMETERS)
+        np.testing.assert_array_equal(read["fc.weight"], values()["fc.weight"] * scale)
+        if gone is not None:
+            gone.unlink()
+
+
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="E0533"):
         read_weights(tmp_path, PARAMETERS)
