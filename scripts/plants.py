@@ -951,4 +951,132 @@ PLANTS = (
         "",
         ("tests/dsl/elaborate/test_prove.py::test_a_rest_has_no_axis_of_the_name_of_a_parameter",),
     ),
+    Plant(
+        "what a condition guards is read before it is asked",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/emitter.py",
+        "depth = max(self._depth(node), self._floor)",
+        "depth = self._depth(node)",
+        (
+            "tests/runtime/backends/webgpu/codegen/test_emitter.py::test_what_is_read_in_a_condition_is_read_there_only",
+        ),
+    ),
+    Plant(
+        "lanes without a term write into a row",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/kernels/row_reduction_kernel.py",
+        "        guards = (self._row, self._run)\n",
+        "        guards = (self._row,)\n",
+        (
+            "tests/runtime/backends/webgpu/codegen/test_rows.py::test_rows_are_overwritten_by_what_is_computed_of_them",
+        ),
+    ),
+    Plant(
+        "an operand that is held as long is taken for a cost",
+        "runtime/meganeura_runtime/backends/webgpu/passes/rematerialize.py",
+        "if each.last < own.last)",
+        "if each.last <= own.last)",
+        (
+            "tests/runtime/backends/webgpu/passes/test_rematerialize.py::test_an_operand_that_is_held_as_long_costs_nothing",
+        ),
+    ),
+    Plant(
+        "who reads at the fullest moment keeps a value held",
+        "runtime/meganeura_runtime/backends/webgpu/passes/rematerialize.py",
+        "not any(reader.id > peak or",
+        "not any(reader.id >= peak or",
+        (
+            "tests/runtime/backends/webgpu/passes/test_rematerialize.py::test_who_reads_when_memory_is_fullest_reads_what_is_there",
+        ),
+    ),
+    Plant(
+        "a size by configuration has no names in its other branch",
+        "meganeura_dsl/elaborate/typecheck/shape_patterns.py",
+        "parts = [condition, then, otherwise]",
+        "parts = [condition, then]",
+        ("tests/dsl/elaborate/test_prove.py::test_a_size_chosen_by_configuration_is_solved_for",),
+    ),
+    Plant(
+        "a tensor as large as the limit is refused",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/compile.py",
+        "        if needed > allowed:\n            yield LimitError(value, name, ",
+        "        if needed >= allowed:\n            yield LimitError(value, name, ",
+        (
+            "tests/runtime/backends/webgpu/test_plan.py::test_a_tensor_may_be_as_large_as_the_limits",
+        ),
+    ),
+    Plant(
+        "a batched product is cut as if it were one",
+        "runtime/meganeura_runtime/backends/webgpu/passes/split_k.py",
+        "invocations = prod(whole.batch) * rows * columns",
+        "invocations = rows * columns",
+        ("tests/passes/test_golden.py::test_a_pass_makes_what_stands_in_its_file",),
+    ),
+    Plant(
+        "rows that are no fours are read in fours",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/matmul/subgroup_matmul.py",
+        "if shuffle.rows % QUAD or total % QUAD:",
+        "if shuffle.rows % QUAD:",
+        ("tests/plans/test_golden.py::test_a_graph_has_the_plan_of_its_file",),
+    ),
+    Plant(
+        "two choices with other alternatives are one",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/expression.py",
+        'key = ("choice", guard, inside.number, outside.number)',
+        'key = ("choice", guard, inside.number)',
+        (
+            "tests/runtime/backends/webgpu/codegen/test_expression.py::test_equal_expressions_are_one_and_others_are_not",
+        ),
+    ),
+    Plant(
+        "the longer side of a picture is rounded to the nearest",
+        "runtime/meganeura_runtime/io/preprocess/images.py",
+        "return self.height, self.height * width // height",
+        "return self.height, round(self.height * width / height)",
+        ("tests/runtime/io/preprocess/test_images.py::test_a_cover_covers",),
+    ),
+    Plant(
+        "a metric may be named as the loss",
+        "meganeura_dsl/elaborate/declarations/training_blocks.py",
+        "if name.text in frame.state.outputs or name.text == LOSS:",
+        "if name.text in frame.state.outputs:",
+        ("tests/dsl/elaborate/test_refusals.py",),
+    ),
+    Plant(
+        "a repeated layer updates the states of no layer",
+        "meganeura_dsl/elaborate/body/layer_templates.py",
+        "state.updates[inner.join(relative)] = value(place_)",
+        "state.updates[relative] = value(place_)",
+        (
+            "tests/dsl/elaborate/test_templates.py::test_a_layer_with_states_is_repeated_with_its_own",
+        ),
+    ),
+    Plant(
+        "of a folder the last file counts",
+        "runtime/meganeura_runtime/io/tensors/sharded_weights.py",
+        "(path / name for name in FOLDER_FILES if",
+        "(path / name for name in reversed(FOLDER_FILES) if",
+        (
+            "tests/runtime/io/test_weights.py::test_of_a_folder_the_index_counts_then_the_model_then_its_weights",
+        ),
+    ),
+    Plant(
+        "a size that has no value is 0 at least",
+        "meganeura_dsl/symbolic/assumptions.py",
+        "        except ZeroDivisionError:\n            return 1\n",
+        "        except ZeroDivisionError:\n            return 0\n",
+        ("tests/dsl/symbolic/test_facts.py::test_the_least_value_is_that_of_the_smallest_sizes",),
+    ),
+    Plant(
+        "a tree costs what its dearest part costs",
+        "meganeura_dsl/transforms/egraph/extract/extraction_problem.py",
+        "below = sum(total[need] for need in problem.needs[user])",
+        "below = max((total[need] for need in problem.needs[user]), default=0.0)",
+        ("tests/dsl/transforms/egraph/test_extract.py::test_the_cheapest_trees_are_the_cheapest",),
+    ),
+    Plant(
+        "data that moved loses the names of its tensors",
+        "runtime/meganeura_runtime/train/resume.py",
+        'names += ["tensors"] if "data" in names and now.tensors else []',
+        'names += ["tensors"] if "data" in names else []',
+        ("tests/runtime/train/test_resume.py::test_names_of_tensors_are_kept",),
+    ),
 )

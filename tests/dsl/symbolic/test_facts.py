@@ -303,3 +303,18 @@ def test_the_least_value_is_that_of_the_smallest_sizes() -> None:
         7, 3, 9, 1, 4,
     ]  # fmt: skip
     assert facts.least_value(h // w) == 1, "it has no value there"
+
+
+def test_a_question_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[object] = []
+    judge = Facts._judge
+    monkeypatch.setattr(
+        Facts, "_judge", lambda facts, asked: judged.append(asked) or judge(facts, asked)
+    )
+    facts = Facts()
+    verdicts = [facts.decide(Compare(">=", dim("h") + 1, 2)) for _ in range(3)]
+    assert len(judged) == 1
+    assert isinstance(verdicts[0], Proved)
+    assert verdicts == [verdicts[0]] * 3
+    facts.assume(Compare(">=", dim("h"), 5)).decide(Compare(">=", dim("h") + 1, 2))
+    assert len(judged) == 2, "other facts judge for themselves"
