@@ -1,9 +1,11 @@
-"""Mutation testing of the gradients and of the prover: a test has to notice each small mistake.
+"""Mutation testing: a test has to notice each small mistake, by default in gradients and prover.
 
-    python scripts/mutation.py [PART ...] [--sample COUNT] [--seed SEED] [--jobs COUNT]
+    python scripts/mutation.py [PART ...] [--of FILE ...] [--tests FILE ...] [--fast]
+                               [--sample COUNT] [--seed SEED] [--jobs COUNT] [--budget SECONDS]
                                [--baseline FILE]
 
-All mutants of the files of `TARGETS`, or those whose title has a PART in it, or a sample of them.
+All mutants of the files of `TARGETS`, or of others, or those whose title has a PART in it, or a
+sample of them.
 The tests are collected once; each mutant is put into a fork of that process, by giving its function
 other code, and the tests that run its line are run, the quickest and the most telling first, until
 one fails. A survivor is a gap in the tests, or changes nothing anyone could notice: those stand in
