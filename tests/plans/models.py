@@ -1,6 +1,6 @@
 """What becomes of the standard models from stage to stage, in a few lines each.
 
-`models.txt` has, of small models, the ops of each graph with a checksum of its text, and the
+`models.sums` has, of small models, the ops of each graph with a checksum of its text, and the
 dispatches of each plan with a checksum of each kernel. Whatever changes a graph, a plan or a kernel
 of one of them is seen there, whether or not it was meant.
 
@@ -25,7 +25,7 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.narrow import NARROW
 from tests.plans.golden import text_of
 
-FILE = Path(__file__).with_suffix(".txt")
+FILE = Path(__file__).with_suffix(".sums")
 INFERENCE = ("digits_cnn", "repvgg_b1g4", "whisper_tiny")
 TRAININGS = {"digits_cnn": {"batch": 8}, "lm_tiny": {"batch": 2, "s": 6}}
 LANES = DeviceLimits(lanes=8)

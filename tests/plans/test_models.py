@@ -1,4 +1,4 @@
-"""What becomes of the standard models is what stands in `models.txt`."""
+"""What becomes of the standard models is what stands in `models.sums`."""
 
 from tests.plans.models import FILE, described
 

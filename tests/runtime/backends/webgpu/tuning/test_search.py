@@ -294,3 +294,17 @@ def test_a_step_is_timed_as_the_middle_of_its_rounds(monkeypatch: pytest.MonkeyP
     graph = PRODUCTS[8, 64, 8]
     plan = plan_graph(graph, adapter.limits, adapter.style)
     assert autotuner._steps_of(cast("Device", adapter), graph, [plan, plan]) == [4.0, 2.0]
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(np.float32, 1e-4), (np.float16, 4e-3)])
+def test_a_way_is_right_up_to_what_its_type_resolves(dtype: type, least: float) -> None:
+    (search,) = searches(PRODUCTS[8, 64, 8], 1)
+    race = autotuner._Race(cast("Device", search.adapter), search.subject, search.target)
+    expected = np.array([-4, 2, 1], dtype)
+    assert race._matches(search.default, expected)
+    assert race._matches(search.default, expected + np.array([0, 2 * least, 0], dtype))
+    assert race._matches(search.default, expected - np.array([0, 2 * least, 0], dtype))
+    assert race.refused == []
+    assert not race._matches(search.default, expected + np.array([0, 8 * least, 0], dtype))
+    assert not race._matches(search.default, expected - np.array([0, 0, 8 * least], dtype))
+    assert len(race.refused) == 2
