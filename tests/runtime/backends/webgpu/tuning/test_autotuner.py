@@ -75,13 +75,6 @@ def test_a_contraction_that_occurs_again_is_one_subject() -> None:
     assert any(isinstance(value.op, Transpose) for value in only.graph.values)
 
 
-def test_what_both_factors_read_is_once_in_a_subject() -> None:
-    build = Builder()
-    turned = build.add(Transpose((1, 0)), build.add(Input("x", DType.F32, (40, 40))))
-    alone = subject(build.graph({"y": build.add(MatMul(), turned, turned)}), Target()).graph
-    assert [type(value.op) for value in alone.values] == [Input, Transpose, MatMul]
-
-
 def test_the_planner_s_way_comes_first_and_no_way_twice() -> None:
     for style in Style:
         target = Target(DeviceLimits(lanes=8), style)
