@@ -75,6 +75,11 @@ UNCERTAIN = [
     "block A()(conv1: [n, d]) = conv1 + conv2\n",
     # the argument is given already
     "block A()(x: [n, 3, h, w]) = x |> conv: conv2d(8, 3, stride=1, strid=1)\n",
+    # so it is by its place
+    (
+        "block B(width, tall=1)(x: [n, d]) = width * tall * x\n"
+        "block A()(x: [n, d]) = x |> B(3, widht=2)\n"
+    ),
     # nothing tells which input has the wrong size
     (
         "train fit(x: [batch, 4], near: [many, 4]):\n"
