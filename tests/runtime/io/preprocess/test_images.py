@@ -238,6 +238,14 @@ def test_a_model_that_demands_a_size_sees_the_whole_picture() -> None:
     assert steps(Choices(), grey) == replace(WHOLE, resize=Cover(8, 12), crop=Middle(8, 12))
 
 
+@pytest.mark.parametrize("content", ["[" * 200_000, "{", "[]", '{"size": "large"}'])
+def test_a_file_that_is_no_configuration_is_told(content: str, tmp_path: Path) -> None:
+    path = tmp_path / preprocessor_config.NAME
+    path.write_text(content)
+    with pytest.raises(ProblemError, match="E0530"):
+        preprocessor_config.image_steps(path)
+
+
 def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path) -> None:
     config = tmp_path / preprocessor_config.NAME
     config.write_text('{"size": 32, "image_mean": [0.1], "image_std": [0.2], "resample": 0}')
