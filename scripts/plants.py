@@ -1079,4 +1079,98 @@ PLANTS = (
         'names += ["tensors"] if "data" in names else []',
         ("tests/runtime/train/test_resume.py::test_names_of_tensors_are_kept",),
     ),
+    Plant(
+        "a verdict is worked out each time it is asked",
+        "meganeura_dsl/symbolic/assumptions.py",
+        "            verdict = self._verdicts[condition] = self._judge(condition)",
+        "            verdict = self._judge(condition)",
+        ("tests/dsl/symbolic/test_facts.py::test_a_question_is_judged_once",),
+    ),
+    Plant(
+        "input gradients are tried in tiles by their images",
+        "meganeura_dsl/transforms/egraph/cost/winograd_candidates.py",
+        "            case ConvInputGradient() as found:\n                kernel = factors[0]",
+        "            case ConvInputGradient() as found:\n                kernel = factors[1]",
+        (
+            "tests/dsl/transforms/egraph/test_winograd.py::test_a_form_is_promising_for_each_kind_of_convolution",
+        ),
+    ),
+    Plant(
+        "of parts of attention the first and the last count",
+        "runtime/meganeura_runtime/backends/webgpu/passes/fuse_attention.py",
+        "folded = build.add(op, folded, value)",
+        "folded = build.add(op, values[0], value)",
+        ("tests/passes/test_golden.py::test_a_pass_makes_what_stands_in_its_file",),
+    ),
+    Plant(
+        "a maximum in parts is padded with zeros",
+        "runtime/meganeura_runtime/backends/webgpu/passes/split_reduction.py",
+        "if parts * length != shape[axis] and isinstance(op, ReduceMax):",
+        "if parts * length < shape[axis] and isinstance(op, ReduceMax):",
+        ("tests/runtime/backends/webgpu/passes/test_split_reduction.py::test_parts_are_the_whole",),
+    ),
+    Plant(
+        "a repeated vector is read across its terms",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/matmul/shared_memory_tile.py",
+        "return along > 0 and (along <= down or down == 0)",
+        "return along > 0 and along <= down",
+        ("tests/plans/test_golden.py::test_a_graph_has_the_plan_of_its_file",),
+    ),
+    Plant(
+        "a proof that lacks a field ends in a traceback",
+        "meganeura_dsl/proof_cache.py",
+        "except (ValueError, TypeError, LookupError, AttributeError):",
+        "except (ValueError, TypeError, AttributeError):",
+        ("tests/dsl/test_proof_cache.py::test_an_entry_that_makes_no_sense_is_none",),
+    ),
+    Plant(
+        "halves have to agree as floats do",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/autotuner.py",
+        "if off <= TOLERANCES[found.itemsize]:",
+        "if off <= TOLERANCES[4]:",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_search.py::test_a_way_is_right_up_to_what_its_type_resolves",
+        ),
+    ),
+    Plant(
+        "a reason of several lines is shown whole",
+        "runtime/meganeura_runtime/io/data/numpy_files.py",
+        'return str(error).partition("\\n")[0] or type(error).__name__',
+        "return str(error) or type(error).__name__",
+        ("tests/runtime/io/data/test_files.py::test_a_reason_is_one_line_and_never_empty",),
+    ),
+    Plant(
+        "a configuration of deep brackets ends in a traceback",
+        "runtime/meganeura_runtime/io/preprocess/preprocessor_config.py",
+        "    except (ValueError, RecursionError) as error:",
+        "    except ValueError as error:",
+        (
+            "tests/runtime/io/preprocess/test_images.py::test_a_file_that_is_no_configuration_is_told",
+        ),
+    ),
+    Plant(
+        "an argument that is given already is offered",
+        "meganeura_dsl/elaborate/typecheck/signatures.py",
+        "left = parameters[len(arguments.positional) :]",
+        "left = parameters",
+        ("tests/dsl/elaborate/test_fixes.py::test_a_guess_is_no_fix",),
+    ),
+    Plant(
+        "the order of axes is told the wrong way round",
+        "runtime/meganeura_runtime/io/weights.py",
+        "hint = transposed(tensor.shape, wanted)",
+        "hint = transposed(wanted, tensor.shape)",
+        (
+            "tests/runtime/io/test_weights.py::test_a_shape_in_another_order_is_told_with_the_order_to_bring_it_into",
+        ),
+    ),
+    Plant(
+        "a lock keeps digits of its last holder",
+        "runtime/meganeura_runtime/train/folder_lock.py",
+        "                os.ftruncate(descriptor, 0)\n",
+        "",
+        (
+            "tests/runtime/train/test_folder_lock.py::test_a_lock_has_the_number_of_its_process_alone",
+        ),
+    ),
 )
