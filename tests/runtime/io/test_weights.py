@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,7 +303,8 @@ def test_a_shape_in_another_order_is_told_with_the_order_to_bring_it_into() -> N
     given, wanted = (3, 5, 7), (5, 7, 3)
     order = [int(axis) for axis in re.findall(r"\d", transposed(given, wanted))]
     assert np.zeros(given).transpose(order).shape == wanted
-    parameter = SimpleNamespace(name="w", type=SimpleNamespace(shape=wanted))
-    (told,) = weights._shape_differences([(parameter, SimpleNamespace(shape=given))])
+    parameter: Any = SimpleNamespace(name="w", type=SimpleNamespace(shape=wanted))
+    stored: Any = SimpleNamespace(shape=given)
+    (told,) = weights._shape_differences([(parameter, stored)])
     assert (told.given, told.wanted) == (str(list(given)), str(list(wanted)))
     assert told.hint == transposed(given, wanted)
