@@ -284,7 +284,8 @@ def test_of_a_folder_the_index_counts_then_the_model_then_its_weights(tmp_path: 
     index = shards(tmp_path)
     for scale, name in ((2, "model.safetensors"), (3, "weights.safetensors")):
         save_file(
-            {key: np.multiply(each, scale) for key, each in values().items()}, tmp_path / name
+            {key: np.asarray(np.multiply(each, scale)) for key, each in values().items()},
+            tmp_path / name,
         )
     for scale, gone in ((1, index), (2, tmp_path / "model.safetensors"), (3, None)):
         read = read_weights(tmp_path, PARAMETERS)
