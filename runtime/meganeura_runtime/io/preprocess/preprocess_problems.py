@@ -2,48 +2,36 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 @dataclass(frozen=True)
-class MissingExtra(Problem):
+class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 
     Images are decoded by Pillow, sounds by soundfile and soxr. Few programs need them, so they
     come with the extras `images` and `audio`.
     """
 
-    code = "E0564"
-    topic: ClassVar[str] = "installation"
-
     module: str
     extra: str
     purpose: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.module}` is not installed, and is needed to {self.purpose}",
-            self.topic,
-            None,
-            (),
-            Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
+            cure=Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
         )
 
 
 @dataclass(frozen=True)
-class UnfitInput(Problem):
+class UnfitInput(Problem, code="E0563", topic="inputs"):
     """An image or a sound cannot be made into what an input takes.
 
     An image becomes floats `[1, 3, h, w]`, or `[1, 1, h, w]` where the model takes one colour; a
     sound becomes a log-mel spectrogram `[1, mels, t]`. Several files for one input make a batch.
     """
-
-    code = "E0563"
-    topic: ClassVar[str] = "inputs"
 
     name: str
     file: Path
@@ -51,15 +39,8 @@ class UnfitInput(Problem):
     reason: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.file}` cannot feed `{self.name}`",
-            self.topic,
-            None,
-            (Remark("the input is", self.wanted), Remark("because", self.reason)),
+            Remark("the input is", self.wanted),
+            Remark("because", self.reason),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (UnfitInput, MissingExtra)
-"""Every kind of problem an image or a sound can have that a file of tensors has not."""
