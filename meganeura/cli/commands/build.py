@@ -18,6 +18,7 @@ from meganeura.cli.options.model_options import (
 )
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:
@@ -152,7 +153,6 @@ def _stage(name: str) -> Stage:
 def _tree(program: "Program") -> str:
     """The syntax tree of the program's own file."""
     from meganeura.cli.reports.syntax_tree import draw
-    from meganeura_dsl.diagnostics.problem import Sink
     from meganeura_dsl.syntax.parser.parser import parse
 
     return draw(parse(program.source, Sink()))

@@ -11,6 +11,7 @@ from meganeura.cli.options.device_options import Device, NotTuned
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura.cli.reports.profile_report import profile_data, profile_text
 from meganeura.cli.ui.console import say
+from meganeura_runtime.backends.registry import choose_device
 
 
 def profile(
@@ -32,7 +33,6 @@ def profile(
     Sizes that are left open are small ones; weights and inputs are made up.
     """
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import choose_device
 
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     found = subject(target, mode, size, rules)

@@ -23,6 +23,7 @@ from meganeura.cli.options.model_options import (
 from meganeura.cli.options.target_program import load
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def train(
     """Train a model and measure it on the examples held out."""
     from meganeura.cli.ui.progress import display
     from meganeura_dsl import pipeline
-    from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,6 @@ from meganeura.cli.reports.profile_report import places, seconds
 from meganeura.cli.ui.console import count, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning
 
 

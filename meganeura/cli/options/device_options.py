@@ -1,15 +1,14 @@
 """The device of a command, opened and announced, with the configs that were tuned for it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.registry import choose_device, device_forms
-
-if TYPE_CHECKING:
-    from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.registry import require_device as require
 
 
 def listed(forms: Sequence[str]) -> str:
@@ -31,7 +30,6 @@ NotTuned = Annotated[
 def require_device(selector: str) -> None:
     """Refuse a device that there is not, for a command that opens none."""
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import require_device as require
 
     with explained_failures():
         require(selector)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
     from meganeura_runtime.backends.base import Session

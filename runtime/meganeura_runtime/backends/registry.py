@@ -10,6 +10,7 @@ one will be asked for, a thread opens it while the program is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -22,7 +23,6 @@ from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from concurrent.futures import Future
 
     from meganeura_dsl.ir.cost_model import DeviceModel

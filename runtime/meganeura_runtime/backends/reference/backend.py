@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from meganeura_runtime.backends.backend import Backend, DeviceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.reference.device import ReferenceDevice
 

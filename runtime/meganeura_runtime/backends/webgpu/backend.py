@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.backends.backend import OpenDevice
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 

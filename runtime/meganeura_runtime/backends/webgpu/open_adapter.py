@@ -10,12 +10,12 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.tuning_cache import tuned_configs
+from meganeura_runtime.support.tracing import Span
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.timing.profile import Profile
     from meganeura_runtime.backends.timing.timeline import Timeline
     from meganeura_runtime.backends.timing.tracer import Tracer
-    from meganeura_runtime.support.tracing import Span
 
 
 @dataclass(frozen=True)
