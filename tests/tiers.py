@@ -73,6 +73,7 @@ FULL = (
     "runtime/train",
     "stdlib_models",
     "test_end_to_end.py",
+    "test_new_pieces.py",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
