@@ -21,7 +21,6 @@ class UnknownTarget(Problem, code="E0218", topic="program"):
     """What no `train` applies, if that is what is wrong."""
 
     def report(self) -> Report:
-        """The words."""
         listed = ", ".join(f"`{name}`" for name in self.known)
         if not self.file:
             headline = f"there is no file or standard model called `{self.name}`"
@@ -52,7 +51,6 @@ class AmbiguousTarget(Problem, code="E0405", topic="program"):
     known: tuple[str, ...]
 
     def report(self) -> Report:
-        """The words."""
         headline = f"several standard files declare `{self.name}`: which is meant?"
         cure = Help(f"name one of {', '.join(f'`{each}`' for each in self.known)}", self.known[0])
         return self.message(headline, cure=cure)

@@ -58,7 +58,6 @@ class UnknownSetting(SettingProblem, code="E0510"):
     """Other settings of the block, which it can therefore not mean."""
 
     def report(self) -> Report:
-        """Name the nearest setting, or list all."""
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"
         free = [each for each in self.known if each not in self.given]
         advice = _did_you_mean(self.span, self.name, self.known, free)
@@ -80,7 +79,6 @@ class MissingSetting(Problem, code="E0511", topic="run settings"):
     span: Span | None
 
     def report(self) -> Report:
-        """Say what the setting means and how to give it."""
         return self.message(
             f"the setting `{self.name}` is missing",
             Remark("it is", self.meaning),
@@ -102,7 +100,6 @@ class WrongSettingType(SettingProblem, code="E0512"):
     given: str
 
     def report(self) -> Report:
-        """Show what was expected and what was written."""
         return self.words(f"`{self.name}` must be {self.expected}, not {self.given}")
 
 
@@ -119,7 +116,6 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
     given: str
 
     def report(self) -> Report:
-        """Show the rule and the value."""
         return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}")
 
 
@@ -132,7 +128,6 @@ class UnknownChoice(SettingProblem, code="E0514"):
     known: tuple[str, ...]
 
     def report(self) -> Report:
-        """Name the nearest choice, or list all."""
         advice = _did_you_mean(self.span, self.given, self.known, self.known)
         choices = Remark("there are", ", ".join(self.known))
         return self.words(f"`{self.given}` is no {self.name}", remarks=(choices,), advice=advice)
@@ -147,7 +142,6 @@ class NotASettingValue(SettingProblem, code="E0515"):
     """
 
     def report(self) -> Report:
-        """Say what a setting may be."""
         return self.words(
             "this is not a value that a setting can have",
             advice=Help("write a number, a text in quotes, true, false, or", "adam(lr=1e-3)"),
@@ -163,7 +157,6 @@ class UnnamedArgument(SettingProblem, code="E0516"):
     """
 
     def report(self) -> Report:
-        """Ask for the name."""
         return self.words(
             "this argument has no name", advice=Help("name it, as in", "adam(lr=1e-3)")
         )
@@ -178,7 +171,6 @@ class MalformedOverride(SettingProblem, code="E0517"):
     """
 
     def report(self) -> Report:
-        """Show the form."""
         return self.words(
             "this is not a setting and its value",
             advice=Help("write the name, `=` and the value", "--set optimizer.lr=0.1"),
@@ -192,7 +184,6 @@ class NoArguments(SettingProblem, code="E0518"):
     name: str
 
     def report(self) -> Report:
-        """Say that the setting is plain."""
         return self.words(f"`{self.name}` has no arguments: it is a plain value")
 
 
@@ -206,7 +197,6 @@ class ReservedSize(SettingProblem, code="E0519"):
     name: str
 
     def report(self) -> Report:
-        """Name the clash."""
         return self.words(
             f"the size `{self.name}` has the name of a setting",
             advice=Help(f"rename the size, for example to `{self.name}_size`"),
