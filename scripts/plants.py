@@ -904,8 +904,8 @@ PLANTS = (
     Plant(
         "a configuration beyond the limits ends the search",
         "runtime/meganeura_runtime/backends/webgpu/tuning/autotuner.py",
-        "except LimitError as error:\n                self._refuse(way, str(error))",
-        "except MemoryError as error:\n                self._refuse(way, str(error))",
+        "except LimitError as error:\n                self._refuse(config, str(error))",
+        "except MemoryError as error:\n                self._refuse(config, str(error))",
         (
             "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_a_way_beyond_the_limits_of_the_device_is_refused",
         ),

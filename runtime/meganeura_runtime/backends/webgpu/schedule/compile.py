@@ -62,7 +62,7 @@ def plan_graph(
     the graph updates what it does not declare.
     """
     _require_declared(graph)
-    target = Target(limits, style, choices.ways, choices.fusing_of(graph))
+    target = Target(limits, style, choices.configs, choices.fusing_of(graph))
     lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
     for excess in _excesses(lowered, stored, limits):
@@ -82,8 +82,8 @@ def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
     """Whether choices speak of a graph, or of a contraction that it has once it is lowered."""
     if choices.fusing_of(graph) != DEFAULT_FUSION:
         return True
-    return bool(choices.ways) and any(
-        contraction_of(value).name in choices.ways
+    return bool(choices.configs) and any(
+        contraction_of(value).name in choices.configs
         for value in lowered.values
         if is_contraction(value)
     )
