@@ -3,26 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
-
-
-@dataclass(frozen=True)
-class MissingExtra(Problem, code="E0564", topic="installation"):
-    """A file needs a library that is not installed.
-
-    Images are decoded by Pillow, sounds by soundfile and soxr. Few programs need them, so they
-    come with the extras `images` and `audio`.
-    """
-
-    module: str
-    extra: str
-    purpose: str
-
-    def report(self) -> Report:
-        return self.message(
-            f"`{self.module}` is not installed, and is needed to {self.purpose}",
-            cure=Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
-        )
+from meganeura_dsl.diagnostics.problem import Problem, Remark, Report
 
 
 @dataclass(frozen=True)
