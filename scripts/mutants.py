@@ -101,8 +101,12 @@ def compiled(root: Path, mutant: Mutant) -> ast.Module:
 
 
 def _line(node: ast.AST) -> int:
-    assert isinstance(node, ast.expr | ast.stmt | ast.comprehension)
-    return node.target.lineno if isinstance(node, ast.comprehension) else node.lineno
+    match node:
+        case ast.comprehension(target=found) | ast.match_case(pattern=found):
+            return found.lineno
+        case _:
+            assert isinstance(node, ast.expr | ast.stmt)
+            return node.lineno
 
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
@@ -173,12 +177,23 @@ def _changes(node: ast.AST, parent: ast.AST) -> Iterator[Change]:
             yield _set(node, "op", OPERATORS[type(operator)]())
         case ast.AugAssign(op=operator):
             yield _set(node, "op", OPERATORS[type(operator)]())
-        case ast.BoolOp(op=operator):
+        case ast.BoolOp(op=operator, values=values):
             yield _set(node, "op", ast.Or() if isinstance(operator, ast.And) else ast.And())
+            for index in range(len(values)):
+                rest = values[:index] + values[index + 1 :]
+                if len(rest) > 1:
+                    yield _set(node, "values", rest)
+                else:
+                    yield _replace(node, parent, rest[0])
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             yield _replace(node, parent, operand)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             yield _set(node, "test", _negated(test), of=test)
+            for always in (True, False) if not isinstance(node, ast.While) else (False,):
+                constant = ast.copy_location(ast.Constant(always), test)
+                yield _set(node, "test", constant, of=test)
+        case ast.match_case(guard=ast.expr() as guard):
+            yield _set(node, "guard", None, of=guard)
         case ast.comprehension(ifs=[_, *_]):
             yield _set(node, "ifs", list[ast.expr](), of=node.ifs[0])
         case ast.Constant(value=value):
@@ -233,7 +248,7 @@ def _set(node: ast.AST | None, field: str, value: object, of: ast.AST | None = N
     before, old = ast.unparse(of or node), getattr(node, field)
     setattr(node, field, value)
     shown = value if isinstance(value, ast.AST) and of is not None else node
-    after = "true" if of is not None and value == [] else ast.unparse(shown)
+    after = "true" if of is not None and value in ([], None) else ast.unparse(shown)
     setattr(node, field, old)
     return before, after, lambda: setattr(node, field, value)
 

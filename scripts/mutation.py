@@ -1,9 +1,11 @@
-"""Mutation testing of the gradients and of the prover: a test has to notice each small mistake.
+"""Mutation testing: a test has to notice each small mistake, by default in gradients and prover.
 
-    python scripts/mutation.py [PART ...] [--sample COUNT] [--seed SEED] [--jobs COUNT]
+    python scripts/mutation.py [PART ...] [--of FILE ...] [--tests FILE ...] [--fast]
+                               [--sample COUNT] [--seed SEED] [--jobs COUNT] [--budget SECONDS]
                                [--baseline FILE]
 
-All mutants of the files of `TARGETS`, or those whose title has a PART in it, or a sample of them.
+All mutants of the files of `TARGETS`, or of others, or those whose title has a PART in it, or a
+sample of them.
 The tests are collected once; each mutant is put into a fork of that process, by giving its function
 other code, and the tests that run its line are run, the quickest and the most telling first, until
 one fails. A survivor is a gap in the tests, or changes nothing anyone could notice: those stand in
@@ -12,7 +14,9 @@ survivor is not explained.
 """
 
 import argparse
+import contextlib
 import gc
+import importlib
 import os
 import pickle
 import random
@@ -45,7 +49,7 @@ TESTS = (
 EXPLAINED = ROOT / "docs" / "mutation.md"
 LEAST_SCORE = 0.9
 BUDGET = 60.0
-"""Seconds of tests for a mutant; what is slower is not tried, and it counts as surviving."""
+"""Seconds of tests for a mutant, if nothing else is said; what none of them kills survives."""
 PATIENCE = 10
 """A test that takes so many times as long as it did, and some seconds, does not end."""
 MEMORY = 3 << 30
@@ -75,10 +79,14 @@ class Fate:
 class Mutation:
     """A pytest plugin that runs the collected tests for each mutant, instead of once."""
 
-    def __init__(self, chosen: Sequence[Mutant], jobs: int, known: Path | None) -> None:
+    def __init__(
+        self, files: Sequence[str], chosen: Sequence[Mutant], arguments: argparse.Namespace
+    ) -> None:
+        self.files = files
         self.chosen = chosen
-        self.jobs = jobs
-        self.known = known
+        self.jobs: int = arguments.jobs
+        self.budget: float = arguments.budget
+        self.known: Path | None = arguments.baseline and arguments.baseline.resolve()
         """Where the baseline of the same sources is, or is to be kept."""
         self.fates: list[Fate] = []
         self.items: list[pytest.Item] = []
@@ -88,7 +96,7 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Called by pytest once the tests are collected."""
         self.items = session.items
-        self.field = Field()
+        self.field = Field(self.files)
         gc.collect()
         gc.freeze()
         started = time.perf_counter()
@@ -129,14 +137,15 @@ class Mutation:
         watched = coverage.Coverage(
             config_file=False,
             data_file=None,
-            include=[str(ROOT / file) for file in _files()],
+            include=[str(ROOT / file) for file in self.files],
             branch=False,
         )
         baseline = Baseline(names=[item.nodeid for item in self.items])
         with watched.collect():
             for index, item in enumerate(self.items):
                 watched.switch_context(str(index))
-                self.field.forget()  # what one test has cached, the next one runs as well
+                if not index or item.path != self.items[index - 1].path:
+                    self.field.forget()  # what one file of tests has cached, the next one runs
                 before = time.process_time()
                 if not self._passes(item, self.items[index + 1 : index + 2]):
                     baseline.failing.add(index)
@@ -190,7 +199,10 @@ class Mutation:
         return Fate(mutant, "killed", int(killer))
 
     def _tests(self, mutant: Mutant, baseline: Baseline) -> list[int]:
-        """The tests that run its line: those that killed many in little time come first."""
+        """The tests that run its line, then those beside them, which may read what they cached.
+
+        Those that killed many in little time come first.
+        """
         lines = baseline.readers.get(mutant.file, {})
         kills = self.kills[mutant.file]
 
@@ -198,12 +210,16 @@ class Mutation:
             return -(kills[test] + 0.1) / (baseline.seconds[test] + 0.005)
 
         chosen: list[int] = []
-        left = BUDGET
-        for test in sorted(lines.get(mutant.line, set()) - baseline.failing, key=promise):
-            left -= baseline.seconds[test]
-            if left < 0:
-                break
-            chosen.append(test)
+        left = self.budget
+        running = lines.get(mutant.line, set())
+        paths = {self.items[test].path for test in running}
+        beside = {test for test, item in enumerate(self.items) if item.path in paths} - running
+        for group in (running, beside):
+            for test in sorted(group - baseline.failing, key=promise):
+                left -= baseline.seconds[test]
+                if left < 0:
+                    return chosen
+                chosen.append(test)
         return chosen
 
     def _try(self, mutant: Mutant, tests: Sequence[int], baseline: Baseline, pipe: int) -> int:
@@ -240,10 +256,13 @@ def _in_child(work: Callable[[], int]) -> None:
 class Field:
     """The live functions of the targets, where mutants are planted, and all caches."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Sequence[str]) -> None:
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
         self.caches: list[_lru_cache_wrapper[object]] = []
-        paths = {str(ROOT / file): file for file in _files()}
+        paths = {str(ROOT / file): file for file in files}
+        for file in files:
+            with contextlib.suppress(ImportError):  # of an adapter, or of a package of PyTorch's
+                importlib.import_module(_module(file))
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename in paths:
                 self.functions[paths[each.__code__.co_filename]].append(each)
@@ -286,27 +305,37 @@ def main() -> int:
     """Try the mutants of the command line and tell what became of them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("parts", nargs="*", help="parts of titles; without any, all mutants")
+    parser.add_argument("--of", nargs="+", help="files and folders that are changed")
+    parser.add_argument("--tests", nargs="+", help="tests that have to notice")
+    parser.add_argument("--fast", action="store_true", help="of these the fast tier alone")
     parser.add_argument("--sample", type=int, help="no more mutants than these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests for each")
     parser.add_argument("--baseline", type=Path, help="keep what the tests do here; reuse it")
     arguments = parser.parse_args()
-    every = [each for file in _files() for each in mutants(ROOT, file)]
+    files = _files(arguments.of or TARGETS)
+    every = [each for file in files for each in mutants(ROOT, file)]
     chosen = [m for m in every if not arguments.parts or any(p in m.title for p in arguments.parts)]
     random.Random(arguments.seed).shuffle(chosen)
-    known = arguments.baseline and arguments.baseline.resolve()
-    mutation = Mutation(chosen[: arguments.sample], arguments.jobs, known)
+    mutation = Mutation(files, chosen[: arguments.sample], arguments)
     os.chdir(ROOT)
-    options = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist")
-    outcome = pytest.main([*options, *TESTS], plugins=[mutation])
+    options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *(arguments.tests or TESTS)]
+    options += ["--fast"] * arguments.fast
+    outcome = pytest.main(options, plugins=[mutation])
     if outcome is not pytest.ExitCode.OK:
         print(f"the tests were not collected: {outcome!r}")
         return 1
     return tell(mutation.fates)
 
 
-def _files() -> list[str]:
-    found = [ROOT / target for target in TARGETS]
+def _module(file: str) -> str:
+    parts = Path(file).with_suffix("").parts
+    return ".".join(part for part in parts if part not in ("runtime", "__init__", "__main__"))
+
+
+def _files(targets: Sequence[str]) -> list[str]:
+    found = [ROOT / target for target in targets]
     files = [f for each in found for f in (sorted(each.rglob("*.py")) if each.is_dir() else [each])]
     return [str(file.relative_to(ROOT)) for file in files]
 

@@ -27,7 +27,7 @@ from meganeura_dsl.syntax.problems.text_problems import (
     UnreadableFile,
 )
 from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
-from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
+from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow, GaveUp, UnknownRule
 from meganeura_runtime.backends.device_problems import (
     BeyondLimits,
     DeviceFailure,
@@ -174,6 +174,7 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         NothingToAllow("cf.*", "missing", ("fc.weight", "fc.bias")),
         UnknownRule("conv-residul", ("conv-bias", "conv-residual", "conv-activation")),
+        FoldedOverflow("norm.derived.0", "f32", ("conv.weight", "norm.weight", "norm.running_var")),
         GaveUp(
             "the e-graph of 430 values has 20114 entries after 7 rounds, which is more than 20000;"
             " in the last round rule `move-apart` matched most often, 8,211 times:"

@@ -62,6 +62,7 @@ FULL = (
     "fuzz/test_readers.py::test_hostile_programs",
     "fuzz/test_readers.py::test_hostile_safetensors",
     "parity",
+    "plans/test_models.py",
     "properties",
     "runtime/backends/test_compile_cache.py",
     "runtime/backends/test_inference.py",

@@ -294,3 +294,35 @@ def test_a_file_is_written_whole_or_not_at_all(meganeura: Command, tmp_path: Pat
     shown = meganeura("run", "digits_mlp", *SEEDED, "--input", "x.npy", "--output", "x.npy")
     assert shown.code == 0
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["run", "deploy"])
+def test_a_folded_weight_that_overflows_is_told(command: str, meganeura: Command) -> None:
+    Path("net.mgn").write_text(
+        """\
+block Net()(x: [n, 3, h, w]) -> [n, 2, h, w]:
+  return x |> conv: conv2d(2, 1, bias=false) |> norm: batch_norm
+
+model net = Net()
+"""
+    )
+    model = api.load("net.mgn").model(seed=0)
+    model.save("net.safetensors")
+    values = load_file("net.safetensors")
+    values["conv.weight"][:] = 3e38
+    values["norm.running_var"][:] = 0
+    save_file(values, "net.safetensors")
+    np.save("small.npy", np.full((1, 3, 2, 2), 1e-30, np.float32))
+    files = ["--input", "small.npy"] if command == "run" else ["-o", "out.safetensors"]
+    shown = meganeura(command, "net.mgn", "--weights", "net.safetensors", *files)
+    assert shown.code == 1
+    assert "the folded weight `norm.derived.0` is not finite in f32" in shown.err
+    assert "conv.weight, norm.weight, norm.running_var" in shown.err
+    assert not Path("out.safetensors").exists()
+    if command == "run":
+        again = meganeura(
+            command, "net.mgn", "--weights", "net.safetensors", *files, "--no-opt",
+            "--output", "y.npy",
+        )  # fmt: skip
+        assert again.code == 0
+        assert np.isfinite(np.load("y.npy")).all()

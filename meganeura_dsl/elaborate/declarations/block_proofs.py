@@ -82,7 +82,7 @@ class Prover:
 
 def _with_clause(problem: Problem, block: ast.Block) -> Problem:
     """The problem, with the place where the block can state a fact that it lacks."""
-    if not isinstance(problem, PlacedProblem) or problem.place.span.source is not block.span.source:
+    if not isinstance(problem, PlacedProblem):
         return problem
     return replace(problem, place=replace(problem.place, where=_clause(block)))
 

@@ -327,7 +327,7 @@ class Mover:
         second: Mapping[int, int],
     ) -> ProblemError:
         """The refusal of two readings, each saying which source axis a target axis is."""
-        unclear = {flat[at].key for at in {*first, *second} if first.get(at) != second.get(at)}
+        unclear = {flat[at].key for at in first if first[at] != second.get(at)}
         either, other = (self._apart(source, flat, each, unclear) for each in (first, second))
         place = self.outer.place(self.span)
         return ProblemError(AmbiguousRearrangement(place, either, other))

@@ -88,8 +88,7 @@ def _divisibilities(size: Size) -> Iterator[Condition]:
     for floor in floors_of(size):
         yield from _divisibilities(floor.numerator)
         for name, _ in linear_variables(floor.numerator):
-            if name not in variables_of(floor.denominator):
-                yield Compare("==", dim(name) % floor.denominator, 0)
+            yield Compare("==", dim(name) % floor.denominator, 0)
 
 
 def _relations(size: Size) -> Iterator[Size]:

@@ -46,3 +46,26 @@ class GaveUp(Problem, code="E0571", topic="optimizer"):
             Remark("reason", self.reason),
             cure=Help("run the program as it is written", "--no-opt"),
         )
+
+
+@dataclass(frozen=True)
+class FoldedOverflow(Problem, code="E0572", topic="optimizer"):
+    """A weight that the optimizer derives from others is beyond the largest number of its type.
+
+    Batch norms, scales and sums of kernels are folded into one weight when weights are loaded, in
+    double precision. Each of them may be finite, and their product not be so in the type of the
+    weight. As it is written, the program meets these numbers one after the other, and may never
+    leave the range.
+    """
+
+    name: str
+    dtype: str
+    sources: tuple[str, ...]
+
+    def report(self) -> Report:
+        more = ", ..." if len(self.sources) > LISTED else ""
+        return self.message(
+            f"the folded weight `{self.name}` is not finite in {self.dtype}",
+            Remark("folded from", ", ".join(self.sources[:LISTED]) + more),
+            cure=Help("run the program as it is written", "--no-opt"),
+        )

@@ -6,9 +6,14 @@ program, whatever the optimizer made of them.
 
 from collections.abc import Mapping
 
-from meganeura_dsl.ir.graph import Array, Graph
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array, Graph, reachable
 from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded, leaf_types
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
@@ -65,11 +70,30 @@ class Derivation:
     """How the parameters that an optimizer added follow from those of the program."""
 
     def __init__(self, load: Graph) -> None:
+        self._load = load
         self.names = frozenset(leaf_types(load)[0])
         self._interpreter = Interpreter(load, Precision.DOUBLE)
         self._types = {name: storage_type(value.type.dtype) for name, value in load.outputs.items()}
 
     def __call__(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Their values, computed in double precision and stored in their own types."""
+        """Their values, computed in double precision and stored in their own types.
+
+        Raises `ProblemError` for one that is finite, but not in its own type.
+        """
         outputs = self._interpreter.run({name: values[name] for name in self.names}).outputs
-        return {name: array.astype(self._types[name]) for name, array in outputs.items()}
+        with np.errstate(over="ignore"):
+            stored = {name: array.astype(self._types[name]) for name, array in outputs.items()}
+        for name, array in stored.items():
+            if (np.isfinite(outputs[name]) & ~np.isfinite(array)).any():
+                dtype = self._load.outputs[name].type.dtype.value
+                raise ProblemError(FoldedOverflow(name, dtype, self._sources(name)))
+        return stored
+
+    def _sources(self, name: str) -> tuple[str, ...]:
+        """The parameters that an output is computed of."""
+        reached = reachable([self._load.outputs[name]])
+        return tuple(
+            value.op.name
+            for value in self._load.values
+            if value.id in reached and isinstance(value.op, Parameter)
+        )

@@ -75,6 +75,11 @@ UNCERTAIN = [
     "block A()(conv1: [n, d]) = conv1 + conv2\n",
     # the argument is given already
     "block A()(x: [n, 3, h, w]) = x |> conv: conv2d(8, 3, stride=1, strid=1)\n",
+    # so it is by its place
+    (
+        "block B(width, tall=1)(x: [n, d]) = width * tall * x\n"
+        "block A()(x: [n, d]) = x |> B(3, widht=2)\n"
+    ),
     # nothing tells which input has the wrong size
     (
         "train fit(x: [batch, 4], near: [many, 4]):\n"
@@ -99,3 +104,20 @@ def test_a_fact_of_one_path_is_not_stated_for_all() -> None:
     (report,) = check(Source("net.mgn", text), nothing_to_import).reports
     assert report.severity.value == "error"
     assert report.help is None or not report.help.edits
+
+
+def test_a_fact_that_a_block_of_another_file_lacks_is_stated_by_its_caller() -> None:
+    """What its body needs depends on what it is called with, so it is not proved by itself."""
+    library = Source(
+        "lib.mgn",
+        "block Cut(ks)(x: [n, h]):\n  for i in 0..len(ks):\n    x = x[:, ks[i]:]\n  return x\n",
+    )
+    text = "from lib import Cut\n\nblock A()(x: [n, w]):\n  return x |> Cut([1, 2])\n"
+    for least in (2, 4):
+        source = Source("net.mgn", text)
+        (report,) = check(source, lambda _: library).reports
+        assert (report.code, report.label and report.label.span.source) == ("E0305", library)
+        assert report.help is not None
+        text = apply(text, report.help.edits)
+        assert f"w >= {least}" in text
+    assert check(Source("net.mgn", text), lambda _: library).fine

@@ -306,3 +306,15 @@ def test_axes_of_one_name_keep_together_or_are_refused() -> None:
         block Torn(side)(x: [side, n, side]) -> [n, side * side]:
           return x |> rearrange([side, n, side] -> [n, side * side])
         """) == [("E0219", 8)]
+
+
+def test_a_size_chosen_by_configuration_is_solved_for() -> None:
+    """The name it stands for is read in either branch, and in the condition not at all."""
+    result = checked(
+        """\
+        block Either(wide=false)(x: [8 if wide else n, m if not wide else 4]):
+          return x
+        expect Either() maps [7, 5] -> [7, 5]
+        """
+    )
+    assert not result.reports, result.reports

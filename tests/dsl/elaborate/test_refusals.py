@@ -376,6 +376,20 @@ model m = f(k=[1, 2])
         "nothing checks `f`",
         "it has too many paths to prove at once, and no model uses it",
     ),
+    *(
+        Refusal(
+            f"the loss is no metric, {where} what is minimized",
+            f"train fit(x: [batch, 4]):\n  y = x |> fc: linear(1)\n{text}",
+            "E0216",
+            "`loss` is measured twice",
+            "",
+        )
+        for where, text in (
+            ("before", "  metric loss = mean(y)\n  minimize mean(y ** 2)\n"),
+            ("behind", "  minimize mean(y ** 2)\n  metric loss = mean(y)\n"),
+            ("without", "  metric loss = mean(y)\n"),
+        )
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from meganeura_dsl.elaborate.body import elaborator
+from meganeura_dsl.elaborate.body import elaborator, layer_templates
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
@@ -59,3 +59,38 @@ model net = Twice()
     graph = elaborate_model(load(f"{file}:net"), "net").graph
     named = [value.op.name for value in graph.values if isinstance(value.op, Parameter)]
     assert sorted(named) == ["fc.bias", "fc.weight"]
+
+
+def test_a_layer_with_states_is_repeated_with_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        dedent(
+            """\
+            block Net()(x: [n, 4, h, w]) -> [n, 4, h, w]:
+              for i in 0..3:
+                x = x |> norms[i]: batch_norm |> relu
+              return x
+            model net = Net()
+            """
+        )
+    )
+    sizes = {"n": 2, "h": 3, "w": 3}
+    steps: list[int] = []
+    repeat = layer_templates._repeat
+
+    monkeypatch.setattr(
+        layer_templates, "_repeat", lambda *arguments: steps.append(1) or repeat(*arguments)
+    )
+    repeated = elaborate_model(load(str(path)), sizes=sizes, training=True).graph
+    assert len(steps) >= 2, "nothing was repeated"
+    monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
+    walked = elaborate_model(load(str(path)), sizes=sizes, training=True).graph
+    assert format_graph(repeated) == format_graph(walked)
+    assert [(v.origin.path, str(v.origin)) for v in repeated.values] == [
+        (v.origin.path, str(v.origin)) for v in walked.values
+    ]
+    assert {name.rpartition(".")[0] for name in repeated.updates} == {
+        f"norms.{number}" for number in range(3)
+    }

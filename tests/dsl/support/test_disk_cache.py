@@ -87,7 +87,10 @@ def test_a_folder_that_cannot_be_used_is_told_and_no_error(
     path.mkdir(parents=True)
     assert DiskCache(path.parent).find(KEY) is None
     DiskCache(path.parent).keep(KEY, b"content")
-    assert len(caplog.messages) == 2, "one note of each kind"
+    assert [message.partition(": [Errno")[0] for message in caplog.messages] == [
+        f"note: what was compiled cannot be kept: {path_of(kept)}",
+        f"note: a compiled entry cannot be read, and is made anew: {path_of(kept)}",
+    ], "one note of each kind"
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
@@ -132,5 +135,22 @@ def test_what_a_killed_process_left_counts_towards_the_bound(tmp_path: Path) -> 
 def test_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
     assert user_cache() == DiskCache(tmp_path / "compiled")
-    monkeypatch.setenv("MEGANEURA_CACHE", "off")
+    monkeypatch.setenv("MEGANEURA_CACHE", "Off")
     assert user_cache() is None
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEGANEURA_CACHE", "~/mine")
+    assert user_cache() == DiskCache(tmp_path / "home" / "mine" / "compiled")
+    monkeypatch.setenv("MEGANEURA_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert user_cache() == DiskCache(tmp_path / "caches" / "meganeura" / "compiled")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert user_cache() == DiskCache(tmp_path / "home" / ".cache" / "meganeura" / "compiled")
+
+
+def test_what_another_process_removes_meanwhile_is_no_error(kept: DiskCache) -> None:
+    whole = kept.bytes()
+    path_of(kept, OTHER).symlink_to(kept.folder / "gone")
+    assert kept.bytes() == whole
+    assert kept.find(OTHER) is None
+    kept.keep(KEY, b"content")
+    assert kept.find(KEY) == b"content"

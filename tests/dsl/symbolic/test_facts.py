@@ -294,3 +294,27 @@ def test_a_product_that_is_zero_may_be_zero_by_either_factor() -> None:
     facts = Facts().with_lower_bound("k", 0).assume(equal(k * (h - 2), 0))
     assert facts.decide(equal(h, 2)) == Refuted({"h": 1, "k": 0})
     assert facts.assume(Compare(">=", k, 1)).decide(equal(h, 2)) == Proved()
+
+
+def test_the_least_value_is_that_of_the_smallest_sizes() -> None:
+    h, w = dim("h"), dim("w")
+    facts = Facts().with_lower_bound("h", 3).with_lower_bound("w", 0)
+    assert [facts.least_value(size) for size in (7, h, h * h + w, h // 2, h + dim("n"))] == [
+        7, 3, 9, 1, 4,
+    ]  # fmt: skip
+    assert facts.least_value(h // w) == 1, "it has no value there"
+
+
+def test_a_question_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[object] = []
+    judge = Facts._judge
+    monkeypatch.setattr(
+        Facts, "_judge", lambda facts, asked: judged.append(asked) or judge(facts, asked)
+    )
+    facts = Facts()
+    verdicts = [facts.decide(Compare(">=", dim("h") + 1, 2)) for _ in range(3)]
+    assert len(judged) == 1
+    assert isinstance(verdicts[0], Proved)
+    assert verdicts == [verdicts[0]] * 3
+    facts.assume(Compare(">=", dim("h"), 5)).decide(Compare(">=", dim("h") + 1, 2))
+    assert len(judged) == 2, "other facts judge for themselves"

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Graph, Leaf
-from meganeura_dsl.ir.interpreter import FeedError
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf
+from meganeura_dsl.ir.interpreter import FeedError, storage_type
+from meganeura_dsl.ir.ops import Broadcast, Conv, Input, Mul, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session, SessionError
 from meganeura_runtime.backends.inference_session import InferenceSession, open_inference
@@ -92,3 +96,38 @@ def test_names_and_missing_values_are_those_of_the_program() -> None:
 def test_without_the_optimizer_it_is_a_plain_session() -> None:
     session = open_inference(model("digits_cnn"), ReferenceSession, RewriteOptions(enabled=False))
     assert isinstance(session, ReferenceSession)
+
+
+def folded(dtype: DType, weight: float) -> tuple[InferenceSession, dict[str, Array]]:
+    """A convolution of 1e-3 and the batch norm behind it, whose scale is about 316."""
+    build = Builder()
+    x = build.add(Input("x", dtype, (1, 2, 3, 3)))
+    w = build.add(Parameter("w", dtype, (2, 2, 1, 1), "param"))
+    scale = build.add(Parameter("scale", dtype, (2,), "param"))
+    y = build.add(Conv((1, 1), (0, 0), (1, 1), 1), x, w)
+    y = build.add(Mul(), y, build.add(Broadcast((1, 2, 3, 3), (1,)), scale))
+    session = open_inference(build.graph({"y": y}), ReferenceSession, RewriteOptions())
+    assert isinstance(session, InferenceSession)
+    stored = storage_type(dtype)
+    kept = {"w": np.full((2, 2, 1, 1), weight), "scale": np.full(2, 300.0)}
+    session.load({name: array.astype(stored) for name, array in kept.items()})
+    return session, {"x": np.full((1, 2, 3, 3), 1e-3, stored)}
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(DType.F32, 3e38), (DType.F16, 6e4)])
+def test_a_folded_weight_that_overflows_is_told(dtype: DType, largest: float) -> None:
+    session, feeds = folded(dtype, largest)
+    with pytest.raises(ProblemError, match="E0572") as caught:
+        session.step(feeds)
+    problem = caught.value.problem
+    assert isinstance(problem, FoldedOverflow)
+    assert (problem.dtype, sorted(problem.sources)) == (dtype.value, ["scale", "w"])
+    session.load({"w": np.full((2, 2, 1, 1), largest / 1000, storage_type(dtype))})
+    assert np.isfinite(session.step(feeds)["y"]).all()
+
+
+@pytest.mark.parametrize("weight", [np.inf, np.nan])
+def test_weights_that_are_not_finite_are_folded_as_they_are(weight: float) -> None:
+    session, feeds = folded(DType.F32, weight)
+    with np.errstate(invalid="ignore"):
+        assert not np.isfinite(session.step(feeds)["y"]).any()

@@ -1,9 +1,11 @@
 """Weights: loaded strictly, with one message for all that differs, and saved in stored types."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from safetensors.numpy import load_file, save_file
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_runtime.io import weights
 from meganeura_runtime.io.files.file_problems import (
     NoSuchFile,
     NotFinite,
     OutOfRange,
     UnreadableFile,
 )
+from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import (
     Allowed,
@@ -275,6 +279,30 @@ def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
     assert "pickle" in caught.value.problem.reason
 
 
+def test_of_a_folder_the_index_counts_then_the_model_then_its_weights(tmp_path: Path) -> None:
+    index = shards(tmp_path)
+    for scale, name in ((2, "model.safetensors"), (3, "weights.safetensors")):
+        save_file(
+            {key: np.asarray(each * scale) for key, each in values().items()}, tmp_path / name
+        )
+    for scale, gone in ((1, index), (2, tmp_path / "model.safetensors"), (3, None)):
+        read = read_weights(tmp_path, PARAMETERS)
+        np.testing.assert_array_equal(read["fc.weight"], values()["fc.weight"] * scale)
+        if gone is not None:
+            gone.unlink()
+
+
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="E0533"):
         read_weights(tmp_path, PARAMETERS)
+
+
+def test_a_shape_in_another_order_is_told_with_the_order_to_bring_it_into() -> None:
+    """Both are what `numpy.transpose` takes: of what the file has."""
+    given, wanted = (3, 5, 7), (5, 7, 3)
+    order = [int(axis) for axis in re.findall(r"\d", transposed(given, wanted))]
+    assert np.zeros(given).transpose(order).shape == wanted
+    parameter = SimpleNamespace(name="w", type=SimpleNamespace(shape=wanted))
+    (told,) = weights._shape_differences([(parameter, SimpleNamespace(shape=given))])
+    assert (told.given, told.wanted) == (str(list(given)), str(list(wanted)))
+    assert told.hint == transposed(given, wanted)

@@ -1,5 +1,6 @@
 """Traces: each kernel of each traced step once, by name and line, within its step."""
 
+import threading
 from collections import Counter
 from time import perf_counter
 
@@ -145,6 +146,20 @@ def test_a_recording_inside_of_another_ends_alone() -> None:
             pass
     assert [each.name for each in outer] == ["parse"]
     assert inner == []
+
+
+def test_a_phase_that_fails_is_told_as_well_with_its_thread() -> None:
+    def failing() -> None:
+        with pytest.raises(KeyError), phase("plan"):
+            raise KeyError
+
+    with recorded() as found:
+        failing()
+        worker = threading.Thread(target=failing, name="worker")
+        worker.start()
+        worker.join()
+    assert [(each.name, each.thread) for each in found] == [("plan", ""), ("plan", "worker")]
+    assert 0 < found[0].start <= found[0].end <= found[1].start
 
 
 def test_a_timeline_is_shown_in_order_and_from_its_beginning() -> None:

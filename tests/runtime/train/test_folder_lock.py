@@ -182,3 +182,14 @@ def test_a_holder_that_has_not_said_who_it_is_holds_it_as_well(tmp_path: Path) -
             pass
     assert caught.value.problem == FolderInUse(tmp_path, None)
     assert "another process" in caught.value.problem.report().headline
+
+
+def test_a_lock_has_the_number_of_its_process_alone(tmp_path: Path) -> None:
+    """Whatever an earlier process with a longer number has left there."""
+    (tmp_path / LOCK).write_text("9" * 20)
+    path = tmp_path / LOCK
+    descriptor = folder_lock._acquired(path)
+    try:
+        assert path.read_text() == str(os.getpid())
+    finally:
+        os.close(descriptor)

@@ -406,7 +406,11 @@ def test_names_of_tensors_are_kept(place: Place) -> None:
     whole = place.start("whole", data)
     assert whole.settings.read_text().count('"x": "points"') == 1
     place.start("run", data, steps=6)
+    place.start("moved", data, steps=6)
     assert_same_run(place.resume("run"), whole)
+    moved = (place.folder / "renamed.safetensors").rename(place.folder / "elsewhere.safetensors")
+    folder = place.resume("moved", f"data={moved}")
+    assert contents(folder.weights) == contents(whole.weights)
 
 
 def test_data_that_was_moved_may_have_other_names(place: Place) -> None:

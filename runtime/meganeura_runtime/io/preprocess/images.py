@@ -60,8 +60,8 @@ class Cover:
     def size(self, height: int, width: int) -> tuple[int, int]:
         """The new size; the longer side is rounded down."""
         if self.height * width >= self.width * height:  # the height decides
-            return self.height, max(self.width, self.height * width // height)
-        return max(self.height, self.width * height // width), self.width
+            return self.height, self.height * width // height
+        return self.width * height // width, self.width
 
     def __str__(self) -> str:
         return f"resized to cover {self.height} x {self.width}"

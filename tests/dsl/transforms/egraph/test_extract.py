@@ -1,6 +1,7 @@
 """The search finds acyclic choices, keeps exact books, and shares what is worth sharing."""
 
 from itertools import product
+from math import inf
 from statistics import mean
 
 import pytest
@@ -65,6 +66,41 @@ def test_the_choice_is_acyclic_and_at_most_the_least_tree(of: ExtractionProblem)
     assert is_acyclic(of, trees)
     assert is_acyclic(of, choice)
     assert of.cost(choice) <= of.cost(trees) + 1e-9
+
+
+def tree_costs(of: ExtractionProblem) -> list[float]:
+    """What each class costs by itself at least, by trying until nothing gets cheaper."""
+    costs = [inf] * len(of.classes)
+    for _ in of.classes:
+        costs = [
+            min(of.costs[node] + sum(costs[need] for need in of.needs[node]) for node in nodes)
+            for nodes in of.classes
+        ]
+    return costs
+
+
+@given(problems())
+def test_the_cheapest_trees_are_the_cheapest(of: ExtractionProblem) -> None:
+    costs, choice = tree_costs(of), cheapest_trees(of)
+    for number, node in enumerate(choice):
+        assert (node < 0) == (costs[number] == inf)
+        if node >= 0:
+            assert node in of.classes[number]
+            below = sum(costs[need] for need in of.needs[node])
+            assert of.costs[node] + below == pytest.approx(costs[number])
+
+
+def test_a_class_that_several_need_costs_each_of_them_a_part() -> None:
+    """Three users share a class of 5; each has another of 4.5. Two nodes of one user are one."""
+    users = [[(1.0, (0,)), (1.0, (number,)), (7.0, (0,))] for number in (1, 2, 3)]
+    for sharing, split in ((3, True), (1, False)):
+        alone = [[(1.0, (number,))] for number in range(1, 1 + 3 - sharing)]
+        own = [[(4.5, ())]] * 3
+        top = [(0.0, (4, 5, 6))]
+        of = problem([(5.0, ())], *own, *users[:sharing], *alone, top, roots=(7,))
+        chosen = cheapest_trees(of, split=True)
+        assert (of.needs[chosen[4]] == (0,)) == split
+        assert of.needs[cheapest_trees(of)[4]] == (1,)
 
 
 @given(problems())

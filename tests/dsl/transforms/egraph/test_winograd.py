@@ -6,9 +6,17 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, GPU
-from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.ops import Add, Parameter
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import (
+    Add,
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Input,
+    Parameter,
+)
 from meganeura_dsl.ir.ops.fused import WinogradOutput
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.cost.winograd_candidates import promising_forms
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -163,3 +171,21 @@ def test_tiles_that_are_too_large_for_the_device_are_not_made() -> None:
     for largest, chosen in ((tiles, "WinogradOutput"), (tiles - 1, "Conv")):
         small = replace(GPU, largest=largest)
         assert ops_of(optimize(graph, mode="train", device=small).graph)[-1] == chosen
+
+
+@pytest.mark.parametrize(("taps", "spatial"), [(3, 12), (5, 12), (5, 3)])
+def test_a_form_is_promising_for_each_kind_of_convolution(taps: int, spatial: int) -> None:
+    """It is the kernel that has to be of 3 x 3, whatever the images are."""
+    around = (taps // 2, taps // 2)
+    geometry = ((1, 1), around, (1, 1), 1)
+    images, kernel = (2, 16, spatial, spatial), (16, 16, taps, taps)
+    ops = {
+        Conv(*geometry): (images, kernel),
+        ConvInputGradient(*geometry, images[2:]): (kernel, images),
+        ConvWeightGradient(*geometry, kernel[2:]): (images, images),
+    }
+    for op, shapes in ops.items():
+        build = Builder()
+        operands = [build.add(Input(f"x{n}", DType.F32, one)) for n, one in enumerate(shapes)]
+        graph = build.graph({"y": build.add(op, *operands)})
+        assert bool(promising_forms(graph, FORMS)) == (taps == 3), op

@@ -7,7 +7,7 @@ import pytest
 
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Graph, Origin
-from meganeura_dsl.ir.ops import Add, Input, MatMul, Parameter, Sum
+from meganeura_dsl.ir.ops import Add, Input, MatMul, Neg, Parameter, Sum
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
@@ -104,6 +104,16 @@ def test_a_tensor_beyond_a_buffer_is_refused() -> None:
     limits = replace(DeviceLimits(), buffer_bytes=64)
     with pytest.raises(LimitError, match="max-buffer-size"):
         plan_graph(small_graph(100), limits)
+
+
+def test_a_tensor_may_be_as_large_as_the_limits() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (64,)))
+    graph = build.graph({"y": build.add(Neg(), x)})
+    for limit in ("buffer_bytes", "binding_bytes"):
+        plan_graph(graph, replace(DeviceLimits(), **{limit: 256}))
+        with pytest.raises(LimitError):
+            plan_graph(graph, replace(DeviceLimits(), **{limit: 255}))
 
 
 def test_halves_need_an_adapter_that_has_them() -> None:

@@ -272,3 +272,14 @@ def test_a_batch_without_remainder_is_found_if_it_is_not_much_smaller(
     examples: int, batch: int, even: int
 ) -> None:
     assert even_batch(examples, batch) == even
+
+
+def test_an_even_batch_is_the_largest_of_more_than_half() -> None:
+    for examples in range(1, 30):
+        for batch in range(1, 30):
+            even = [
+                size
+                for size in range(1, batch + 1)
+                if examples % size == 0 and 2 * size > batch - batch % 2
+            ]
+            assert even_batch(examples, batch) == max(even, default=batch), (examples, batch)

@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -128,6 +129,26 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
         open_data(as_npz(tmp_path))
     assert isinstance(caught.value.problem, UnreadableFile)
     assert "unpacks to" in caught.value.problem.reason
+    with ZipFile(tmp_path / "data.npz") as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    monkeypatch.setattr(numpy_files, "LARGEST_UNPACKED", size)
+    open_data(tmp_path / "data.npz")
+    monkeypatch.setattr(numpy_files, "LARGEST_UNPACKED", size - 1)
+    with pytest.raises(ProblemError, match="E0530"):
+        open_data(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("it is short\nby 3 bytes"), "it is short"),
+        (ValueError(), "ValueError"),
+        (FileNotFoundError(2, "No such file"), "No such file"),
+        (OSError("lost"), "lost"),
+    ],
+)
+def test_a_reason_is_one_line_and_never_empty(error: Exception, reason: str) -> None:
+    assert numpy_files._reason(error) == reason
 
 
 def test_an_embedded_data_set_is_found_by_name(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -115,10 +116,8 @@ def test_a_cover_keeps_the_proportions(size: tuple[int, int], resized: tuple[int
 def test_a_cover_covers() -> None:
     for height in range(1, 40):
         for width in range(1, 40):
-            new = Cover(10, 17).size(height, width)
-            assert new[0] >= 10
-            assert new[1] >= 17
-            assert new[0] == 10 or new[1] == 17
+            scale = max(Fraction(10, height), Fraction(17, width))
+            assert Cover(10, 17).size(height, width) == (height * scale // 1, width * scale // 1)
     assert Stretch(3, 4).size(90, 90) == (3, 4)
 
 
@@ -237,6 +236,14 @@ def test_imagenet_s_habits_are_the_default() -> None:
 def test_a_model_that_demands_a_size_sees_the_whole_picture() -> None:
     grey = TensorType(DType.F32, (N, 1, 8, 12))
     assert steps(Choices(), grey) == replace(WHOLE, resize=Cover(8, 12), crop=Middle(8, 12))
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "{", "[]", '{"size": "large"}'])
+def test_a_file_that_is_no_configuration_is_told(content: str, tmp_path: Path) -> None:
+    path = tmp_path / preprocessor_config.NAME
+    path.write_text(content)
+    with pytest.raises(ProblemError, match="E0530"):
+        preprocessor_config.image_steps(path)
 
 
 def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path) -> None:

@@ -167,3 +167,14 @@ def test_a_product_between_two_softmaxes(device: Device) -> None:
     x = net.input("x", 40, 40)
     product = net.build.add(MatMul(), net.softmax(x, (1,)), x)
     check(net.build.graph({"y": net.softmax(product, (1,))}), device, 3)
+
+
+@pytest.mark.parametrize("shape", [(5, 1500), (3, 90)])
+def test_rows_are_overwritten_by_what_is_computed_of_them(
+    shape: tuple[int, int], device: Device
+) -> None:
+    """Lanes that have no term left must not write: what they would read is overwritten."""
+    net = Net()
+    graph = net.build.graph({}, {"p": net.softmax(net.parameter("p", *shape), (1,))})
+    assert plan_graph(graph, device.limits, Style.GPU).copies == ()
+    check(graph, device, 1)

@@ -146,6 +146,7 @@ def test_rows_by_number(style: Style, device: Device) -> None:
     ids = np.random.default_rng(0).integers(0, 129, (3, 41)).astype(np.int32)
     assert_as_reference(*graph_of(Gather(0), numbers(129, 7), ids), device, style)
     assert_as_reference(*graph_of(ScatterAdd(0, 129), ids, numbers(3, 41, 7)), device, style)
+    assert_as_reference(*graph_of(ScatterAdd(1, 129), ids, numbers(7, 3, 41, 5)), device, style)
 
 
 def test_many_rows_by_number(style: Style, device: Device) -> None:

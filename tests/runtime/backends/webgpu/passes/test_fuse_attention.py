@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from meganeura_dsl.ir.graph import Builder, Op
+from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import is_fused, kv_splits
 from meganeura_runtime.backends.webgpu.codegen.attention.scores import Heads
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.ops.attention import FlashAttentionOp
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
@@ -80,3 +83,21 @@ def test_a_mask_of_numbers_is_left_to_the_expansion(gradient: bool) -> None:  # 
     for shapes, fused in ((operands, True), ((*operands, scores), False)):
         ops = made(op.gradient if gradient else op, *shapes, limits=SMALL)
         assert any(isinstance(each, FlashAttentionOp) for each in ops) is fused
+
+
+@pytest.mark.parametrize(("queries", "keys", "parts"), [(3, 1000, 3), (3, 300, 1), (70, 700, 2)])
+def test_parts_of_the_keys_are_the_whole(queries: int, keys: int, parts: int) -> None:
+    """The means of all parts, weighted, and the logarithm of all weights."""
+    build = Builder()
+    shapes = {"q": (1, 2, queries, 8), "k": (1, 2, keys, 8), "v": (1, 2, keys, 8)}
+    operands = [build.add(Input(name, DType.F32, shape)) for name, shape in shapes.items()]
+    mean, rows = build.add_all(Attention(0.5, causal=False), *operands)
+    graph = build.graph({"mean": mean, "rows": rows})
+    assert kv_splits(Heads(Attention(0.5, causal=False), *operands)) >= parts
+    changed = fuse_attention(graph, Target(LARGE, fusing=FusionConfig(attends=True)))
+    assert any(isinstance(value.op, FlashAttentionOp) for value in changed.values)
+    random = np.random.default_rng(0)
+    feeds = {name: random.normal(size=each).astype(np.float32) for name, each in shapes.items()}
+    expected, found = (evaluate(each, feeds).outputs for each in (graph, changed))
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, 1e-5, 1e-6)

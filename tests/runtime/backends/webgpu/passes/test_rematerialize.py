@@ -6,16 +6,25 @@ import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value
 from meganeura_dsl.ir.interpreter import storage_type
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops import (
+    Input,
+    MatMul,
+    Mul,
+    Neg,
+    Reshape,
+    Slice,
+    StopGradient,
+    Sum,
+)
 from meganeura_dsl.ir.ops.fused import WinogradInput
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Sgd
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
-from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.passes import rematerialize
 from meganeura_runtime.backends.webgpu.plan import Plan, Role
@@ -126,6 +135,48 @@ def test_one_large_op_holds_nothing() -> None:
     x = build.add(Input("x", DType.F32, (1, 8, 1024, 1024)))
     graph = build.graph({"y": build.add(WinogradInput(4, (1, 1)), x)})
     assert len(plan_graph(graph, ROOMY).dispatches) == 1
+
+
+def recomputed(graph: Graph, held: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many values are computed once more."""
+    monkeypatch.setattr(rematerialize, "HELD", held)
+    changed = rematerialize.rematerialize(graph, Target(ROOMY, Style.GPU))
+    return sum(isinstance(value.op, StopGradient) for value in changed.values)
+
+
+def product(build: Builder, name: str, rows: int, columns: int) -> Value:
+    """A product of two inputs, which is in memory."""
+    left = build.add(Input(f"{name}_left", DType.F32, (rows, 4)))
+    return build.add(MatMul(), left, build.add(Input(f"{name}_right", DType.F32, (4, columns))))
+
+
+@pytest.mark.parametrize(("other", "times"), [("x", 1), ("another", 0)])
+def test_an_operand_that_is_held_as_long_costs_nothing(
+    other: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Builder()
+    add = build.add
+    x = product(build, "x", 64, 16)
+    tiles = add(WinogradInput(4, (1, 1)), add(Reshape((1, 4, 16, 16)), x))
+    fullest = add(Sum((0, 1)), product(build, "most", 64, 64))
+    row = add(Slice((0,), (1024,), (1,)), add(Reshape((2304,)), tiles))
+    read = x if other == "x" else add(Input(other, DType.F32, (64, 16)))
+    last = add(MatMul(), add(Reshape((1, 1024)), row), add(Reshape((1024, 1)), read))
+    graph = build.graph({"total": fullest, "y": last})
+    assert recomputed(graph, 4 * 2304, monkeypatch) == times
+
+
+def test_who_reads_when_memory_is_fullest_reads_what_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A product needs its factor in memory, but when memory is fullest it is there still."""
+    build = Builder()
+    x = product(build, "x", 32, 32)
+    negative = build.add(Neg(), x)
+    fullest = build.add(Sum((0, 1)), build.add(MatMul(), negative, negative))
+    again = build.add(Sum((0, 1)), build.add(Mul(), negative, x))
+    graph = build.graph({"early": fullest, "late": again})
+    assert recomputed(graph, 4 * 1024, monkeypatch) == 1
 
 
 @pytest.mark.adapter

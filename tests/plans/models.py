@@ -1,0 +1,118 @@
+"""What becomes of the standard models from stage to stage, in a few lines each.
+
+`models.sums` has, of small models, the ops of each graph with a checksum of its text, and the
+dispatches of each plan with a checksum of each kernel. Whatever changes a graph, a plan or a kernel
+of one of them is seen there, whether or not it was meant.
+
+`python -m tests.plans.models` writes the file anew; read the difference before you keep it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.ir.graph import Builder, Graph, Op
+from meganeura_dsl.ir.ops import (
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Input,
+    MatMul,
+)
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.expand_fused import expand_fused
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import named_contraction
+from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
+from meganeura_runtime.backends.webgpu.plan import Plan
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.tuning.search_space import planned
+from tests.narrow import NARROW
+from tests.plans.golden import text_of
+
+FILE = Path(__file__).with_suffix(".sums")
+INFERENCE = ("digits_cnn", "repvgg_b1g4", "whisper_tiny")
+TRAININGS = {"digits_cnn": {"batch": 8}, "lm_tiny": {"batch": 2, "s": 6}}
+LANES = DeviceLimits(lanes=8)
+PRODUCTS = (
+    (1, 64, 1000), (4, 8192, 4), (33, 640, 30), (70, 96, 64), (512, 512, 512), (2000, 900, 32),
+    (64, 4096, 64), (1024, 64, 4096), (7, 7, 7), (128, 100_000, 8),
+)  # fmt: skip
+"""Rows, terms and columns."""
+
+
+def described() -> Iterator[str]:
+    """All lines of the file."""
+    for name in INFERENCE:
+        graph = NARROW[name].elaborate().graph
+        optimized = RewriteOptions().optimize(graph, "infer")
+        yield f"\n# {name}, inference"
+        yield _graph("as written", graph)
+        yield _graph("optimized", optimized.graph)
+        yield _graph("expanded", expand_fused(optimized.graph))
+        yield _graph("folded", optimized.load)
+        yield from _plan("on a GPU", plan_graph(optimized.graph, DeviceLimits()))
+        yield from _plan("in software", plan_graph(graph, LANES, Style.SOFTWARE_VULKAN))
+    for name, sizes in TRAININGS.items():
+        forward = pipeline.elaborate_train(pipeline.load(name), sizes=sizes, training=True).graph
+        step = training_step(forward, TrainingSettings(Adam(1e-3), clip_norm=1.0))
+        yield f"\n# {name}, training"
+        yield _graph("as written", forward)
+        yield _graph("a step", step)
+        yield from _plan("on a GPU", plan_graph(step, DeviceLimits()))
+        yield from _plan("in software", plan_graph(step, LANES, Style.SOFTWARE_VULKAN))
+    yield "\n# how contractions are computed"
+    yield from _ways()
+
+
+def _ways() -> Iterator[str]:
+    """What the planner chooses for products and convolutions of many sizes."""
+    for style, lanes in ((Style.GPU, 0), (Style.SOFTWARE_VULKAN, 0), (Style.SOFTWARE_VULKAN, 8)):
+        target = Target(DeviceLimits(lanes=lanes), style)
+        for op, *shapes in _contractions():
+            build = Builder()
+            inputs = [build.add(Input(f"x{n}", DType.F32, each)) for n, each in enumerate(shapes)]
+            config = planned(named_contraction(op, *inputs), target)
+            sizes = " and ".join("x".join(map(str, shape)) for shape in shapes)
+            yield f"{style.value} {lanes} {type(op).__name__} {sizes}: {config}"
+
+
+def _contractions() -> Iterator[tuple[Op, tuple[int, ...], tuple[int, ...]]]:
+    for batch in ((), (6,), (300,)):
+        for rows, terms, columns in PRODUCTS:
+            yield MatMul(), (*batch, rows, terms), (*batch, terms, columns)
+    for images, inputs, outputs, size in ((1, 3, 16, 32), (8, 64, 64, 14), (32, 16, 512, 7)):
+        for taps, groups in ((1, 1), (3, 1), (3, 2 if inputs % 2 == 0 else 1)):
+            around = (taps // 2, taps // 2)
+            geometry = ((1, 1), around, (1, 1), groups)
+            x, y = (images, inputs, size, size), (images, outputs, size, size)
+            w = (outputs, inputs // groups, taps, taps)
+            yield Conv(*geometry), x, w
+            yield ConvInputGradient(*geometry, x[2:]), w, y
+            yield ConvWeightGradient(*geometry, w[2:]), x, y
+
+
+def _graph(stage: str, graph: Graph) -> str:
+    ops = Counter(type(value.op).__name__ for value in graph.values)
+    counted = " ".join(f"{name}:{count}" for name, count in sorted(ops.items()))
+    return f"{stage} {_sum(format_graph(graph))} {counted}"
+
+
+def _plan(stage: str, plan: Plan) -> Iterator[str]:
+    yield f"{stage} {_sum(text_of(plan))} {' + '.join(str(each.bytes) for each in plan.buffers)}"
+    for each in plan.dispatches:
+        workgroups = "x".join(map(str, each.workgroups))
+        yield f"    {_sum(plan.kernels[each.kernel])} {workgroups} {each.name}"
+
+
+def _sum(text: str) -> str:
+    return f"{crc32(text.encode()):08x}"
+
+
+if __name__ == "__main__":
+    FILE.write_text("\n".join(described()).lstrip() + "\n")

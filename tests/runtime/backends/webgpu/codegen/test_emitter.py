@@ -1,0 +1,52 @@
+"""Where the lines of a kernel stand: as far out as can be, but in the condition they depend on."""
+
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Axis, variable
+from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
+from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions
+
+
+def test_what_is_read_in_a_condition_is_read_there_only() -> None:
+    """What a condition keeps within the tensor must not be read before it is asked."""
+    writer, lane, turn = WgslEmitter(), Axis("lane", 8), Axis("turn", 2)
+    read = Expressions().load(0, variable(lane), DType.F32)
+    writer.axis(lane, "id.x")
+    with writer.loop(turn):
+        with writer.condition("lane < 3u"):
+            writer.line(f"use({writer.value(read)});")
+            with writer.condition("turn == 1u"):
+                writer.line(f"again({writer.value(read)});")
+        writer.line(f"after({writer.value(read)});")
+    assert writer.lines == [
+        "let lane = id.x;",
+        "let v1 = b0[lane];",
+        "for (var turn = 0u; turn < 2u; turn++) {",
+        "    if (lane < 3u) {",
+        "        let v0 = b0[lane];",
+        "        use(v0);",
+        "        if (turn == 1u) {",
+        "            again(v0);",
+        "        }",
+        "    }",
+        "    after(v1);",
+        "}",
+    ]
+
+
+def test_what_a_loop_does_not_change_is_read_before_it() -> None:
+    writer, make, outer, inner = WgslEmitter(), Expressions(), Axis("i", 4), Axis("j", 4)
+    with writer.loop(outer), writer.loop(inner):
+        row = variable(outer) * 4
+        for position in (row, row + variable(inner)):
+            writer.line(f"use({writer.value(make.load(0, position, DType.F32))});")
+    assert writer.lines == [
+        "for (var i = 0u; i < 4u; i++) {",
+        "    let v0 = b0[i * 4u];",
+        "    let n1 = i * 4u;",
+        "    for (var j = 0u; j < 4u; j++) {",
+        "        use(v0);",
+        "        let v2 = b0[n1 + j];",
+        "        use(v2);",
+        "    }",
+        "}",
+    ]
