@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 LIBRARY = "jax"
 PLUGINS = "jax_plugins"
 """The package in which everything lies that lets JAX use more than the CPU."""
-STABLEHLO = "stablehlo"
 
 
 class XlaBackend(Backend):
@@ -29,7 +29,9 @@ class XlaBackend(Backend):
     title = "device of JAX"
     forms = ("xla", "xla:cpu", "xla:gpu", "xla:gpu:N")
     pattern = r"xla(:cpu|:gpu(:[0-9]{1,9})?)?"
-    capabilities = Capabilities(opens_slowly=True, stages=(STABLEHLO,))
+    capabilities = Capabilities(
+        opens_slowly=True, stages=("stablehlo", "precision"), precisions=tuple(ComputePrecision)
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """Every device of JAX."""
@@ -75,13 +77,14 @@ class XlaBackend(Backend):
         short = f"{device.device_kind} by XLA"
         return XlaDevice(self, device, f"{name}: {short} ({reason})", short)
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
-        """The step in StableHLO, for a device or for the CPU."""
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
+        """The step in StableHLO, for a device or for the CPU, or the floats of its values."""
         _require_jax()
-        from meganeura_runtime.backends.xla.emit import stablehlo
+        from meganeura_runtime.backends.xla.emit import emit
 
-        del stage  # there is one
-        return stablehlo(graph, device)
+        return emit(stage, graph, device, precision)
 
 
 def _require_jax() -> None:

@@ -1,12 +1,14 @@
 """A device of JAX as the registry hands it out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.placement import OneDevice
@@ -22,6 +24,15 @@ class XlaDevice(OpenDevice):
     description: str
     short_name: str
     precision: ComputePrecision = ComputePrecision.F32
+
+    def at(self, precision: ComputePrecision) -> "XlaDevice":
+        """The same device; raises `ProblemError` for `tf32` on a CPU."""
+        if precision is ComputePrecision.TF32 and self.device.platform == "cpu":
+            others = (ComputePrecision.F32, ComputePrecision.BF16)
+            reason = "a CPU has no matrix units that round to TF32"
+            raise ProblemError(UnsupportedPrecision("xla:cpu", precision, reason, others))
+        shown = "" if precision is ComputePrecision.F32 else f", in {precision}"
+        return replace(self, precision=precision, description=f"{self.description}{shown}")
 
     def open(self, graph: Graph) -> XlaSession:
         """A session of the graph, whose step a thread begins to compile."""

@@ -55,7 +55,7 @@ def computed(
         }
         return {name: step({}, {}, fed[name])[0] for name, step in steps.items()}
 
-    found = jax.jit(everything).lower(feeds).compile()(feeds)
+    found: dict[str, dict[str, jax.Array]] = jax.jit(everything)(feeds)
     return {
         name: {output: np.array(array) for output, array in outputs.items()}
         for name, outputs in found.items()
