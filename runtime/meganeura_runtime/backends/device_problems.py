@@ -150,7 +150,7 @@ class UnsupportedPrecision(Problem):
             self.topic,
             None,
             (Remark("because", self.reason),),
-            Help(f"there is {' and '.join(self.others)}, and --device xla:gpu has all"),
+            Help(f"choose {' or '.join(self.others)}, or --device xla:gpu, which has all"),
         )
 
 
