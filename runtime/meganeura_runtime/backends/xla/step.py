@@ -4,7 +4,7 @@ Each value is traced under its place in the program, `layer1.0/net.mgn:7`, which
 StableHLO, in compiled programs and in profiles.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,19 @@ import numpy as np
 from jax import lax
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Origin, Value, by_application
+from meganeura_runtime.backends.xla.attention_ops import (
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
 from meganeura_runtime.backends.xla.element_types import jax_type, widened
+from meganeura_runtime.backends.xla.lowering.attention import attention
 from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES, Lowered
 from meganeura_runtime.backends.xla.numerics import Numerics
 
+MEAN = LibraryAttentionGradient.operands.required.index("mean")
+
+Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
+"""From the cotangent of a result to those of the operands."""
 Arrays = Mapping[str, jax.Array]
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
 """Outputs and updates."""
@@ -26,11 +35,18 @@ StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
 def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
     """The step of a graph of ops that the table lowers."""
     applications = by_application(graph.values)
+    trained = {
+        value.operands[MEAN].id
+        for value in graph.values
+        if isinstance(value.op, LibraryAttentionGradient)
+    }
     copied = _shared(graph)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
         leaves = {**updated, **constant, **fed}
         traced: dict[int, jax.Array] = {}
+        pullbacks: dict[int, Pullback] = {}
+        """Of attentions, by the id of what they give."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
@@ -38,7 +54,13 @@ def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
                 continue
             operands = [traced[operand.id] for operand in value.operands]
             with jax.named_scope(_scope(value.origin)):
-                found = _lowered(value, operands, numerics)
+                if isinstance(value.op, LibraryAttention):
+                    found = _attention(value, operands, trained, pullbacks)
+                elif isinstance(value.op, LibraryAttentionGradient):
+                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+                    found = pullbacks[value.operands[MEAN].id](dy)
+                else:
+                    found = _lowered(value, operands, numerics)
                 for each in results:
                     stored = numerics.stored[each.id]
                     traced[each.id] = lax.convert_element_type(found[each.index], stored)
@@ -68,6 +90,25 @@ def _lowered(
     else:
         found = COMPUTES[kind](op, *map(widened, operands))
     return found if isinstance(found, tuple) else (found,)
+
+
+def _attention(
+    value: Value,
+    operands: Sequence[jax.Array],
+    trained: Container[int],
+    pullbacks: dict[int, Pullback],
+) -> tuple[jax.Array]:
+    """What a library gives, and how its gradients follow, which share what it computes."""
+    op = value.op
+    assert isinstance(op, LibraryAttention)
+
+    def mean(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return attention(op.whole, op.library, q, k, v)
+
+    if value.id not in trained:
+        return (mean(*operands),)
+    found, pullbacks[value.id] = jax.vjp(mean, *operands)
+    return (found,)
 
 
 def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
