@@ -114,6 +114,6 @@ def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
     assert isinstance(device, XlaDevice)
     graph = step(*FORMS["plain"])
     qkv = [value for value in graph.values if isinstance(value.op, Input)][:3]
-    assert not cudnn_takes(PLAIN, qkv, True)
+    assert not cudnn_takes(PLAIN, qkv, bool(qkv))
     program = Program.of(graph, ComputePrecision.BF16, device.program(graph).placement)
     assert kinds(program.graph).isdisjoint({LibraryAttention, Attention})

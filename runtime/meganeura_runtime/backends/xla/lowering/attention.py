@@ -4,7 +4,7 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import lax, nn
 
 from meganeura_dsl.ir.ops.fused.attention import Attention
 from meganeura_runtime.backends.xla.attention_ops import Library
@@ -17,7 +17,7 @@ def attention(
 
     A window of w positions is a row's own and the w - 1 before it.
     """
-    found = jax.nn.dot_product_attention(
+    found = nn.dot_product_attention(
         *map(_rows_first, (q, k, v)),
         scale=whole.scale,
         is_causal=whole.causal,
