@@ -1,6 +1,7 @@
 """A device of JAX as the registry hands it out."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -13,6 +14,12 @@ from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.placement import OneDevice
 from meganeura_runtime.backends.xla.session import XlaSession
+
+if TYPE_CHECKING:
+    from meganeura_runtime.backends.timing.profile import Profile
+    from meganeura_runtime.backends.timing.timeline import Timeline
+    from meganeura_runtime.backends.timing.tracer import Tracer
+    from meganeura_runtime.support.tracing import Span
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,19 @@ class XlaDevice(OpenDevice):
         if self.device.platform == "cpu":
             require_memory(graph)
         return XlaSession(self.program(graph))
+
+    def profile(self, graph: Graph) -> "Profile":
+        """Time each instruction by JAX's profiler."""
+        from meganeura_runtime.backends.xla.timing.profile import profile_of
+
+        return profile_of(self.device, self.program(graph), graph)
+
+    def tracer(self, timeline: "Timeline", span: "Span") -> "Tracer":
+        """Trace each instruction by JAX's profiler."""
+        del span
+        from meganeura_runtime.backends.xla.timing.trace import InstructionTracer
+
+        return InstructionTracer(timeline)
 
     def program(self, graph: Graph) -> Program:
         """A graph for this device."""

@@ -1,6 +1,6 @@
 """A graph as one function of JAX: what is kept and fed, to outputs and the next of what is kept.
 
-Each value is traced under its place in the program, `layer1.0/net.mgn:7`, which is its name in
+Each value is traced under its place in the program, `layer1.0/net.mgn:7/%12`, which is its name in
 StableHLO, in compiled programs and in profiles.
 """
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Origin, Value, by_application
+from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
@@ -53,7 +53,7 @@ def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
                 traced[value.id] = leaves[value.op.name]
                 continue
             operands = [traced[operand.id] for operand in value.operands]
-            with jax.named_scope(_scope(value.origin)):
+            with jax.named_scope(_scope(value)):
                 if isinstance(value.op, LibraryAttention):
                     found = _attention(value, operands, trained, pullbacks)
                 elif isinstance(value.op, LibraryAttentionGradient):
@@ -132,6 +132,7 @@ def _shared(graph: Graph) -> frozenset[str]:
     return frozenset(shared)
 
 
-def _scope(origin: Origin) -> str:
-    """The name of a place in the program."""
-    return "/".join(part for part in (origin.path, origin.location) if part) or "step"
+def _scope(value: Value) -> str:
+    """The place of a value in the program, and its number in the graph."""
+    parts = (value.origin.path, value.origin.location, f"%{value.id}")
+    return "/".join(part for part in parts if part)
