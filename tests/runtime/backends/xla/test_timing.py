@@ -24,7 +24,7 @@ HloModule jit_step, entry_computation_layout={(f32[2,3]{1,0})->f32[2]{0}}
 ENTRY %main.4 (x.1: f32[2,3], w.1: bf16[3]) -> (f32[2], s8[]) {
   %x.1 = f32[2,3]{1,0} parameter(0), metadata={op_name="fed['x']"}
   %w.1 = bf16[3]{0} parameter(1)
-  %fusion.1 = f32[2]{0} fusion(%x.1, %w.1), calls=%fused, metadata={op_name="jit(step)/%13/reduce_sum"}
+  %fusion.1 = f32[2]{0} fusion(%x.1, %w.1), calls=%fused, metadata={op_name="jit(step)/%13/sum"}
   ROOT %call.2 = (f32[2]{0}, s8[8]{0}) custom-call(%fusion.1), custom_call_target="x"
 }
 """

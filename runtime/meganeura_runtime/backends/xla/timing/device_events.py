@@ -1,7 +1,8 @@
 """What the devices did while JAX's profiler watched: each instruction, from when to when."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from jax.profiler import ProfileData, ProfileEvent, ProfileOptions
@@ -39,10 +40,22 @@ def device_events(folder: Path) -> tuple[DeviceEvent, ...]:
 def _events(data: ProfileData) -> Iterator[DeviceEvent]:
     for plane in data.planes:
         for line in plane.lines:
-            for event in line.events:
-                if name := _instruction(event, plane.name):
-                    start = 1e-9 * event.start_ns
-                    yield DeviceEvent(name, start, start + 1e-9 * event.duration_ns)
+            yield from _outermost(
+                DeviceEvent(
+                    name, 1e-9 * event.start_ns, 1e-9 * (event.start_ns + event.duration_ns)
+                )
+                for event in line.events
+                if (name := _instruction(event, plane.name))
+            )
+
+
+def _outermost(events: Iterable[DeviceEvent]) -> Iterator[DeviceEvent]:
+    """The events of a thread or stream without those inside of others, whose time is theirs."""
+    end = -inf
+    for event in sorted(events, key=lambda each: (each.start, -each.end)):
+        if event.end > end:
+            end = event.end
+            yield event
 
 
 def _instruction(event: ProfileEvent, plane: str) -> str:
