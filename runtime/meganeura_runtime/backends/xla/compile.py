@@ -37,7 +37,7 @@ class Program:
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision, placement: Placement) -> "Program":
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
-        if precision is ComputePrecision.BF16 and placement.platform == "gpu":
+        if precision is ComputePrecision.BF16 and placement.platform != "cpu":
             graph = fuse_attention(graph, "cudnn", cudnn_takes)
         return Program(SUPPORT.supported(graph), precision, placement)
 
