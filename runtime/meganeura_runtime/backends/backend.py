@@ -45,6 +45,8 @@ class Capabilities:
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
     """How exactly its devices can compute, if not all of them each."""
+    cache: str = ""
+    """The folder of our cache in which a library of its own keeps what it compiled."""
     only_f32: str = "it has kernels for no others"
     """Why there is no other precision, where there is none."""
 
