@@ -93,7 +93,9 @@ def train(
             folder = held.enter_context(resumed_folder(resume))
             job, resumed = resume_job(program, name, base, overrides, folder)
         held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
-        chosen = device_option(job.settings.device, no_tuned=no_tuned)
+        chosen = device_option(
+            job.settings.device, no_tuned=no_tuned, precision=job.settings.precision
+        )
         if job.start is not None:
             say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
         folder = folder or held.enter_context(_folder(name, out))

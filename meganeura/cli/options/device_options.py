@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.registry import choose_device, device_forms
 from meganeura_runtime.backends.registry import require_device as require
+
+Precision = Annotated[
+    ComputePrecision, typer.Option(help="The floats of products: tf32 and bf16 need `xla`.")
+]
 
 
 def listed(forms: Sequence[str]) -> str:
@@ -35,9 +40,11 @@ def require_device(selector: str) -> None:
         require(selector)
 
 
-def device_option(selector: str, *, no_tuned: bool) -> "OpenDevice":
-    """The device of that name; raises `DeviceError`."""
-    chosen = choose_device(selector, tuned=not no_tuned)
+def device_option(
+    selector: str, *, no_tuned: bool, precision: ComputePrecision = ComputePrecision.F32
+) -> "OpenDevice":
+    """The device of that name; raises `DeviceError`, and `ProblemError` for the precision."""
+    chosen = choose_device(selector, tuned=not no_tuned, precision=precision)
     say(f"device: {chosen.description}")
     if chosen.note:
         say(chosen.note)

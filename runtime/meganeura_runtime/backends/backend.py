@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+
 if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
@@ -40,6 +42,12 @@ class Capabilities:
     """Whether a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+    precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
+    """How exactly its devices can compute, if not all of them each."""
+    cache: str = ""
+    """The folder of our cache in which a library of its own keeps what it compiled."""
+    only_f32: str = "it has kernels for no others"
+    """Why there is no other precision, where there is none."""
 
 
 class Backend(ABC):
@@ -77,11 +85,25 @@ class Backend(ABC):
 
     @abstractmethod
     def preferred(self) -> str:
-        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none."""
+        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none.
+
+        The text of the error is why; it is empty where a user who asks for nothing misses nothing.
+        """
 
     @abstractmethod
     def ops(self) -> OpSupport:
         """Which ops it runs, which it lowers, which it refuses."""
+
+    def require_precision(self, precision: ComputePrecision) -> None:
+        """Raise `ProblemError` for a precision that none of its devices has."""
+        able = self.capabilities
+        if precision not in able.precisions:
+            from meganeura_dsl.diagnostics.problem import ProblemError
+            from meganeura_runtime.backends.device_problems import UnsupportedPrecision
+
+            raise ProblemError(
+                UnsupportedPrecision(self.name, precision, able.only_f32, able.precisions)
+            )
 
     def cost_model(self, name: str) -> DeviceModel:
         """What the optimizer takes a device for, before it is opened; it need not be there."""
@@ -94,9 +116,14 @@ class Backend(ABC):
     def open(self, name: str, reason: str) -> OpenDevice:
         """The device of that name, which was chosen for a reason."""
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
-        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass."""
-        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} for {device}")
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
+        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass.
+
+        A device computes in that precision already.
+        """
+        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} in {precision}")
 
 
 class OpenDevice(ABC):
@@ -116,6 +143,11 @@ class OpenDevice(ABC):
 
         Raises `ProblemError` for an op that the backend refuses, and `DeviceError`.
         """
+
+    def at(self, precision: ComputePrecision) -> OpenDevice:
+        """The same device, computing so exactly; raises `ProblemError` if it cannot."""
+        self.backend.require_precision(precision)
+        return self
 
     def tuned(self) -> OpenDevice:
         """The same device, configured as `meganeura tune` found best."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError, gigabytes
 
 
@@ -104,6 +105,27 @@ class UnsupportedOp(Problem, code="E0558", topic="device"):
             label="it is needed here",
             cure=Help("run it on another device, such as --device cpu"),
             path=self.path,
+        )
+
+
+@dataclass(frozen=True)
+class UnsupportedPrecision(Problem, code="E0559", topic="device"):
+    """The device computes in other floats than `precision` asks for.
+
+    `f32` is there on every device. `tf32` and `bf16` are for the matrix units of GPUs, which the
+    devices `xla:gpu` reach; `xla:cpu` computes in `bf16` too, slowly, so that it can be tried.
+    """
+
+    device: str
+    precision: ComputePrecision
+    reason: str
+    others: tuple[ComputePrecision, ...]
+
+    def report(self) -> Report:
+        return self.message(
+            f"`{self.device}` does not compute in {self.precision}",
+            Remark("because", self.reason),
+            cure=Help(f"choose {' or '.join(self.others)}, or --device xla:gpu, which has all"),
         )
 
 

@@ -20,8 +20,11 @@ from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import leaves
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
-CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "data")
-"""Settings that do not change what a step computes; data may be elsewhere, but not other data."""
+CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "precision", "data")
+"""Settings that change no formula of a step, but perhaps how it rounds.
+
+Data may be elsewhere, but not other data.
+"""
 
 
 @dataclass(frozen=True)

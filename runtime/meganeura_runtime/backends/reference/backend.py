@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.op_support import OpSupport
@@ -19,6 +19,7 @@ class ReferenceBackend(Backend):
     title = "CPU"
     forms = ("cpu",)
     pattern = "cpu"
+    capabilities = Capabilities(only_f32="it is the reference that other floats are compared with")
 
     def devices(self) -> Sequence[DeviceRow]:
         """The CPU."""
