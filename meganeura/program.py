@@ -27,9 +27,11 @@ from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.infer.feeds import as_tensors, feeds
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
+from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
-from meganeura_runtime.train.job import Start, prepare
+from meganeura_runtime.train.job import Start, prepare, settings_of
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.run_folder import folder_of
 
 Files = Path | str | Sequence[Path | str]
@@ -150,6 +152,27 @@ class Program:
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def fit(
+        self,
+        *,
+        memory: int | str | None = None,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> Fit:
+        """What a training step takes of a device's memory, by role, and the batch that fits.
+
+        `memory` is a number of bytes or a text such as `"8GiB"`; without it no batch is looked for.
+        `device` and `settings` are those of `train`. Nothing runs, and the data need not be there.
+        Raises `ProblemError` or `ProblemsError` for settings, sizes and devices that are wrong, and
+        `ValueError` for a text that is no amount of memory.
+        """
+        available = parsed_bytes(memory) if isinstance(memory, str) else memory
+        name = self._program.train()
+        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        wanted = settings_of(self._program, name, overrides)
+        with explained_failures():
+            return fit(MemoryProbe.of(self._program, name, wanted, device), available)
 
 
 class Model:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
     from meganeura_runtime.backends.base import Session
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.timing.profile import Profile
     from meganeura_runtime.backends.timing.timeline import Timeline
@@ -94,6 +95,15 @@ class Backend(ABC):
     @abstractmethod
     def open(self, name: str, reason: str) -> OpenDevice:
         """The device of that name, which was chosen for a reason."""
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
+        """What a step takes on a device, or on any; `None` where that is not known before it runs.
+
+        Raises `LimitError` for a value that is larger than the device can hold in one piece, and
+        `ProblemError` for an op that is refused.
+        """
+        del graph, device
+        return None
 
     def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
         """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass."""

@@ -129,6 +129,22 @@ def choose_device(selector: str = AUTO, *, tuned: bool = True) -> OpenDevice:
     return device.tuned() if tuned else device
 
 
+def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDevice | None]:
+    """The backend and the device of a name, to plan for; nothing is to run.
+
+    No device stands for any of a backend, where the backend is named and has none here. Raises
+    `DeviceError` for another name that no device has.
+    """
+    try:
+        device = choose_device(selector, tuned=tuned)
+    except DeviceError:
+        backend = None if selector == AUTO else backend_of(selector)
+        if backend is None or backend.name != selector:
+            raise
+        return backend, None
+    return device.backend, device
+
+
 def begin_to_open(selector: str) -> None:
     """Open in a thread what `choose_device` will be asked for, if that is worth one."""
     quick = {each.name for each in BUILT_IN if not each.capabilities.opens_slowly}

@@ -9,6 +9,9 @@ from meganeura_runtime.backends.backend import Backend, DeviceRow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.reference.device import ReferenceDevice
 
@@ -37,6 +40,13 @@ class ReferenceBackend(Backend):
         from meganeura_runtime.backends.reference.session import SUPPORT
 
         return SUPPORT
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory:
+        """The arrays of a step."""
+        del device  # they are the same on every machine
+        from meganeura_runtime.backends.reference.step_memory import step_memory
+
+        return step_memory(graph)
 
     def open(self, name: str, reason: str) -> ReferenceDevice:
         """The CPU; there is nothing to open."""

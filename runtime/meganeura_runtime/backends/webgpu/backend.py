@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 
@@ -71,6 +72,12 @@ class WebGpuBackend(Backend):
         from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 
         return OpenAdapter.of(self, open_device(name))
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory:
+        """The buffers of the step's plan for an adapter, or for the least that WebGPU promises."""
+        from meganeura_runtime.backends.webgpu.open_adapter import memory_on
+
+        return memory_on(graph, device)
 
     def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
         """The plan, its kernels, or the graph after a pass; for an adapter, or for any."""
