@@ -79,7 +79,10 @@ class Backend(ABC):
 
     @abstractmethod
     def preferred(self) -> str:
-        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none."""
+        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none.
+
+        The text of the error is why; it is empty where a user who asks for nothing misses nothing.
+        """
 
     @abstractmethod
     def ops(self) -> OpSupport:

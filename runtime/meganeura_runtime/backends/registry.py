@@ -20,6 +20,7 @@ from meganeura_runtime.backends.backend import Backend, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+from meganeura_runtime.backends.xla.backend import XlaBackend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +32,11 @@ AUTO = "auto"
 GROUP = "meganeura.backends"
 """The group of entry points that name backends of other packages."""
 
-BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), ReferenceBackend())
-"""The backends of this package, in the order in which `auto` prefers them."""
+BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), XlaBackend(), ReferenceBackend())
+"""The backends of this package, in the order in which `auto` prefers them.
+
+In float32 the kernels of `wgpu` are faster than XLA's for convolutions, and about as fast for the
+rest, so `xla` is taken where its GPU has no driver that `wgpu` knows."""
 
 _registered: list[Backend] = []
 
@@ -196,7 +200,7 @@ def _meant(selector: str) -> tuple[Backend, str, str]:
         try:
             return backend, backend.preferred(), "; ".join(reasons)
         except DeviceError as error:
-            reasons.append(str(error))
+            reasons += [reason] if (reason := str(error)) else []
     raise DeviceError("; ".join(reasons))
 
 

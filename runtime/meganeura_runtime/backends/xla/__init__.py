@@ -1,0 +1,1 @@
+"""The backend that compiles a whole step by XLA, through JAX."""

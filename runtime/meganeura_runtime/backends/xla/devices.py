@@ -1,0 +1,66 @@
+"""The devices that JAX has, and how JAX is set up for this process."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import jax
+
+from meganeura_dsl.support.paths import cache_folder
+from meganeura_runtime.backends.backend import DeviceRow
+from meganeura_runtime.backends.errors import DeviceError
+
+PLATFORMS = ("gpu", "cpu")
+"""In the order in which `xla` prefers them."""
+LEAST_SECONDS = 0.3
+"""How long a program must take to compile to be cached."""
+FOLDER = "xla"
+
+
+@cache
+def set_up() -> None:
+    """Have compiled programs cached with all else that is; once in a process."""
+    folder = cache_folder()
+    if folder is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder / FOLDER))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+
+
+def of_platform(platform: str) -> Sequence[jax.Device]:
+    """The devices of this process on a platform, `gpu` or `cpu`; empty if there are none."""
+    set_up()
+    try:
+        return jax.local_devices(backend=platform)
+    except RuntimeError:
+        return ()
+
+
+def rows() -> tuple[DeviceRow, ...]:
+    """Every device as `meganeura devices` lists it."""
+    found: list[DeviceRow] = []
+    for platform in sorted(PLATFORMS):
+        devices = of_platform(platform)
+        for number, device in enumerate(devices):
+            suffix = f":{number}" if len(devices) > 1 else ""
+            found.append(
+                DeviceRow(f"xla:{platform}{suffix}", device.device_kind, f"JAX {jax.__version__}")
+            )
+    return tuple(found)
+
+
+def named(name: str) -> jax.Device:
+    """The device of a name, `xla`, `xla:cpu`, `xla:gpu` or `xla:gpu:N`; raises `DeviceError`."""
+    _, _, rest = name.partition(":")
+    platform, _, number = rest.partition(":")
+    if not platform:
+        return next(device for each in PLATFORMS for device in of_platform(each))
+    devices = of_platform(platform)
+    if not devices:
+        raise DeviceError(f"JAX {jax.__version__} has no {platform.upper()} here: {CURE}")
+    if int(number or 0) >= len(devices):
+        count = f"{len(devices)} device{'s' if len(devices) > 1 else ''}"
+        raise DeviceError(f"there is no `{name}`: JAX has {count} of the platform `{platform}`")
+    return devices[int(number or 0)]
+
+
+CURE = "`pip install 'jax[cuda13]'` is JAX for NVIDIA's"
+"""What makes a GPU usable."""

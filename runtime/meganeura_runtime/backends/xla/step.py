@@ -1,0 +1,96 @@
+"""A graph as one function of JAX: what is kept and fed, to outputs and the next of what is kept.
+
+Each value is traced under its place in the program, `layer1.0/net.mgn:7`, which is its name in
+StableHLO, in compiled programs and in profiles.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from meganeura_dsl.ir.graph import Graph, Leaf, Origin, Value, by_application
+from meganeura_runtime.backends.xla.element_types import jax_type, widened
+from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES, Lowered
+from meganeura_runtime.backends.xla.numerics import Numerics
+
+Arrays = Mapping[str, jax.Array]
+Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
+"""Outputs and updates."""
+StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
+"""From what a step updates, what it only reads, and what it is fed."""
+
+
+def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
+    """The step of a graph of ops that the table lowers."""
+    applications = by_application(graph.values)
+    copied = _shared(graph)
+
+    def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
+        leaves = {**updated, **constant, **fed}
+        traced: dict[int, jax.Array] = {}
+        for results in applications:
+            value = results[0]
+            if isinstance(value.op, Leaf):
+                traced[value.id] = leaves[value.op.name]
+                continue
+            operands = [traced[operand.id] for operand in value.operands]
+            with jax.named_scope(_scope(value.origin)):
+                found = _lowered(value, operands, numerics)
+                for each in results:
+                    stored = numerics.stored[each.id]
+                    traced[each.id] = lax.convert_element_type(found[each.index], stored)
+        outputs = {
+            name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
+            for name, value in graph.outputs.items()
+        }
+        updates = {
+            name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
+            for name, value in graph.updates.items()
+        }
+        return outputs, updates
+
+    return step
+
+
+def _lowered(
+    value: Value, operands: Sequence[jax.Array], numerics: Numerics
+) -> tuple[jax.Array, ...]:
+    """All results of the application that a value is a result of."""
+    op, kind = value.op, type(value.op)
+    found: Lowered
+    if kind in MOVES:
+        found = MOVES[kind](op, *_alike(operands, numerics.stored[value.id]))
+    elif kind in CONTRACTIONS:
+        found = CONTRACTIONS[kind](op, numerics.arithmetic(value), *operands)
+    else:
+        found = COMPUTES[kind](op, *map(widened, operands))
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
+    """Operands whose elements are moved, the floats among them in the type of the result."""
+    for operand in operands:
+        is_float = jnp.issubdtype(operand.dtype, jnp.floating)
+        yield lax.convert_element_type(operand, stored) if is_float else operand
+
+
+def _shared(graph: Graph) -> frozenset[str]:
+    """The updates whose values an output, another update or a leaf has too.
+
+    The next step overwrites updates in place, so they get memory of their own.
+    """
+    taken = {value.id for value in graph.outputs.values()}
+    shared: set[str] = set()
+    for name, value in graph.updates.items():
+        if value.id in taken or isinstance(value.op, Leaf):
+            shared.add(name)
+        taken.add(value.id)
+    return frozenset(shared)
+
+
+def _scope(origin: Origin) -> str:
+    """The name of a place in the program."""
+    return "/".join(part for part in (origin.path, origin.location) if part) or "step"

@@ -1,0 +1,6 @@
+from jax import Device
+
+class Sharding: ...
+
+class SingleDeviceSharding(Sharding):
+    def __init__(self, device: Device) -> None: ...
