@@ -32,6 +32,7 @@ from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.job import Start, prepare, settings_of
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
+from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import folder_of
 
 Files = Path | str | Sequence[Path | str]
@@ -126,7 +127,8 @@ class Program:
         """Train as its `train` block says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        `data` is the path of a file or folder, or the name of an embedded data set.
+        `data` is the path of a file or folder, or the name of an embedded data set. Where several
+        processes train together, as `jax.distributed` has them, all call this with the same `out`.
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
@@ -142,9 +144,10 @@ class Program:
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
-            chosen = choose_device(job.settings.device)
-            with folder_of(name, None if out is None else Path(out)) as place:
-                finished = train(job, place, chosen.open, record, lambda: False)
+            chosen = job.spread_over(choose_device(job.settings.device))
+            with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
+                manner = RunOptions(hosts=chosen.hosts)
+                finished = train(job, place, chosen.open, record, lambda: False, manner)
         return Run(
             place.path,
             finished.steps,

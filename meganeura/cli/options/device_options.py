@@ -40,7 +40,12 @@ def require_device(selector: str) -> None:
 def device_option(selector: str, *, no_tuned: bool) -> "OpenDevice":
     """The device of that name; raises `DeviceError`."""
     chosen = choose_device(selector, tuned=not no_tuned)
+    announce(chosen)
+    return chosen
+
+
+def announce(chosen: "OpenDevice") -> None:
+    """Say which device it is."""
     say(f"device: {chosen.description}")
     if chosen.note:
         say(chosen.note)
-    return chosen

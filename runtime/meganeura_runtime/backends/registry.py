@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
 from meganeura_dsl.support.phases import Phase, tell
-from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.backend import Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
@@ -131,6 +131,18 @@ def choose_device(selector: str = AUTO, *, tuned: bool = True) -> OpenDevice:
     if device.backend.capabilities.opens_slowly:
         tell(phase)
     return device.tuned() if tuned else device
+
+
+def meet_hosts(selector: str, rendezvous: Rendezvous | None) -> Hosts:
+    """Bring the processes of a run together, before the device is opened; raises `DeviceError`.
+
+    Without a place to meet, those that a launcher started, if any.
+    """
+    if selector != AUTO:
+        return backend_of(selector).meet(rendezvous)
+    if rendezvous is None:
+        return Hosts()
+    raise DeviceError("a run on several hosts names its device, such as `--device xla`")
 
 
 def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDevice | None]:

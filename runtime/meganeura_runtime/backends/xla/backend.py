@@ -5,14 +5,15 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, Hosts
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.xla.launchers import is_launched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.backend import OpenDevice, Rendezvous
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.xla.device import XlaDevice
 
@@ -74,6 +75,19 @@ class XlaBackend(Backend):
         device = named(name)
         short = f"{device.device_kind} by XLA"
         return XlaDevice(self, device, f"{name}: {short} ({reason})", short)
+
+    def meet(self, rendezvous: Rendezvous | None) -> Hosts:
+        """Meet through JAX's coordination service."""
+        if rendezvous is None and not is_launched():
+            return Hosts()
+        _require_jax()
+        from meganeura_runtime.backends.xla.hosts import hosts_here, join, join_launched
+
+        if rendezvous is None:
+            join_launched()
+        else:
+            join(rendezvous)
+        return hosts_here()
 
     def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
         """The step in StableHLO, for a device or for the CPU."""

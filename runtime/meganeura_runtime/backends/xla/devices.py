@@ -8,6 +8,7 @@ import jax
 from meganeura_dsl.support.paths import cache_folder
 from meganeura_runtime.backends.backend import DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.xla.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
 """In the order in which `xla` prefers them."""
@@ -18,11 +19,21 @@ FOLDER = "xla"
 
 @cache
 def set_up() -> None:
-    """Have compiled programs cached with all else that is; once in a process."""
+    """Have compiled programs cached with all else that is; once in a process.
+
+    Where a launcher started several processes, they meet here: no device is known before that.
+    """
+    join_launched()
     folder = cache_folder()
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / FOLDER))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+
+
+def all_of_platform(platform: str) -> Sequence[jax.Device]:
+    """The devices of all processes on a platform, those of each process beside each other."""
+    set_up()
+    return sorted(jax.devices(platform), key=lambda each: (each.process_index, each.id))
 
 
 def of_platform(platform: str) -> Sequence[jax.Device]:
