@@ -16,6 +16,7 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
 from meganeura_dsl.symbolic.size import Dim
@@ -144,7 +145,9 @@ class Program:
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
-            chosen = job.spread_over(choose_device(job.settings.device))
+            chosen = job.spread_over(
+                choose_device(job.settings.device, precision=job.settings.precision)
+            )
             with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
                 manner = RunOptions(hosts=chosen.hosts)
                 finished = train(job, place, chosen.open, record, lambda: False, manner)
@@ -206,28 +209,37 @@ class Model:
         self.values = {**initial_values(anew, seed), **found.read()}
 
     def session(
-        self, sizes: Mapping[str, SupportsIndex] | None = None, *, device: str = "auto"
+        self,
+        sizes: Mapping[str, SupportsIndex] | None = None,
+        *,
+        device: str = "auto",
+        precision: str = "f32",
     ) -> Session:
         """The model on a device, with its weights, for inputs of these sizes.
 
         `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
-        `image: [n, 1, 8, 8]`. `device` is `auto`, `cpu`, `wgpu` or `wgpu:N`. Raises `ProblemError`
-        for sizes the model cannot have and for a device that is not there, refuses the model or has
-        too little memory; `ValueError` for a size that is missing or that no input has, and if the
-        model has no weights.
+        `image: [n, 1, 8, 8]`. `device` is a name that `meganeura devices` lists, or `auto`;
+        `precision` is `f32`, or on `xla` also `tf32` or `bf16`. Raises `ProblemError` for sizes the
+        model cannot have and for a device that is not there, refuses the model or the precision, or
+        has too little memory; `ValueError` for a size that is missing or that no input has, for
+        another precision, and if the model has no weights.
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})
         concrete = pipeline.elaborate_model(
             self._program, self._name, config=self._config, sizes=numbers
         )
-        rules = RewriteOptions(device=model_of(device))
+        floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
-            session = open_inference(concrete.graph, choose_device(device).open, rules)
+            chosen = choose_device(device, precision=floats)
+            session = open_inference(concrete.graph, chosen.open, rules)
         session.load(self.values)
         return session
 
-    def run(self, inputs: Mapping[str, ArrayLike], *, device: str = "auto") -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, ArrayLike], *, device: str = "auto", precision: str = "f32"
+    ) -> dict[str, Array]:
         """The outputs, by name, for one array for each of `self.inputs`, by name.
 
         The sizes that the inputs leave open are those of the arrays. An array of another type is
@@ -240,7 +252,10 @@ class Model:
         tensors = as_tensors({name: np.asarray(array) for name, array in inputs.items()})
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
         fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
-        with explained_failures(), self.session(sizes, device=device) as session:
+        with (
+            explained_failures(),
+            self.session(sizes, device=device, precision=precision) as session,
+        ):
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
 

@@ -19,6 +19,7 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.setting_values import (
@@ -74,6 +75,7 @@ class RunSettings(Strict):
     device: Annotated[str, AfterValidator(_device)] = "auto"
     devices: PositiveInt = 1
     sharding: Annotated[str, AfterValidator(_sharding)] = DeviceSharding.DATA.value
+    precision: Annotated[ComputePrecision, Field(strict=False)] = ComputePrecision.F32
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
@@ -97,6 +99,7 @@ MEANINGS = {
     "device": "what it runs on, as `meganeura devices` lists it, or auto",
     "devices": "how many devices of the backend `xla` share each batch, on all hosts together",
     "sharding": "what each of them holds: data, all parameters; fsdp, a share of them",
+    "precision": "the floats of products: f32, or on `xla` tf32 or bf16",
     "optimize": "whether the graph of a step is rewritten to run faster",
     "disabled_rules": "rewrite rules that are not applied",
 }
@@ -246,6 +249,9 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
         case "no_choice":
             expected = f"one of {', '.join(CHOICES[setting])}"
             return WrongSettingType(span, name, expected, shown_value(given))
+        case "enum":
+            choices = str(context["expected"]).replace("'", "")
+            return ImpossibleSetting(span, name, f"must be {choices}", shown_value(given))
         case _ if kind in EXPECTED:
             return WrongSettingType(span, name, EXPECTED[kind], shown_value(given))
         case _:

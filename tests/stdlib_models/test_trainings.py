@@ -22,7 +22,7 @@ TRAININGS = [
 EXAMPLES = 2
 
 
-def job(file: str, train: str, folder: Path) -> Job:
+def job(file: str, train: str, folder: Path, *overrides: str) -> Job:
     """The training on a few random examples of what it asks for."""
     sizes = {"batch": EXAMPLES}
     inputs = elaborate_train(load(file), train, sizes=sizes, training=True).inputs
@@ -35,8 +35,8 @@ def job(file: str, train: str, folder: Path) -> Job:
             data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
     path = folder / "data.safetensors"
     save_file(data, path)
-    overrides = [f"data={path}", f"batch={EXAMPLES}", "epochs=1", "schedule=constant"]
-    return prepare(load(file), train, folder, overrides)
+    settings = [f"data={path}", f"batch={EXAMPLES}", "epochs=1", "schedule=constant"]
+    return prepare(load(file), train, folder, [*settings, *overrides])
 
 
 def test_every_training_is_tried() -> None:

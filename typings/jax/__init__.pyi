@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import numpy as np
+from jax import distributed as distributed
 from jax import sharding, stages
 
 __version__: str

@@ -1,6 +1,5 @@
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from jax import Device
 
 class Sharding:
@@ -16,12 +15,16 @@ class SingleDeviceSharding(Sharding):
 class PartitionSpec:
     def __init__(self, *partitions: str | None) -> None: ...
 
+class _Devices:
+    @property
+    def flat(self) -> Sequence[Device]: ...
+
 class Mesh:
     def __init__(self, devices: Sequence[Device], axis_names: Sequence[str]) -> None: ...
     @property
     def size(self) -> int: ...
     @property
-    def devices(self) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]: ...
+    def devices(self) -> _Devices: ...
 
 class NamedSharding(Sharding):
     def __init__(self, mesh: Mesh, spec: PartitionSpec) -> None: ...

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jax import Array
 
@@ -22,4 +22,5 @@ class Lowered:
     def compile(self) -> Compiled: ...
 
 class Wrapped:
+    def __call__(self, *arguments: Any) -> Any: ...
     def lower(self, *arguments: object) -> Lowered: ...

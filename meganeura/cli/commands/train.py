@@ -75,14 +75,12 @@ def train(
     """Train a model and measure it on the examples held out."""
     from meganeura.cli.ui.progress import display
     from meganeura_dsl import pipeline
-    from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device, meet_hosts
     from meganeura_runtime.train.job import prepare, settings_of
     from meganeura_runtime.train.loop import train as run_job
     from meganeura_runtime.train.resume import RunOptions, resume_job
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
-    from meganeura_runtime.train.training_problems import CannotResume
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
@@ -97,19 +95,16 @@ def train(
             met = meet_hosts(settings_of(program, name, overrides).device, meeting)
         if resume is None:
             job, resumed, folder = prepare(program, name, base, overrides, start), None, None
-        elif out is not None:
-            raise typer.BadParameter("the run has its folder", param_hint="--resume")
-        elif start is not None:
-            given = "`--weights` is for the start of a run, and this one has weights of its own"
-            raise ProblemError(CannotResume(given))
         else:
+            _require_nothing_new(out, start)
             folder = held.enter_context(resumed_folder(resume, met))
             job, resumed = resume_job(program, name, base, overrides, folder)
         held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
-        chosen = job.spread_over(choose_device(job.settings.device, tuned=not no_tuned))
+        chosen = job.spread_over(
+            choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
+        )
         if met.is_first:
-            announce(chosen)
-            _announce_start(job, chosen)
+            _announce(job, chosen)
         folder = folder or held.enter_context(folder_of(name, out, met))
         stream = sys.stdout if met.is_first else held.enter_context(Path(os.devnull).open("w"))
         with (
@@ -148,8 +143,21 @@ def _start(
     return None
 
 
-def _announce_start(job: "Job", chosen: "OpenDevice") -> None:
-    """Say what the run starts from, and what each of several devices holds whole."""
+def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
+    """Refuse what is for the start of a run."""
+    from meganeura_dsl.diagnostics.problem import ProblemError
+    from meganeura_runtime.train.training_problems import CannotResume
+
+    if out is not None:
+        raise typer.BadParameter("the run has its folder", param_hint="--resume")
+    if start is not None:
+        given = "`--weights` is for the start of a run, and this one has weights of its own"
+        raise ProblemError(CannotResume(given))
+
+
+def _announce(job: "Job", chosen: "OpenDevice") -> None:
+    """Say where the run is, what each of several devices holds whole, and what it starts from."""
+    announce(chosen)
     whole = chosen.replicated(job.compiled)
     if whole:
         more = f" and {len(whole) - NAMED} more" if len(whole) > NAMED else ""

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device, device_forms
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
+
+
+Precision = Annotated[
+    ComputePrecision, typer.Option(help="The floats of products: tf32 and bf16 need `xla`.")
+]
 
 
 def listed(forms: Sequence[str]) -> str:
@@ -37,9 +43,11 @@ def require_device(selector: str) -> None:
         require(selector)
 
 
-def device_option(selector: str, *, no_tuned: bool) -> "OpenDevice":
-    """The device of that name; raises `DeviceError`."""
-    chosen = choose_device(selector, tuned=not no_tuned)
+def device_option(
+    selector: str, *, no_tuned: bool, precision: ComputePrecision = ComputePrecision.F32
+) -> "OpenDevice":
+    """The device of that name; raises `DeviceError`, and `ProblemError` for the precision."""
+    chosen = choose_device(selector, tuned=not no_tuned, precision=precision)
     announce(chosen)
     return chosen
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class Capabilities:
     """Whether a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+    precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
+    """How exactly its devices can compute, if not all of them each."""
+    only_f32: str = "it has kernels for no others"
+    """Why there is no other precision, where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,10 @@ class Spread:
     sharding: DeviceSharding
     rows: Mapping[str, int]
     """Of inputs whose first axis counts examples, the rows of one; all others are replicated."""
+
+
+ALONE = Hosts()
+"""One process."""
 
 
 class Backend(ABC):
@@ -124,6 +133,17 @@ class Backend(ABC):
     def ops(self) -> OpSupport:
         """Which ops it runs, which it lowers, which it refuses."""
 
+    def require_precision(self, precision: ComputePrecision) -> None:
+        """Raise `ProblemError` for a precision that none of its devices has."""
+        able = self.capabilities
+        if precision not in able.precisions:
+            from meganeura_dsl.diagnostics.problem import ProblemError
+            from meganeura_runtime.backends.device_problems import UnsupportedPrecision
+
+            raise ProblemError(
+                UnsupportedPrecision(self.name, precision, able.only_f32, able.precisions)
+            )
+
     def cost_model(self, name: str) -> DeviceModel:
         """What the optimizer takes a device for, before it is opened; it need not be there."""
         del name
@@ -141,7 +161,7 @@ class Backend(ABC):
         Without a place to meet, those that a launcher started, where the backend knows of it.
         """
         if rendezvous is None:
-            return Hosts()
+            return ALONE
         raise DeviceError(
             f"`{self.name}` runs on one host, and not on {rendezvous.hosts.count}; "
             f"`--device xla` runs on several"
@@ -156,9 +176,14 @@ class Backend(ABC):
         del graph, device
         return None
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
-        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass."""
-        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} for {device}")
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
+        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass.
+
+        A device computes in that precision already.
+        """
+        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} in {precision}")
 
 
 class OpenDevice(ABC):
@@ -182,7 +207,7 @@ class OpenDevice(ABC):
     @property
     def hosts(self) -> Hosts:
         """The processes that its sessions run in."""
-        return Hosts()
+        return ALONE
 
     def spread(self, spread: Spread) -> OpenDevice:
         """This device and others like it as one; raises `DeviceError` where that cannot be."""
@@ -195,6 +220,11 @@ class OpenDevice(ABC):
         """The parameters and states of a graph that were to be sharded and cannot be."""
         del graph
         return ()
+
+    def at(self, precision: ComputePrecision) -> OpenDevice:
+        """The same device, computing so exactly; raises `ProblemError` if it cannot."""
+        self.backend.require_precision(precision)
+        return self
 
     def tuned(self) -> OpenDevice:
         """The same device, configured as `meganeura tune` found best."""

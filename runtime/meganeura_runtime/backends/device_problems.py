@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError, gigabytes
 
 
@@ -126,6 +127,34 @@ class UnsupportedOp(Problem):
 
 
 @dataclass(frozen=True)
+class UnsupportedPrecision(Problem):
+    """The device computes in other floats than `precision` asks for.
+
+    `f32` is there on every device. `tf32` and `bf16` are for the matrix units of GPUs, which the
+    devices `xla:gpu` reach; `xla:cpu` computes in `bf16` too, slowly, so that it can be tried.
+    """
+
+    code = "E0559"
+    topic: ClassVar[str] = "device"
+
+    device: str
+    precision: ComputePrecision
+    reason: str
+    others: tuple[ComputePrecision, ...]
+
+    def report(self) -> Report:
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.device}` does not compute in {self.precision}",
+            self.topic,
+            None,
+            (Remark("because", self.reason),),
+            Help(f"choose {' or '.join(self.others)}, or --device xla:gpu, which has all"),
+        )
+
+
+@dataclass(frozen=True)
 class NoClock(Problem):
     """Kernels are to be timed, and the adapter has no clock that a program may read.
 
@@ -156,6 +185,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     BeyondLimits,
     TooLittleMemory,
     UnsupportedOp,
+    UnsupportedPrecision,
     NoClock,
 )
 """Every kind of problem that a device can have."""

@@ -236,7 +236,7 @@ def prepare(
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
-    device = model_of(settings.device)
+    device = model_of(settings.device, settings.precision)
     checked = with_checks(forward.graph)
     optimized = cached_training_step(checked, wanted, rewriting_of(settings, device))
     rest = 0 if settings.drop_last else dataset.train.examples % demand.batch

@@ -17,7 +17,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
-from meganeura_runtime.backends.backend import Hosts
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.pair_session import PairSession
@@ -124,7 +124,7 @@ class Trainer:
     looks_at_every_step = False
     weights: tuple[Origin, ...] = ()
     """What the run started from."""
-    hosts = Hosts()
+    hosts: Hosts = ALONE
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_runtime.backends.backend import Hosts
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -29,9 +29,13 @@ CHANGEABLE = (
     "device",
     "devices",
     "sharding",
+    "precision",
     "data",
 )
-"""Settings that do not change what a step computes; data may be elsewhere, but not other data."""
+"""Settings that change no formula of a step, but perhaps how it rounds.
+
+Data may be elsewhere, but not other data.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class RunOptions:
     """Whether each step is checked, so that the first that is not finite is the last."""
     span: Span = unobserved
     """A tracer of what the host does."""
-    hosts: Hosts = Hosts()
+    hosts: Hosts = ALONE
     """The processes that run it together."""
 
 

@@ -10,15 +10,13 @@ from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_runtime.backends.backend import Hosts
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, UnreadableFile
 from meganeura_runtime.train.folder_lock import LOCK, locked
 from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
-ALONE = Hosts()
-"""One process trains."""
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ class ReferenceBackend(Backend):
     title = "CPU"
     forms = ("cpu",)
     pattern = "cpu"
+    capabilities = Capabilities(only_f32="it is the reference that other floats are compared with")
 
     def devices(self) -> Sequence[DeviceRow]:
         """The CPU."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.settings.compute_precision import ComputePrecision
     from meganeura_runtime.backends.backend import OpenDevice
     from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
@@ -25,7 +26,11 @@ class WebGpuBackend(Backend):
     title = "GPU"
     forms = ("wgpu", "wgpu:N")
     pattern = r"wgpu(:[0-9]{1,9})?"
-    capabilities = Capabilities(opens_slowly=True, stages=("plan", "wgsl", "after:PASS"))
+    capabilities = Capabilities(
+        opens_slowly=True,
+        stages=("plan", "wgsl", "after:PASS"),
+        only_f32="WebGPU reaches no matrix units, without which other floats are no faster",
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """Every adapter."""
@@ -79,8 +84,11 @@ class WebGpuBackend(Backend):
 
         return memory_on(graph, device)
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
         """The plan, its kernels, or the graph after a pass; for an adapter, or for any."""
+        del precision  # there is one
         from meganeura_runtime.backends.webgpu.emit import emit
 
         return emit(stage, graph, device)

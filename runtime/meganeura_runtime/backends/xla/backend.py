@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, Hosts
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.backend import ALONE, Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.xla.launchers import is_launched
 
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.backends.backend import OpenDevice, Rendezvous
+    from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.xla.device import XlaDevice
 
 LIBRARY = "jax"
 PLUGINS = "jax_plugins"
 """The package in which everything lies that lets JAX use more than the CPU."""
-STABLEHLO = "stablehlo"
 
 
 class XlaBackend(Backend):
@@ -30,7 +30,9 @@ class XlaBackend(Backend):
     title = "device of JAX"
     forms = ("xla", "xla:cpu", "xla:gpu", "xla:gpu:N")
     pattern = r"xla(:cpu|:gpu(:[0-9]{1,9})?)?"
-    capabilities = Capabilities(opens_slowly=True, stages=(STABLEHLO,))
+    capabilities = Capabilities(
+        opens_slowly=True, stages=("stablehlo", "precision"), precisions=tuple(ComputePrecision)
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """Every device of JAX."""
@@ -79,7 +81,7 @@ class XlaBackend(Backend):
     def meet(self, rendezvous: Rendezvous | None) -> Hosts:
         """Meet through JAX's coordination service."""
         if rendezvous is None and not is_launched():
-            return Hosts()
+            return ALONE
         _require_jax()
         from meganeura_runtime.backends.xla.hosts import hosts_here, join, join_launched
 
@@ -89,13 +91,14 @@ class XlaBackend(Backend):
             join(rendezvous)
         return hosts_here()
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
-        """The step in StableHLO, for a device or for the CPU."""
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
+        """The step in StableHLO, for a device or for the CPU, or the floats of its values."""
         _require_jax()
-        from meganeura_runtime.backends.xla.emit import stablehlo
+        from meganeura_runtime.backends.xla.emit import emit
 
-        del stage  # there is one
-        return stablehlo(graph, device)
+        return emit(stage, graph, device, precision)
 
 
 def _require_jax() -> None:

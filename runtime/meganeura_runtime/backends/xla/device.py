@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 import jax
 from jax.sharding import Mesh
 
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.backend import Backend, Hosts, OpenDevice, Spread
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_estimate import require_memory
 from meganeura_runtime.backends.xla.compile import Program
@@ -37,6 +39,15 @@ class XlaDevice(OpenDevice):
         """Those of the devices."""
         return hosts_here()
 
+    def at(self, precision: ComputePrecision) -> "XlaDevice":
+        """The same device; raises `ProblemError` for `tf32` on a CPU."""
+        if precision is ComputePrecision.TF32 and self.device.platform == "cpu":
+            others = (ComputePrecision.F32, ComputePrecision.BF16)
+            reason = "a CPU has no matrix units that round to TF32"
+            raise ProblemError(UnsupportedPrecision("xla:cpu", precision, reason, others))
+        shown = "" if precision is ComputePrecision.F32 else f", in {precision}"
+        return replace(self, precision=precision, description=f"{self.description}{shown}")
+
     def open(self, graph: Graph) -> XlaSession:
         """A session of the graph, whose step a thread begins to compile."""
         if self.device.platform == "cpu":
@@ -48,17 +59,14 @@ class XlaDevice(OpenDevice):
         platform = self.device.platform
         there, hosts = all_of_platform(platform), self.hosts
         if spread.devices > len(there):
-            raise DeviceError(
-                f"there are {len(there)} devices of the platform {platform}, not {spread.devices}"
-            )
+            text = f"there are {len(there)} devices of the platform {platform}"
+            raise DeviceError(f"{text}, not {spread.devices}")
         if hosts.count > 1 and spread.devices != len(there):
-            raise DeviceError(
-                f"{hosts.count} hosts have {len(there)} devices, and use all of them: --set devices={len(there)}"
-            )
+            text = f"{hosts.count} hosts have {len(there)} devices, and use all of them"
+            raise DeviceError(f"{text}: --set devices={len(there)}")
         if self.device != of_platform(platform)[0]:
-            raise DeviceError(
-                "several devices are named by their platform, such as `--device xla:gpu`"
-            )
+            text = f"several devices are named together, as `xla:{platform}`"
+            raise DeviceError(f"{text}: `xla:{platform}:N` is one of them")
         mesh = Mesh(there[: spread.devices], (AXIS,))
         placement = SeveralDevices(mesh, spread.sharding, spread.rows)
         on = f" of {hosts.count} hosts" if hosts.count > 1 else ""

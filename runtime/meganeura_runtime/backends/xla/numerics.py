@@ -52,6 +52,14 @@ class Numerics:
         }
         return Numerics(precision, stored)
 
+    def computed_in(self, value: Value) -> str:
+        """The floats that a value is computed in, for people."""
+        if value.op.traits & PRODUCTS:
+            operands = self.arithmetic(value).operands or jax_type(value.type.dtype)
+            shown = "tf32" if self.precision is ComputePrecision.TF32 else str(operands)
+            return f"{shown}, summed in float32"
+        return "moved" if type(value.op) in MOVES else "float32"
+
     def arithmetic(self, value: Value) -> Arithmetic:
         """What a contraction computes in."""
         result = self.stored[value.id]

@@ -16,8 +16,11 @@ from meganeura_runtime.backends.base import (
     foreign,
     leaf_types,
 )
+from meganeura_runtime.backends.errors import OutOfMemoryError
+from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.memory import step_memory
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
     on_host,
@@ -145,9 +148,13 @@ class XlaSession(Session):
                 raise foreign()
             case _:
                 fed = self._placed(feeds)
-        with explained():
-            self._make_room()
-            outputs, self._updated = self.compiled(self._updated, self._constant, fed)
+        try:
+            with explained():
+                self._make_room()
+                outputs, self._updated = self.compiled(self._updated, self._constant, fed)
+        except OutOfMemoryError as error:
+            need = step_memory(self.program.graph, self.compiled)
+            raise MemoryExceededError(need, None) from error
         self._running.append([*outputs.values()])
         fetched = _Fetched(outputs)
         if sum(array.nbytes for array in outputs.values()) <= SMALL:
