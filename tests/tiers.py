@@ -70,6 +70,7 @@ FULL = (
     "runtime/backends/webgpu/schedule/test_kernel_cache.py",
     "runtime/backends/webgpu/schedule/test_random_graphs.py",
     "runtime/backends/webgpu/schedule/test_rewritten.py",
+    "runtime/backends/xla/test_sharding.py",
     "runtime/export",
     "runtime/train",
     "stdlib_models",

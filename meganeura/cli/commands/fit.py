@@ -31,7 +31,7 @@ def fit(
         typer.Option(metavar="AMOUNT", help="Find the largest batch for it, such as 8GiB."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help=f"{DEVICE_HELP} Without it, one of each backend.")
+        str | None, typer.Option(help=f"{DEVICE_HELP} Without it, all that need not compile.")
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -45,8 +45,10 @@ def fit(
     """Tell what memory a training step takes, by role, and the largest batch that fits.
 
     Nothing runs, and the data need not be there. A backend without a device here is taken at the
-    least that its devices promise.
+    least that its devices promise. Of several devices, the memory is that of each, under each
+    sharding.
     """
+    from meganeura_dsl.settings.device_sharding import DeviceSharding
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import BUILT_IN
     from meganeura_runtime.train.job import settings_of
@@ -58,10 +60,20 @@ def fit(
     train = program.train()
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     settings = settings_of(program, train, [*(changes or ()), *rules])
-    names = [each.name for each in BUILT_IN] if device is None else [device]
+    planning = [each.name for each in BUILT_IN if each.capabilities.plans_memory]
+    names = planning if device is None else [device]
+    several = DeviceSharding if settings.devices > 1 else [settings.sharding]
     with explained_failures():
         probes = [
-            MemoryProbe.of(program, train, settings, name, tuned=not no_tuned) for name in names
+            MemoryProbe.of(
+                program,
+                train,
+                settings.model_copy(update={"sharding": str(sharding)}),
+                name,
+                tuned=not no_tuned,
+            )
+            for name in names
+            for sharding in several
         ]
         found = [fit_batch(probe, available) for probe in probes]
     if as_data:

@@ -48,6 +48,8 @@ class Capabilities:
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
     """How exactly its devices can compute, if not all of them each."""
+    plans_memory: bool = False
+    """Whether it knows what a step takes without compiling it."""
     only_f32: str = "it has kernels for no others"
     """Why there is no other precision, where there is none."""
 

@@ -4,8 +4,8 @@ Nothing runs: each backend says from the graph of a step what it will allocate.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import chain
 
 from meganeura_dsl import pipeline
@@ -13,15 +13,19 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.example_axis import counting_size
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.index_checks import with_checks
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_dsl.symbolic.size import evaluate
+from meganeura_runtime.backends.backend import Backend, OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.registry import device_or_any, model_of
 from meganeura_runtime.train.job import rewriting_of, training_settings
 from meganeura_runtime.train.session_inputs import NOT_DATA
+from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 MOST = 1 << 20
 """The largest batch that is tried."""
@@ -49,7 +53,7 @@ class Fit:
     """The memory of a run on a device."""
 
     device: str
-    """The name that was asked for, such as `wgpu`."""
+    """The name that was asked for, such as `wgpu`, and how several share a step."""
     description: str
     """The device it was planned for."""
     batch: int
@@ -70,7 +74,7 @@ class Fit:
         return self.memory is not None and (available is None or self.memory.bytes <= available)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemoryProbe:
     """Says what a run takes on a device, for any batch."""
 
@@ -87,9 +91,26 @@ class MemoryProbe:
     def of(
         program: Program, train: str, settings: RunSettings, selector: str, *, tuned: bool = True
     ) -> "MemoryProbe":
-        """One for the device of that name; raises `DeviceError`."""
+        """One for the device of that name, or the several that the settings ask for.
+
+        Raises `DeviceError`, and `ProblemError` for a precision that it has not.
+        """
         backend, device = device_or_any(selector, tuned=tuned)
-        return MemoryProbe(program, train, settings, selector, backend, device)
+        probe = MemoryProbe(program, train, settings, selector, backend, device)
+        if device is None:
+            return probe
+        device = device.at(settings.precision)
+        if settings.devices > 1:
+            sharding = DeviceSharding(settings.sharding)
+            device = device.spread(Spread(settings.devices, sharding, probe.rows))
+        return replace(probe, device=device)
+
+    @property
+    def name(self) -> str:
+        """The device, and how several of them share a step."""
+        settings = self.settings
+        several = f" x{settings.devices} {settings.sharding}" if settings.devices > 1 else ""
+        return f"{self.selector}{several}"
 
     @property
     def description(self) -> str:
@@ -99,14 +120,34 @@ class MemoryProbe:
     @property
     def counter(self) -> str | None:
         """The size that counts examples."""
-        symbolic = pipeline.elaborate_train(self.program, self.train, sizes={}, training=True)
-        inputs = {name: each for name, each in symbolic.inputs.items() if name not in NOT_DATA}
-        return counting_size(inputs, pipeline.whole_inputs(self.program, self.train))
+        return counting_size(self._inputs, self._whole)
 
-    def accepts(self, sizes: dict[str, int]) -> bool:
-        """Whether the program can have these sizes."""
+    @property
+    def rows(self) -> dict[str, int]:
+        """Of inputs that have rows for each example, how many."""
+        counter = self.counter
+        if counter is None:
+            return {}
+        sizes = {**self.settings.sizes, counter: 1}
+        named = {name: each for name, each in self._inputs.items() if name not in self._whole}
+        return {name: evaluate(each.shape[0], sizes) for name, each in named.items() if each.shape}
+
+    @cached_property
+    def _inputs(self) -> dict[str, TensorType]:
+        """The inputs that the data feeds, their sizes still free."""
+        symbolic = pipeline.elaborate_train(self.program, self.train, sizes={}, training=True)
+        return {name: each for name, each in symbolic.inputs.items() if name not in NOT_DATA}
+
+    @cached_property
+    def _whole(self) -> frozenset[str]:
+        return pipeline.whole_inputs(self.program, self.train)
+
+    def accepts(self, batch: int) -> bool:
+        """Whether the devices can share such a batch, and the program can have it."""
+        if self.counter is None or batch % self.settings.devices:
+            return False
         try:
-            self._elaborated(sizes, training=True)
+            self._elaborated({**self.settings.sizes, self.counter: batch}, training=True)
         except ProblemError:
             return False
         return True
@@ -157,18 +198,15 @@ def fit(probe: MemoryProbe, available: int | None = None) -> Fit:
         found[examples] = memory
         return memory.bytes
 
-    def allowed(examples: int) -> bool:
-        return counter is not None and probe.accepts({**sizes, counter: examples})
-
+    if batch % probe.settings.devices:
+        raise ProblemError(IndivisibleBatch(counter or "", batch, probe.settings.devices))
     measured(batch)
     if available is None:
-        return Fit(
-            probe.selector, probe.description, batch, found[batch], limit=limits.get(batch, "")
-        )
-    largest = largest_batch(measured, allowed, batch, available)
+        return Fit(probe.name, probe.description, batch, found[batch], limit=limits.get(batch, ""))
+    largest = largest_batch(measured, probe.accepts, batch, available)
     refused = min((each for each in found if each > (largest or 0)), default=batch)
     return Fit(
-        probe.selector,
+        probe.name,
         probe.description,
         batch,
         found[batch],

@@ -23,7 +23,9 @@ class ReferenceBackend(Backend):
     title = "CPU"
     forms = ("cpu",)
     pattern = "cpu"
-    capabilities = Capabilities(only_f32="it is the reference that other floats are compared with")
+    capabilities = Capabilities(
+        plans_memory=True, only_f32="it is the reference that other floats are compared with"
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """The CPU."""

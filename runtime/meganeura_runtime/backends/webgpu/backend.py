@@ -27,6 +27,7 @@ class WebGpuBackend(Backend):
     forms = ("wgpu", "wgpu:N")
     pattern = r"wgpu(:[0-9]{1,9})?"
     capabilities = Capabilities(
+        plans_memory=True,
         opens_slowly=True,
         stages=("plan", "wgsl", "after:PASS"),
         only_f32="WebGPU reaches no matrix units, without which other floats are no faster",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from meganeura_dsl.ir.graph import Graph
     from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.xla.device import XlaDevice
 
@@ -90,6 +91,13 @@ class XlaBackend(Backend):
         else:
             join(rendezvous)
         return hosts_here()
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
+        """What each device holds, as XLA has laid the compiled step out."""
+        _require_jax()
+        from meganeura_runtime.backends.xla.device import XlaDevice
+
+        return device.memory(graph) if isinstance(device, XlaDevice) else None
 
     def emit(
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision

@@ -14,9 +14,11 @@ from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.device_problems import UnsupportedPrecision
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.memory_estimate import require_memory
+from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.devices import all_of_platform, of_platform
 from meganeura_runtime.backends.xla.hosts import hosts_here
+from meganeura_runtime.backends.xla.memory import memory_by_role
 from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
 from meganeura_runtime.backends.xla.session import XlaSession
 
@@ -59,8 +61,8 @@ class XlaDevice(OpenDevice):
         platform = self.device.platform
         there, hosts = all_of_platform(platform), self.hosts
         if spread.devices > len(there):
-            text = f"there are {len(there)} devices of the platform {platform}"
-            raise DeviceError(f"{text}, not {spread.devices}")
+            text = f"{spread.devices} devices of the platform {platform} are asked for"
+            raise DeviceError(f"{text}; JAX has {len(there)}")
         if hosts.count > 1 and spread.devices != len(there):
             text = f"{hosts.count} hosts have {len(there)} devices, and use all of them"
             raise DeviceError(f"{text}: --set devices={len(there)}")
@@ -80,6 +82,11 @@ class XlaDevice(OpenDevice):
             return ()
         kept, _ = leaf_types(graph)
         return tuple(name for name, each in kept.items() if not placement.gathered(name, each))
+
+    def memory(self, graph: Graph) -> StepMemory | None:
+        """What each device holds of a step, which is compiled for that."""
+        program = self.program(graph)
+        return memory_by_role(program.graph, program.compiled(), {**program.kept, **program.fed})
 
     def program(self, graph: Graph) -> Program:
         """A graph for this device."""
