@@ -138,7 +138,7 @@ class IndivisibleBatch(Problem):
     known before anything runs.
     """
 
-    code = "E0559"
+    code = "E0567"
     topic: ClassVar[str] = "training"
 
     size: str
