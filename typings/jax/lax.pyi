@@ -67,11 +67,11 @@ def conv_general_dilated(
     precision: Precision,
 ) -> Array: ...
 def convert_element_type(x: Array, dtype: _Type) -> Array: ...
-def dot_general(
+def dot(
     lhs: Array,
     rhs: Array,
-    dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
     *,
+    dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
     precision: Precision,
     preferred_element_type: _Type,
 ) -> Array: ...

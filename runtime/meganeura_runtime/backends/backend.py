@@ -50,6 +50,8 @@ class Capabilities:
     """How exactly its devices can compute, if not all of them each."""
     plans_memory: bool = False
     """Whether it knows what a step takes without compiling it."""
+    cache: str = ""
+    """The folder of our cache in which a library of its own keeps what it compiled."""
     only_f32: str = "it has kernels for no others"
     """Why there is no other precision, where there is none."""
 

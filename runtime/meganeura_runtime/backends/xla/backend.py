@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.backend import ALONE, Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.xla import CACHE
 from meganeura_runtime.backends.xla.launchers import is_launched
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class XlaBackend(Backend):
     forms = ("xla", "xla:cpu", "xla:gpu", "xla:gpu:N")
     pattern = r"xla(:cpu|:gpu(:[0-9]{1,9})?)?"
     capabilities = Capabilities(
-        opens_slowly=True, stages=("stablehlo", "precision"), precisions=tuple(ComputePrecision)
+        opens_slowly=True,
+        stages=("stablehlo", "precision"),
+        precisions=tuple(ComputePrecision),
+        cache=CACHE,
     )
 
     def devices(self) -> Sequence[DeviceRow]:

@@ -16,6 +16,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.fuse_attention import cudnn_takes, fuse_attention
 from meganeura_runtime.backends.xla.numerics import Numerics
 from meganeura_runtime.backends.xla.placement import Placement
 from meganeura_runtime.backends.xla.step import step_function
@@ -36,6 +37,8 @@ class Program:
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision, placement: Placement) -> "Program":
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
+        if precision is ComputePrecision.BF16 and placement.platform != "cpu":
+            graph = fuse_attention(graph, "cudnn", cudnn_takes)
         return Program(SUPPORT.supported(graph), precision, placement)
 
     @cached_property

@@ -1,6 +1,7 @@
 """A device of JAX as the registry hands it out."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import jax
 from jax.sharding import Mesh
@@ -21,6 +22,12 @@ from meganeura_runtime.backends.xla.hosts import hosts_here
 from meganeura_runtime.backends.xla.memory import memory_by_role
 from meganeura_runtime.backends.xla.placement import AXIS, OneDevice, SeveralDevices
 from meganeura_runtime.backends.xla.session import XlaSession
+
+if TYPE_CHECKING:
+    from meganeura_runtime.backends.timing.profile import Profile
+    from meganeura_runtime.backends.timing.timeline import Timeline
+    from meganeura_runtime.backends.timing.tracer import Tracer
+    from meganeura_runtime.support.tracing import Span
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,19 @@ class XlaDevice(OpenDevice):
         """What each device holds of a step, which is compiled for that."""
         program = self.program(graph)
         return memory_by_role(program.graph, program.compiled(), {**program.kept, **program.fed})
+
+    def profile(self, graph: Graph) -> "Profile":
+        """Time each instruction by JAX's profiler."""
+        from meganeura_runtime.backends.xla.timing.profile import profile_of
+
+        return profile_of(self.device, self.program(graph), graph)
+
+    def tracer(self, timeline: "Timeline", span: "Span") -> "Tracer":
+        """Trace each instruction by JAX's profiler."""
+        del span
+        from meganeura_runtime.backends.xla.timing.trace import InstructionTracer
+
+        return InstructionTracer(timeline)
 
     def program(self, graph: Graph) -> Program:
         """A graph for this device."""

@@ -8,13 +8,13 @@ import jax
 from meganeura_dsl.support.paths import cache_folder
 from meganeura_runtime.backends.backend import DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.xla import CACHE
 from meganeura_runtime.backends.xla.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
 """In the order in which `xla` prefers them."""
 LEAST_SECONDS = 0.3
 """How long a program must take to compile to be cached."""
-FOLDER = "xla"
 
 
 @cache
@@ -26,7 +26,7 @@ def set_up() -> None:
     join_launched()
     folder = cache_folder()
     if folder is not None:
-        jax.config.update("jax_compilation_cache_dir", str(folder / FOLDER))
+        jax.config.update("jax_compilation_cache_dir", str(folder / CACHE))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
 

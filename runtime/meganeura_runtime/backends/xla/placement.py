@@ -18,6 +18,11 @@ AXIS = "devices"
 class Placement(ABC):
     """The devices of a session, and the sharding of each array."""
 
+    @property
+    @abstractmethod
+    def platform(self) -> str:
+        """What kind of devices they are: `cpu` or `gpu`."""
+
     @abstractmethod
     def kept(self, name: str, of: TensorType) -> Sharding:
         """Where a parameter or state lies."""
@@ -45,6 +50,11 @@ class OneDevice(Placement):
     """Everything on one device."""
 
     device: jax.Device
+
+    @property
+    def platform(self) -> str:
+        """That of the device."""
+        return self.device.platform
 
     def kept(self, name: str, of: TensorType) -> Sharding:
         """The device."""

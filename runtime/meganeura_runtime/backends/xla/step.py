@@ -1,10 +1,10 @@
 """A graph as one function of JAX: what is kept and fed, to outputs and the next of what is kept.
 
-Each value is traced under its place in the program, `layer1.0/net.mgn:7`, which is its name in
+Each value is traced under its place in the program, `layer1.0/net.mgn:7/%12`, which is its name in
 StableHLO, in compiled programs and in profiles.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,21 @@ import numpy as np
 from jax import lax
 from jax.sharding import Sharding
 
-from meganeura_dsl.ir.graph import Graph, Leaf, Origin, Value, by_application
+from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.traits import Trait
+from meganeura_runtime.backends.xla.attention_ops import (
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
 from meganeura_runtime.backends.xla.element_types import jax_type, widened
+from meganeura_runtime.backends.xla.lowering.attention import attention
 from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES, Lowered
 from meganeura_runtime.backends.xla.numerics import Numerics
 
+MEAN = LibraryAttentionGradient.operands.required.index("mean")
+
+Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
+"""From the cotangent of a result to those of the operands."""
 Arrays = Mapping[str, jax.Array]
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
 """Outputs and updates."""
@@ -34,12 +43,19 @@ def step_function(
     optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
     """
     applications = by_application(graph.values)
+    trained = {
+        value.operands[MEAN].id
+        for value in graph.values
+        if isinstance(value.op, LibraryAttentionGradient)
+    }
     copied = _shared(graph)
 
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
         leaves = {**updated, **constant, **fed}
         traced: dict[int, jax.Array] = {}
         whole: dict[int, jax.Array] = {}
+        pullbacks: dict[int, Pullback] = {}
+        """Of attentions, by the id of what they give."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
@@ -53,8 +69,14 @@ def step_function(
                 traced[each.id] if is_split else whole.get(each.id, traced[each.id])
                 for each in value.operands
             ]
-            with jax.named_scope(_scope(value.origin)):
-                found = _lowered(value, operands, numerics)
+            with jax.named_scope(_scope(value)):
+                if isinstance(value.op, LibraryAttention):
+                    found = _attention(value, operands, trained, pullbacks)
+                elif isinstance(value.op, LibraryAttentionGradient):
+                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+                    found = pullbacks[value.operands[MEAN].id](dy)
+                else:
+                    found = _lowered(value, operands, numerics)
                 for each in results:
                     stored = numerics.stored[each.id]
                     traced[each.id] = lax.convert_element_type(found[each.index], stored)
@@ -86,6 +108,25 @@ def _lowered(
     return found if isinstance(found, tuple) else (found,)
 
 
+def _attention(
+    value: Value,
+    operands: Sequence[jax.Array],
+    trained: Container[int],
+    pullbacks: dict[int, Pullback],
+) -> tuple[jax.Array]:
+    """What a library gives, and how its gradients follow, which share what it computes."""
+    op = value.op
+    assert isinstance(op, LibraryAttention)
+
+    def mean(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return attention(op.whole, op.library, q, k, v)
+
+    if value.id not in trained:
+        return (mean(*operands),)
+    found, pullbacks[value.id] = jax.vjp(mean, *operands)
+    return (found,)
+
+
 def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
     """Operands whose elements are moved, the floats among them in the type of the result."""
     for operand in operands:
@@ -107,6 +148,7 @@ def _shared(graph: Graph) -> frozenset[str]:
     return frozenset(shared)
 
 
-def _scope(origin: Origin) -> str:
-    """The name of a place in the program."""
-    return "/".join(part for part in (origin.path, origin.location) if part) or "step"
+def _scope(value: Value) -> str:
+    """The place of a value in the program, and its number in the graph."""
+    parts = (value.origin.path, value.origin.location, f"%{value.id}")
+    return "/".join(part for part in parts if part)

@@ -32,9 +32,9 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
     batch = () if shared else tuple(range(a.ndim - 2))
     left = a.ndim - 2 if op.transpose_left else a.ndim - 1
     right = b.ndim - 1 if op.transpose_right else b.ndim - 2
-    return lax.dot_general(
+    return lax.dot(
         *_converted(by, a, b),
-        (((left,), (right,)), (batch, batch)),
+        dimension_numbers=(((left,), (right,)), (batch, batch)),
         precision=by.precision,
         preferred_element_type=by.result,
     )
