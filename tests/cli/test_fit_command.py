@@ -139,6 +139,19 @@ def test_from_python() -> None:
         program.fit(device="abacus")
 
 
+def test_xla_says_what_it_has_laid_out() -> None:
+    program = load("digits_mlp")
+    found, counted = program.fit(device="xla:cpu").memory, program.fit(device="cpu").memory
+    assert found is not None
+    assert counted is not None
+    for role in (MemoryRole.PARAMETERS, MemoryRole.OPTIMIZER, MemoryRole.INPUTS):
+        assert found.step.roles[role] == counted.step.roles[role]
+    assert found.step.held == counted.step.held
+    assert found.step.roles[MemoryRole.TEMPORARIES] > 0
+    with pytest.raises(ProblemError, match="E0551.*JAX has 1"):
+        program.fit(device="xla:cpu", settings={"devices": 8})
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("4096", 4096), ("8GiB", 8 << 30), ("7.5 GB", 7_500_000_000), ("1kib", 1024), ("2T", None)],
