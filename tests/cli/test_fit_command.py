@@ -148,7 +148,7 @@ def test_xla_says_what_it_has_laid_out() -> None:
         assert found.step.roles[role] == counted.step.roles[role]
     assert found.step.held == counted.step.held
     assert found.step.roles[MemoryRole.TEMPORARIES] > 0
-    with pytest.raises(ProblemError, match="E0551.*JAX has 1"):
+    with pytest.raises(ProblemError, match=r"E0551.*JAX has 1"):
         program.fit(device="xla:cpu", settings={"devices": 8})
 
 

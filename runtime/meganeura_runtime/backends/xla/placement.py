@@ -81,6 +81,11 @@ class SeveralDevices(Placement):
     """Of inputs whose first axis counts examples, the rows of one."""
 
     @property
+    def platform(self) -> str:
+        """That of all of them."""
+        return self.mesh.devices.flat[0].platform
+
+    @property
     def replicated(self) -> NamedSharding:
         """Whole on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
