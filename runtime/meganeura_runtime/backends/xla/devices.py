@@ -13,6 +13,7 @@ from meganeura_runtime.backends.xla.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
 """In the order in which `xla` prefers them."""
+CURE = "for an NVIDIA GPU, pip install 'jax[cuda13]'"
 LEAST_SECONDS = 0.3
 """How long a program must take to compile to be cached."""
 
@@ -38,11 +39,16 @@ def all_of_platform(platform: str) -> Sequence[jax.Device]:
 
 def of_platform(platform: str) -> Sequence[jax.Device]:
     """The devices of this process on a platform, `gpu` or `cpu`; empty if there are none."""
+    return _found(platform)[0]
+
+
+def _found(platform: str) -> tuple[Sequence[jax.Device], str]:
+    """The same, and why there are none."""
     set_up()
     try:
-        return jax.local_devices(backend=platform)
-    except RuntimeError:
-        return ()
+        return jax.local_devices(backend=platform), ""
+    except RuntimeError as error:
+        return (), str(error).partition("\n")[0]
 
 
 def rows() -> tuple[DeviceRow, ...]:
@@ -63,15 +69,12 @@ def named(name: str) -> jax.Device:
     _, _, rest = name.partition(":")
     platform, _, number = rest.partition(":")
     if not platform:
-        return next(device for each in PLATFORMS for device in of_platform(each))
-    devices = of_platform(platform)
+        platform = next((each for each in PLATFORMS if of_platform(each)), "cpu")
+    devices, reason = _found(platform)
     if not devices:
-        raise DeviceError(f"JAX {jax.__version__} has no {platform.upper()} here: {CURE}")
+        cure = f"; {CURE}" if platform == "gpu" else ""
+        raise DeviceError(f"JAX {jax.__version__} has no {platform.upper()} here: {reason}{cure}")
     if int(number or 0) >= len(devices):
-        count = f"{len(devices)} device{'s' if len(devices) > 1 else ''}"
-        raise DeviceError(f"there is no `{name}`: JAX has {count} of the platform `{platform}`")
+        there = ", ".join(row.name for row in rows())
+        raise DeviceError(f"there is no `{name}`: JAX has {there}")
     return devices[int(number or 0)]
-
-
-CURE = "`pip install 'jax[cuda13]'` is JAX for NVIDIA's"
-"""What makes a GPU usable."""

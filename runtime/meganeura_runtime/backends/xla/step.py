@@ -128,10 +128,13 @@ def _attention(
 
 
 def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
-    """Operands whose elements are moved, the floats among them in the type of the result."""
+    """Operands whose elements are moved, floats in the type of the result if that is one of floats.
+
+    The only result of a pooling that a graph uses may be its indices.
+    """
     for operand in operands:
-        is_float = jnp.issubdtype(operand.dtype, jnp.floating)
-        yield lax.convert_element_type(operand, stored) if is_float else operand
+        are_floats = all(jnp.issubdtype(each, jnp.floating) for each in (operand.dtype, stored))
+        yield lax.convert_element_type(operand, stored) if are_floats else operand
 
 
 def _shared(graph: Graph) -> frozenset[str]:

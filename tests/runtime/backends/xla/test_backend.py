@@ -33,8 +33,22 @@ def test_the_cpu_is_there_and_says_what_it_is() -> None:
 
 def test_a_gpu_that_is_not_there_is_told_with_what_to_install() -> None:
     for name in ("xla:gpu", "xla:gpu:1"):
-        with pytest.raises(DeviceError, match=r"JAX \S+ has no GPU here.*jax\[cuda13\]"):
+        with pytest.raises(DeviceError, match=r"JAX \S+ has no GPU here: .*; .*jax\[cuda13\]"):
             require_device(name)
+
+
+def test_a_number_beyond_the_last_is_told_with_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpu = devices.of_platform("cpu")
+    monkeypatch.setattr(
+        devices, "_found", lambda platform: ([*cpu, *cpu], "") if platform == "gpu" else (cpu, "")
+    )
+    require_device("xla:gpu:1")
+    with pytest.raises(
+        DeviceError, match=r"^there is no `xla:gpu:2`: JAX has xla:cpu, xla:gpu:0, xla:gpu:1$"
+    ):
+        require_device("xla:gpu:2")
 
 
 def test_without_jax_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Leaf, Op
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op
 from meganeura_dsl.ir.interpreter import Results, evaluate
 from meganeura_dsl.ir.ops import (
     OPS,
@@ -124,6 +124,17 @@ def test_it_is_the_reference_to_the_bit(name: str, exactly: dict[str, dict[str, 
     graph, feeds = graph_of(EXACT[name][0], *EXACT[name][1])
     for output, value in evaluate(graph, feeds).outputs.items():
         np.testing.assert_array_equal(exactly[name][output], value)
+
+
+def test_a_pooling_may_be_used_for_its_indices_alone() -> None:
+    graph, feeds = graph_of(*EXACT["pool of ties and NaN"][:1], TIES)
+    alone = Graph(
+        tuple(value for value in graph.values if value is not graph.outputs["y"]),
+        {"y.1": graph.outputs["y.1"]},
+    )
+    with choose_device("xla:cpu").open(alone) as session:
+        found = session.step(feeds)["y.1"]
+    np.testing.assert_array_equal(found, evaluate(graph, feeds).outputs["y.1"])
 
 
 def test_a_row_that_is_not_there_is_no_row() -> None:
