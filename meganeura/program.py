@@ -31,9 +31,12 @@ from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import as_tensors, feeds
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
+from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
-from meganeura_runtime.train.job import Start, prepare
+from meganeura_runtime.train.job import Start, prepare, settings_of
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
+from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import folder_of
 
 Files = Path | str | Sequence[Path | str]
@@ -128,7 +131,8 @@ class Program:
         """Train as its `train` block says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        `data` is the path of a file or folder, or the name of an embedded data set.
+        `data` is the path of a file or folder, or the name of an embedded data set. Where several
+        processes train together, as `jax.distributed` has them, all call this with the same `out`.
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
@@ -144,9 +148,12 @@ class Program:
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
-            chosen = choose_device(job.settings.device, precision=job.settings.precision)
-            with folder_of(name, None if out is None else Path(out)) as place:
-                finished = train(job, place, chosen.open, record, lambda: False)
+            chosen = job.spread_over(
+                choose_device(job.settings.device, precision=job.settings.precision)
+            )
+            with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
+                manner = RunOptions(hosts=chosen.hosts)
+                finished = train(job, place, chosen.open, record, lambda: False, manner)
         return Run(
             place.path,
             finished.steps,
@@ -154,6 +161,27 @@ class Program:
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def fit(
+        self,
+        *,
+        memory: int | str | None = None,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> Fit:
+        """What a training step takes of a device's memory, by role, and the batch that fits.
+
+        `memory` is a number of bytes or a text such as `"8GiB"`; without it no batch is looked for.
+        `device` and `settings` are those of `train`. Nothing runs, and the data need not be there.
+        Raises `ProblemError` or `ProblemsError` for settings, sizes and devices that are wrong, and
+        `ValueError` for a text that is no amount of memory.
+        """
+        available = parsed_bytes(memory) if isinstance(memory, str) else memory
+        name = self._program.train()
+        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        wanted = settings_of(self._program, name, overrides)
+        with explained_failures():
+            return fit(MemoryProbe.of(self._program, name, wanted, device), available)
 
 
 class Model:

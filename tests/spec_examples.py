@@ -68,7 +68,9 @@ from meganeura_runtime.train.training_problems import (
     CannotResume,
     DataChanged,
     FolderInUse,
+    IndivisibleBatch,
     LossNotFinite,
+    UnnamedFolder,
 )
 
 FIT = """\
@@ -211,6 +213,8 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        IndivisibleBatch("batch", 32, 3),
+        UnnamedFolder(2),
         DataChanged(
             FILE,
             (

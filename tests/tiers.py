@@ -15,6 +15,7 @@ FULL = (
     "cli/test_documents.py::test_a_program_shown_runs",
     "cli/test_door.py",
     "cli/test_explain.py::test_every_code_has_a_page",
+    "cli/test_fit_command.py",
     "cli/test_gradcheck.py",
     "cli/test_inspect.py",
     "cli/test_main.py::test_a_reader_that_leaves_is_no_error",

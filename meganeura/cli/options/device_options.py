@@ -45,7 +45,12 @@ def device_option(
 ) -> "OpenDevice":
     """The device of that name; raises `DeviceError`, and `ProblemError` for the precision."""
     chosen = choose_device(selector, tuned=not no_tuned, precision=precision)
+    announce(chosen)
+    return chosen
+
+
+def announce(chosen: "OpenDevice") -> None:
+    """Say which device it is."""
     say(f"device: {chosen.description}")
     if chosen.note:
         say(chosen.note)
-    return chosen

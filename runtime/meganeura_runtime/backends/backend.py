@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.settings.device_sharding import DeviceSharding
     from meganeura_runtime.backends.base import Session
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.timing.profile import Profile
     from meganeura_runtime.backends.timing.timeline import Timeline
@@ -44,10 +47,49 @@ class Capabilities:
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
     precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
     """How exactly its devices can compute, if not all of them each."""
+    plans_memory: bool = False
+    """Whether it knows what a step takes without compiling it."""
     cache: str = ""
     """The folder of our cache in which a library of its own keeps what it compiled."""
     only_f32: str = "it has kernels for no others"
     """Why there is no other precision, where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The processes that train one model together, and which of them this is."""
+
+    count: int = 1
+    index: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes what is written once."""
+        return self.index == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the processes of a run find each other, and which of them this is."""
+
+    coordinator: str
+    """`HOST:PORT` of the first process."""
+    hosts: Hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How sessions use several devices."""
+
+    devices: int
+    """Those of all hosts together."""
+    sharding: DeviceSharding
+    rows: Mapping[str, int]
+    """Of inputs whose first axis counts examples, the rows of one; all others are replicated."""
+
+
+ALONE = Hosts()
+"""One process."""
 
 
 class Backend(ABC):
@@ -116,6 +158,27 @@ class Backend(ABC):
     def open(self, name: str, reason: str) -> OpenDevice:
         """The device of that name, which was chosen for a reason."""
 
+    def meet(self, rendezvous: Rendezvous | None) -> Hosts:
+        """Bring the processes of a run together, before a device is opened; raises `DeviceError`.
+
+        Without a place to meet, those that a launcher started, where the backend knows of it.
+        """
+        if rendezvous is None:
+            return ALONE
+        raise DeviceError(
+            f"`{self.name}` runs on one host, and not on {rendezvous.hosts.count}; "
+            f"`--device xla` runs on several"
+        )
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
+        """What a step takes on a device, or on any; `None` where that is not known before it runs.
+
+        Raises `LimitError` for a value that is larger than the device can hold in one piece, and
+        `ProblemError` for an op that is refused.
+        """
+        del graph, device
+        return None
+
     def emit(
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
     ) -> str:
@@ -143,6 +206,23 @@ class OpenDevice(ABC):
 
         Raises `ProblemError` for an op that the backend refuses, and `DeviceError`.
         """
+
+    @property
+    def hosts(self) -> Hosts:
+        """The processes that its sessions run in."""
+        return ALONE
+
+    def spread(self, spread: Spread) -> OpenDevice:
+        """This device and others like it as one; raises `DeviceError` where that cannot be."""
+        raise DeviceError(
+            f"`{self.backend.name}` runs on one device, and not on {spread.devices}; "
+            f"`--device xla` runs on several"
+        )
+
+    def replicated(self, graph: Graph) -> tuple[str, ...]:
+        """The parameters and states of a graph that were to be sharded and cannot be."""
+        del graph
+        return ()
 
     def at(self, precision: ComputePrecision) -> OpenDevice:
         """The same device, computing so exactly; raises `ProblemError` if it cannot."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
 from meganeura_dsl.support.phases import Phase, tell
-from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.backend import ALONE, Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
@@ -143,6 +143,34 @@ def choose_device(
         tell(phase)
     device = device.at(precision)
     return device.tuned() if tuned else device
+
+
+def meet_hosts(selector: str, rendezvous: Rendezvous | None) -> Hosts:
+    """Bring the processes of a run together, before the device is opened; raises `DeviceError`.
+
+    Without a place to meet, those that a launcher started, if any.
+    """
+    if selector != AUTO:
+        return backend_of(selector).meet(rendezvous)
+    if rendezvous is None:
+        return ALONE
+    raise DeviceError("a run on several hosts names its device, such as `--device xla`")
+
+
+def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDevice | None]:
+    """The backend and the device of a name, to plan for; nothing is to run.
+
+    No device stands for any of a backend, where the backend is named and has none here. Raises
+    `DeviceError` for another name that no device has.
+    """
+    try:
+        device = choose_device(selector, tuned=tuned)
+    except DeviceError:
+        backend = None if selector == AUTO else backend_of(selector)
+        if backend is None or backend.name != selector:
+            raise
+        return backend, None
+    return device.backend, device
 
 
 def begin_to_open(selector: str) -> None:

@@ -104,3 +104,54 @@ class DataChanged(Problem, code="E0557", topic="training"):
             *remarks,
             cure=Help("name the data it was begun with, if it was moved", "--set data=FILE"),
         )
+
+
+@dataclass(frozen=True)
+class IndivisibleBatch(Problem, code="E0567", topic="training"):
+    """A batch cannot be divided evenly over the devices that are to share it.
+
+    Each device computes on as many examples as any other, so the batch is a multiple of
+    `devices`, and so is the smaller last batch of an epoch with `drop_last = false`. All of it is
+    known before anything runs.
+    """
+
+    size: str
+    """The name of the size that counts examples; empty where none does."""
+    batch: int
+    devices: int
+    is_last: bool = False
+    """Whether it is the last batch of an epoch."""
+
+    def report(self) -> Report:
+        which = "the last batch of an epoch has" if self.is_last else "a batch has"
+        headline = (
+            f"{which} {self.batch:,} example{'' if self.batch == 1 else 's'}, "
+            f"which {self.devices:,} devices cannot share evenly"
+        )
+        return self.message(headline, cure=self._cure())
+
+    def _cure(self) -> Help:
+        if self.is_last:
+            return Help("leave out the examples that fill no batch", "--set drop_last=true")
+        if not self.size:
+            return Help("use one device", "--set devices=1")
+        near = max(1, round(self.batch / self.devices)) * self.devices
+        return Help("a multiple is shared evenly", f"--set {self.size}={near}")
+
+
+@dataclass(frozen=True)
+class UnnamedFolder(Problem, code="E0566", topic="training"):
+    """A run on several hosts has no name for its folder.
+
+    A run without `--out` numbers its folder, and each host would count for itself. One of them
+    writes the metrics, checkpoints and weights; all of them read a checkpoint when the run goes on,
+    so the folder is on a file system that they share.
+    """
+
+    hosts: int
+
+    def report(self) -> Report:
+        return self.message(
+            f"{self.hosts} hosts train together, and the folder of the run has no name",
+            cure=Help("name one that all of them reach", "--out FOLDER"),
+        )

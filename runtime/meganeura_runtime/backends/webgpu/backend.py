@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.settings.compute_precision import ComputePrecision
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 
@@ -25,6 +26,7 @@ class WebGpuBackend(Backend):
     forms = ("wgpu", "wgpu:N")
     pattern = r"wgpu(:[0-9]{1,9})?"
     capabilities = Capabilities(
+        plans_memory=True,
         opens_slowly=True,
         stages=("plan", "wgsl", "after:PASS"),
         only_f32="WebGPU reaches no matrix units, without which other floats are no faster",
@@ -75,6 +77,12 @@ class WebGpuBackend(Backend):
         from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 
         return OpenAdapter.of(self, open_device(name))
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory:
+        """The buffers of the step's plan for an adapter, or for the least that WebGPU promises."""
+        from meganeura_runtime.backends.webgpu.open_adapter import memory_on
+
+        return memory_on(graph, device)
 
     def emit(
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision

@@ -6,15 +6,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.backend import ALONE, Backend, Capabilities, DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.xla import CACHE
+from meganeura_runtime.backends.xla.launchers import is_launched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meganeura_dsl.ir.graph import Graph
-    from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.backend import Hosts, OpenDevice, Rendezvous
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.xla.device import XlaDevice
 
@@ -80,6 +82,26 @@ class XlaBackend(Backend):
         device = named(name)
         short = f"{device.device_kind} by XLA"
         return XlaDevice(self, device, f"{name}: {short} ({reason})", short)
+
+    def meet(self, rendezvous: Rendezvous | None) -> Hosts:
+        """Meet through JAX's coordination service."""
+        if rendezvous is None and not is_launched():
+            return ALONE
+        _require_jax()
+        from meganeura_runtime.backends.xla.hosts import hosts_here, join, join_launched
+
+        if rendezvous is None:
+            join_launched()
+        else:
+            join(rendezvous)
+        return hosts_here()
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
+        """What each device holds, as XLA has laid the compiled step out."""
+        _require_jax()
+        from meganeura_runtime.backends.xla.device import XlaDevice
+
+        return device.memory(graph) if isinstance(device, XlaDevice) else None
 
     def emit(
         self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision

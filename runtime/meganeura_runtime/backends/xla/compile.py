@@ -78,7 +78,12 @@ class Program:
             name: self.placement.given(name, value.type) for name, value in graph.outputs.items()
         }
         updates = {name: self.kept[name] for name in graph.updates}
-        step = step_function(graph, Numerics.of(graph, self.precision))
+        gathered = {
+            name: where
+            for name, each in kept.items()
+            if (where := self.placement.gathered(name, each)) is not None
+        }
+        step = step_function(graph, Numerics.of(graph, self.precision), gathered)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(outputs, updates))
         return jitted, (updated, constant, _arguments(fed, self.fed))
 

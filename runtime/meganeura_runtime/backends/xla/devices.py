@@ -9,6 +9,7 @@ from meganeura_dsl.support.paths import cache_folder
 from meganeura_runtime.backends.backend import DeviceRow
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.xla import CACHE
+from meganeura_runtime.backends.xla.hosts import join_launched
 
 PLATFORMS = ("gpu", "cpu")
 """In the order in which `xla` prefers them."""
@@ -19,11 +20,21 @@ LEAST_SECONDS = 0.3
 
 @cache
 def set_up() -> None:
-    """Have compiled programs cached with all else that is; once in a process."""
+    """Have compiled programs cached with all else that is; once in a process.
+
+    Where a launcher started several processes, they meet here: no device is known before that.
+    """
+    join_launched()
     folder = cache_folder()
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / CACHE))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+
+
+def all_of_platform(platform: str) -> Sequence[jax.Device]:
+    """The devices of all processes on a platform, those of each process beside each other."""
+    set_up()
+    return sorted(jax.devices(platform), key=lambda each: (each.process_index, each.id))
 
 
 def of_platform(platform: str) -> Sequence[jax.Device]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.stages import Compiled
 
 from meganeura_dsl.ir.graph import Array
@@ -20,6 +21,12 @@ from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.memory import step_memory
+from meganeura_runtime.backends.xla.transfers import (
+    local_type,
+    on_host,
+    placed_parts,
+    placed_whole,
+)
 from meganeura_runtime.support.background import begin
 
 AHEAD = 3
@@ -37,7 +44,10 @@ class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
     def __init__(self, program: Program) -> None:
-        super().__init__(*leaf_types(program.graph))
+        kept, fed = leaf_types(program.graph)
+        super().__init__(
+            kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
+        )
         self.program = program
         self._constant: Placed = {}
         self._updated: Placed = {}
@@ -58,6 +68,15 @@ class XlaSession(Session):
     def compiled(self) -> Compiled:
         """The step, once it is compiled; raises `DeviceError`."""
         return self._compiling.result()
+
+    def own(self, examples: int) -> range:
+        """Those that the devices of this process hold."""
+        return self.program.placement.own(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process wishes it, by a sum over all of them."""
+        with explained():
+            return bool(np.any(multihost_utils.process_allgather(np.array(wish))))
 
     def ready(self) -> None:
         """Wait until the step is compiled."""
@@ -97,17 +116,18 @@ class XlaSession(Session):
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.
-            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
+            placed = placed_whole(array, self.program.kept[name])
         self._place(name, placed)
 
     def _get(self, name: str) -> Array:
-        return _on_host(self.values()[name])
+        return on_host(self.values()[name])
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
         values = self.values()
         for array in values.values():
-            array.copy_to_host_async()
+            if array.is_fully_addressable:
+                array.copy_to_host_async()
         return super().kept()
 
     def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
@@ -118,7 +138,7 @@ class XlaSession(Session):
 
     def _placed(self, feeds: Mapping[str, Array]) -> Placed:
         with explained():
-            return jax.device_put(dict(feeds), self.program.fed, may_alias=False)
+            return placed_parts(feeds, self.program.fed)
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
         match feeds:
@@ -171,15 +191,10 @@ class _Fetched(Outputs):
             array.copy_to_host_async()
 
     def __getitem__(self, name: str) -> Array:
-        return _on_host(self._arrays[name])
+        return on_host(self._arrays[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
 
     def __len__(self) -> int:
         return len(self._arrays)
-
-
-def _on_host(array: jax.Array) -> Array:
-    with explained():
-        return np.array(array)

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
+from meganeura_dsl.ir.traits import Trait
 from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
@@ -32,8 +34,14 @@ StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
 """From what a step updates, what it only reads, and what it is fed."""
 
 
-def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
-    """The step of a graph of ops that the table lowers."""
+def step_function(
+    graph: Graph, numerics: Numerics, gathered: Mapping[str, Sharding]
+) -> StepFunction:
+    """The step of a graph of ops that the table lowers.
+
+    A leaf that `gathered` names is spread over devices. Ops that work element by element, as
+    optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    """
     applications = by_application(graph.values)
     trained = {
         value.operands[MEAN].id
@@ -45,14 +53,22 @@ def step_function(graph: Graph, numerics: Numerics) -> StepFunction:
     def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
         leaves = {**updated, **constant, **fed}
         traced: dict[int, jax.Array] = {}
+        whole: dict[int, jax.Array] = {}
         pullbacks: dict[int, Pullback] = {}
         """Of attentions, by the id of what they give."""
         for results in applications:
             value = results[0]
             if isinstance(value.op, Leaf):
-                traced[value.id] = leaves[value.op.name]
+                name = value.op.name
+                traced[value.id] = leaves[name]
+                if name in gathered:
+                    whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
                 continue
-            operands = [traced[operand.id] for operand in value.operands]
+            is_split = Trait.ELEMENTWISE in value.op.traits
+            operands = [
+                traced[each.id] if is_split else whole.get(each.id, traced[each.id])
+                for each in value.operands
+            ]
             with jax.named_scope(_scope(value)):
                 if isinstance(value.op, LibraryAttention):
                     found = _attention(value, operands, trained, pullbacks)

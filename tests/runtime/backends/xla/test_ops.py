@@ -50,7 +50,7 @@ def computed(
         fed: Mapping[str, Mapping[str, jax.Array]],
     ) -> dict[str, dict[str, jax.Array]]:
         steps = {
-            name: step_function(graph, Numerics.of(graph, precision))
+            name: step_function(graph, Numerics.of(graph, precision), {})
             for name, graph in graphs.items()
         }
         return {name: step({}, {}, fed[name])[0] for name, step in steps.items()}
