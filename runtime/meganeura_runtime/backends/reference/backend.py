@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, OpenDevice
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Graph
