@@ -1066,7 +1066,7 @@ PLANTS = (
         ("tests/dsl/symbolic/test_facts.py::test_the_least_value_is_that_of_the_smallest_sizes",),
     ),
     Plant(
-        "a tree costs what its dearest part costs",
+        "a tree costs what its costliest part costs",
         "meganeura_dsl/transforms/egraph/extract/extraction_problem.py",
         "below = sum(total[need] for need in problem.needs[user])",
         "below = max((total[need] for need in problem.needs[user]), default=0.0)",
