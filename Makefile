@@ -48,7 +48,7 @@ test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minu
 
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/plant_bugs.py
 
@@ -97,7 +97,7 @@ $(PACKAGE): pyproject.toml | $(PYTHON)
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx]'
+	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx,xla]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+    from meganeura_runtime.train.memory_fit import Fit
 
 __all__ = [
     "DeviceError",
     "FeedError",
+    "Fit",
     "Model",
     "OutOfMemoryError",
     "ProblemError",
@@ -44,6 +46,7 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "DeviceError": "meganeura_runtime.backends.errors",
     "FeedError": "meganeura_dsl.ir.interpreter",
+    "Fit": "meganeura_runtime.train.memory_fit",
     "Model": "meganeura.program",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
     "Program": "meganeura.program",

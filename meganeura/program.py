@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import WrongSettingType
 from meganeura_dsl.symbolic.size import Dim
@@ -30,9 +31,12 @@ from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import as_tensors, feeds
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
+from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
-from meganeura_runtime.train.job import Start, prepare
+from meganeura_runtime.train.job import Start, prepare, settings_of
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
+from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import folder_of
 
 Files = Path | str | Sequence[Path | str]
@@ -127,7 +131,8 @@ class Program:
         """Train as its `train` block says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        `data` is the path of a file or folder, or the name of an embedded data set.
+        `data` is the path of a file or folder, or the name of an embedded data set. Where several
+        processes train together, as `jax.distributed` has them, all call this with the same `out`.
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
@@ -143,9 +148,12 @@ class Program:
         job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
-            chosen = choose_device(job.settings.device)
-            with folder_of(name, None if out is None else Path(out)) as place:
-                finished = train(job, place, chosen.open, record, lambda: False)
+            chosen = job.spread_over(
+                choose_device(job.settings.device, precision=job.settings.precision)
+            )
+            with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
+                manner = RunOptions(hosts=chosen.hosts)
+                finished = train(job, place, chosen.open, record, lambda: False, manner)
         return Run(
             place.path,
             finished.steps,
@@ -153,6 +161,27 @@ class Program:
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def fit(
+        self,
+        *,
+        memory: int | str | None = None,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> Fit:
+        """What a training step takes of a device's memory, by role, and the batch that fits.
+
+        `memory` is a number of bytes or a text such as `"8GiB"`; without it no batch is looked for.
+        `device` and `settings` are those of `train`. Nothing runs, and the data need not be there.
+        Raises `ProblemError` or `ProblemsError` for settings, sizes and devices that are wrong, and
+        `ValueError` for a text that is no amount of memory.
+        """
+        available = parsed_bytes(memory) if isinstance(memory, str) else memory
+        name = self._program.train()
+        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        wanted = settings_of(self._program, name, overrides)
+        with explained_failures():
+            return fit(MemoryProbe.of(self._program, name, wanted, device), available)
 
 
 class Model:
@@ -183,28 +212,37 @@ class Model:
         self.values = {**initial_values(anew, seed), **found.read()}
 
     def session(
-        self, sizes: Mapping[str, SupportsIndex] | None = None, *, device: str = "auto"
+        self,
+        sizes: Mapping[str, SupportsIndex] | None = None,
+        *,
+        device: str = "auto",
+        precision: str = "f32",
     ) -> Session:
         """The model on a device, with its weights, for inputs of these sizes.
 
         `sizes` gives each size that the inputs leave open, such as `{"n": 4}` for
-        `image: [n, 1, 8, 8]`. `device` is `auto`, `cpu`, `wgpu` or `wgpu:N`. Raises `ProblemError`
-        for sizes the model cannot have and for a device that is not there, refuses the model or has
-        too little memory; `ValueError` for a size that is missing or that no input has, and if the
-        model has no weights.
+        `image: [n, 1, 8, 8]`. `device` is a name that `meganeura devices` lists, or `auto`;
+        `precision` is `f32`, or on `xla` also `tf32` or `bf16`. Raises `ProblemError` for sizes the
+        model cannot have and for a device that is not there, refuses the model or the precision, or
+        has too little memory; `ValueError` for a size that is missing or that no input has, for
+        another precision, and if the model has no weights.
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})
         concrete = pipeline.elaborate_model(
             self._program, self._name, config=self._config, sizes=numbers
         )
-        rules = RewriteOptions(device=model_of(device))
+        floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
-            session = open_inference(concrete.graph, choose_device(device).open, rules)
+            chosen = choose_device(device, precision=floats)
+            session = open_inference(concrete.graph, chosen.open, rules)
         session.load(self.values)
         return session
 
-    def run(self, inputs: Mapping[str, ArrayLike], *, device: str = "auto") -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, ArrayLike], *, device: str = "auto", precision: str = "f32"
+    ) -> dict[str, Array]:
         """The outputs, by name, for one array for each of `self.inputs`, by name.
 
         The sizes that the inputs leave open are those of the arrays. An array of another type is
@@ -217,7 +255,10 @@ class Model:
         tensors = as_tensors({name: np.asarray(array) for name, array in inputs.items()})
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
         fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
-        with explained_failures(), self.session(sizes, device=device) as session:
+        with (
+            explained_failures(),
+            self.session(sizes, device=device, precision=precision) as session,
+        ):
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
 

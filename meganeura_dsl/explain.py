@@ -1,28 +1,35 @@
 """The pages behind the codes of messages: `meganeura explain E0301`.
 
 A page is the docstring of the problem's class, so that it is written and changed beside the words
-of the message. All classes are found through the tuples `PROBLEMS` of the modules that define them.
+of the message.
 """
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 from meganeura_dsl import target_problems
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.elaborate.problems import name_problems, shape_problems, training_problems
 from meganeura_dsl.settings import settings_problems
-from meganeura_dsl.syntax.problems import grammar_problems, token_problems
+from meganeura_dsl.syntax.problems import (
+    grammar_problems,
+    line_problems,
+    text_problems,
+    token_problems,
+)
 from meganeura_dsl.transforms.egraph import optimizer_problems
 
-PROBLEMS: tuple[type[Problem], ...] = (
-    *token_problems.PROBLEMS,
-    *grammar_problems.PROBLEMS,
-    *name_problems.PROBLEMS,
-    *shape_problems.PROBLEMS,
-    *training_problems.PROBLEMS,
-    *target_problems.PROBLEMS,
-    *settings_problems.PROBLEMS,
-    *optimizer_problems.PROBLEMS,
+PROBLEMS = problems_in(
+    text_problems,
+    line_problems,
+    token_problems,
+    grammar_problems,
+    name_problems,
+    shape_problems,
+    training_problems,
+    target_problems,
+    settings_problems,
+    optimizer_problems,
 )
 """Every kind of problem the front end can report; the command line adds those of the runtime."""
 

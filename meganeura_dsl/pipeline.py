@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError, Severity, Sink
+from meganeura_dsl.diagnostics.problem import (
+    Problem,
+    ProblemError,
+    ProblemsError,
+    Report,
+    Severity,
+    Sink,
+)
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.elaborate.declarations import models, training_blocks
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
@@ -21,6 +27,8 @@ from meganeura_dsl.elaborate.problems.training_problems import NoModelHolds, Not
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, Linker, Loader, library, nearest
 from meganeura_dsl.elaborate.scope.scope import Binding
 from meganeura_dsl.elaborate.scope.unused_values import unused_values, walk
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import CHECK, CHECK_CHARACTER
 from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.proof_cache import keep_notes, known_notes
@@ -30,11 +38,6 @@ from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline
 from meganeura_dsl.syntax.parser.source_files import read_source
 from meganeura_dsl.target_problems import AmbiguousTarget, UnknownTarget
-
-if TYPE_CHECKING:
-    from meganeura_dsl.diagnostics.problem import Report
-    from meganeura_dsl.elaborate.values import Static
-    from meganeura_dsl.ir.types import TensorType
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,18 @@
 """What can be wrong with the name of a program."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 @dataclass(frozen=True)
-class UnknownTarget(Problem):
+class UnknownTarget(Problem, code="E0218", topic="program"):
     """A program, model or `train` block was asked for by a name that does not exist.
 
     A program is a path such as `net.mgn`, one declaration of it such as `net.mgn:small`, or the
     name of a standard model such as `resnet18`.
     """
 
-    code: ClassVar[str] = "E0218"
-    topic: ClassVar[str] = "program"
     file: str
     kind: str
     name: str
@@ -24,7 +21,6 @@ class UnknownTarget(Problem):
     """What no `train` applies, if that is what is wrong."""
 
     def report(self) -> Report:
-        """The words."""
         listed = ", ".join(f"`{name}`" for name in self.known)
         if not self.file:
             headline = f"there is no file or standard model called `{self.name}`"
@@ -41,27 +37,20 @@ class UnknownTarget(Problem):
         else:
             headline = f"{self.file} declares no {self.kind}"
             cure = None
-        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
+        return self.message(headline, cure=cure)
 
 
 @dataclass(frozen=True)
-class AmbiguousTarget(Problem):
+class AmbiguousTarget(Problem, code="E0405", topic="program"):
     """A model or `train` block was asked for by its name alone, and several files declare it.
 
     The name of the file comes first then: `meganeura train digits_cnn:fit`.
     """
 
-    code: ClassVar[str] = "E0405"
-    topic: ClassVar[str] = "program"
     name: str
     known: tuple[str, ...]
 
     def report(self) -> Report:
-        """The words."""
         headline = f"several standard files declare `{self.name}`: which is meant?"
         cure = Help(f"name one of {', '.join(f'`{each}`' for each in self.known)}", self.known[0])
-        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (UnknownTarget, AmbiguousTarget)
-"""Every problem of this module."""
+        return self.message(headline, cure=cure)

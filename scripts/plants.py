@@ -904,8 +904,8 @@ PLANTS = (
     Plant(
         "a configuration beyond the limits ends the search",
         "runtime/meganeura_runtime/backends/webgpu/tuning/autotuner.py",
-        "except LimitError as error:\n                self._refuse(way, str(error))",
-        "except MemoryError as error:\n                self._refuse(way, str(error))",
+        "except LimitError as error:\n                self._refuse(config, str(error))",
+        "except MemoryError as error:\n                self._refuse(config, str(error))",
         (
             "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_a_way_beyond_the_limits_of_the_device_is_refused",
         ),
@@ -1066,7 +1066,7 @@ PLANTS = (
         ("tests/dsl/symbolic/test_facts.py::test_the_least_value_is_that_of_the_smallest_sizes",),
     ),
     Plant(
-        "a tree costs what its dearest part costs",
+        "a tree costs what its costliest part costs",
         "meganeura_dsl/transforms/egraph/extract/extraction_problem.py",
         "below = sum(total[need] for need in problem.needs[user])",
         "below = max((total[need] for need in problem.needs[user]), default=0.0)",

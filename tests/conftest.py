@@ -18,6 +18,8 @@ from tests.tiers import is_full
 # fastest in the thread that submits them.
 os.environ.setdefault("LP_NUM_THREADS", "0")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+# XLA compiles for the CPU more than twice as fast when LLVM leaves the code as it is.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 # What somebody found out on this machine before must not change what a test sees.
 os.environ["MEGANEURA_CACHE"] = "off"
 # A pass that breaks a graph is named where it does.

@@ -6,6 +6,7 @@ from pathlib import Path
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
@@ -34,6 +35,7 @@ from meganeura_runtime.backends.device_problems import (
     NoClock,
     TooLittleMemory,
     UnsupportedOp,
+    UnsupportedPrecision,
 )
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
@@ -66,7 +68,9 @@ from meganeura_runtime.train.training_problems import (
     CannotResume,
     DataChanged,
     FolderInUse,
+    IndivisibleBatch,
     LossNotFinite,
+    UnnamedFolder,
 )
 
 FIT = """\
@@ -201,8 +205,16 @@ EXAMPLES: Mapping[str, Problem] = {
         UnsupportedOp(
             within(FIT, "cross_entropy(image |> fc: linear(10), label)"), "", "Gather", "toy"
         ),
+        UnsupportedPrecision(
+            "cpu",
+            ComputePrecision.BF16,
+            "it is the reference that other floats are compared with",
+            (ComputePrecision.F32,),
+        ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        IndivisibleBatch("batch", 32, 3),
+        UnnamedFolder(2),
         DataChanged(
             FILE,
             (

@@ -3,43 +3,11 @@
 A process reads these files as if somebody had edited them, and all others as they are.
 """
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-EDITED = """
-import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder, SourceFileLoader
-
-EDITS = {edits!r}
-
-
-class Edited(SourceFileLoader):
-    def get_code(self, fullname):
-        text = self.get_source(fullname)
-        for old, new in EDITS[fullname]:
-            assert text.count(old) == 1, (fullname, old)
-            text = text.replace(old, new)
-        return compile(text, self.path, "exec")
-
-
-class Finder(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name not in EDITS:
-            return None
-        spec = PathFinder.find_spec(name, path)
-        spec.loader = Edited(name, spec.origin)
-        return spec
-
-
-sys.meta_path.insert(0, Finder())
-"""
-Edits = Mapping[str, list[tuple[str, str]]]
+from tests.edited import COMMAND, Edits, run
 
 PRIMITIVE = "meganeura_dsl.ir.ops.primitive.elementwise"
 KERNEL = "meganeura_runtime.backends.webgpu.codegen.lowering.elementwise"
@@ -82,21 +50,6 @@ block Squash(d)(x: [n, d]) -> [n, d]:
 
 model squash = Squash(d=4)
 """
-
-
-def run(edits: Edits, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    code = EDITED.format(edits=dict(edits)) + text
-    environment = {**os.environ, "MEGANEURA_CACHE": "off", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-
-
-COMMAND = "from meganeura.cli.app import run\nsys.exit(run(tuple(sys.argv[1:])))"
 
 
 @pytest.mark.adapter

@@ -15,6 +15,7 @@ FULL = (
     "cli/test_documents.py::test_a_program_shown_runs",
     "cli/test_door.py",
     "cli/test_explain.py::test_every_code_has_a_page",
+    "cli/test_fit_command.py",
     "cli/test_gradcheck.py",
     "cli/test_inspect.py",
     "cli/test_main.py::test_a_reader_that_leaves_is_no_error",
@@ -27,6 +28,7 @@ FULL = (
     "cli/test_toy_backend.py",
     "cli/test_train_command.py",
     "cli/test_tune_command.py",
+    "cli/test_xla.py",
     "dsl/diagnostics/test_sarif.py::test_every_message_of_the_specification_is_valid",
     "dsl/diagnostics/test_terminal.py::test_nothing_raw_reaches_the_terminal",
     "dsl/elaborate/test_limits.py::test_the_largest_standard_models_are_far_from_the_limit",
@@ -70,10 +72,12 @@ FULL = (
     "runtime/backends/webgpu/schedule/test_kernel_cache.py",
     "runtime/backends/webgpu/schedule/test_random_graphs.py",
     "runtime/backends/webgpu/schedule/test_rewritten.py",
+    "runtime/backends/xla",
     "runtime/export",
     "runtime/train",
     "stdlib_models",
     "test_end_to_end.py",
+    "test_new_pieces.py",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""

@@ -1,6 +1,6 @@
 """Every problem there is, of the front end and of the runtime, for `meganeura explain`."""
 
-from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
 from meganeura_runtime.export.deployment import deployment_problems
@@ -17,18 +17,17 @@ from meganeura_runtime.train import training_problems
 
 def problems() -> tuple[type[Problem], ...]:
     """All kinds of problems, by their classes."""
-    return (
-        *PROBLEMS,
-        *data_problems.PROBLEMS,
-        *file_problems.PROBLEMS,
-        *index_problems.PROBLEMS,
-        *weights.PROBLEMS,
-        *inference_problems.PROBLEMS,
-        *preprocess_problems.PROBLEMS,
-        *optional_imports.PROBLEMS,
-        *training_problems.PROBLEMS,
-        *deployment_problems.PROBLEMS,
-        *container_problems.PROBLEMS,
-        *onnx_problems.PROBLEMS,
-        *device_problems.PROBLEMS,
+    return PROBLEMS + problems_in(
+        data_problems,
+        file_problems,
+        index_problems,
+        weights,
+        inference_problems,
+        preprocess_problems,
+        optional_imports,
+        training_problems,
+        deployment_problems,
+        container_problems,
+        onnx_problems,
+        device_problems,
     )

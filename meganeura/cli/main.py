@@ -17,7 +17,8 @@ def main() -> None:
         sys.exit(f"Error: {error}")
     arguments = sys.argv[1:]
     is_training = arguments[:1] == ["train"] and "--help" not in arguments
-    if is_training and is_enabled(Trick.PREFETCH):
+    is_alone = not any(each.startswith("--coordinator") for each in arguments)
+    if is_training and is_alone and is_enabled(Trick.PREFETCH):
         begin_to_open(asked_device(arguments))
 
     from meganeura.cli.app import run

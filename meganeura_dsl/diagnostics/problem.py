@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from inspect import cleandoc
+from types import ModuleType
 from typing import ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
@@ -79,14 +80,49 @@ class Problem(ABC):
     topic: ClassVar[str]
     severity: ClassVar[Severity] = Severity.ERROR
 
+    def __init_subclass__(
+        cls, *, code: str = "", topic: str = "", severity: Severity | None = None
+    ) -> None:
+        """What is left out is that of the base class; a class without a code is a base itself."""
+        if code:
+            cls.code = code
+        if topic:
+            cls.topic = topic
+        if severity is not None:
+            cls.severity = severity
+
     @abstractmethod
     def report(self) -> Report:
         """The words for this problem."""
+
+    def message(
+        self,
+        headline: str,
+        *remarks: Remark,
+        span: Span | None = None,
+        label: str = "",
+        cure: Help | None = None,
+        path: str = "",
+    ) -> Report:
+        """The report of these words, where `label` stands at `span`."""
+        place = None if span is None else Label(span, label)
+        return Report(self.code, self.severity, headline, self.topic, place, remarks, cure, path)
 
     @classmethod
     def page(cls) -> str:
         """What there is to know about this kind of problem."""
         return cleandoc(cls.__doc__ or "")
+
+
+def problems_in(*modules: ModuleType) -> tuple[type[Problem], ...]:
+    """The kinds of problems that modules define, in the order of their definition."""
+    return tuple(
+        each
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Problem)
+        if each.__module__ == module.__name__ and "code" in vars(each)
+    )
 
 
 class ProblemError(Exception):

@@ -1,6 +1,5 @@
 """The search for a case whose gradient is wrong, and for the smallest such case."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import hypothesis
@@ -17,7 +16,7 @@ from meganeura_dsl.gradcheck.cases import Case, cases
 from meganeura_dsl.gradcheck.device_check import RunGraph, compare
 from meganeura_dsl.gradcheck.finite_differences import slopes
 from meganeura_dsl.gradcheck.locate_fault import first_wrong
-from meganeura_dsl.gradcheck.probe import LOSS, NoGradientError, Probe, probe
+from meganeura_dsl.gradcheck.probe import NoGradientError, Point, Probe, probe
 from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.gradcheck.verdicts import (
@@ -30,7 +29,7 @@ from meganeura_dsl.gradcheck.verdicts import (
     Verdict,
     WrongGradient,
 )
-from meganeura_dsl.ir.graph import Array, Graph, NotDifferentiableError
+from meganeura_dsl.ir.graph import Graph, NotDifferentiableError
 
 UNNEEDED = (
     HealthCheck.data_too_large,
@@ -129,14 +128,14 @@ class _Search:
         except ProblemError as error:
             return self._refused(error)
         probed = probe(elaboration.graph)
-        feeds = self._feeds(case, probed)
+        point = self._point(case, probed)
         self.examples += 1
         if self.effort.kinks:
-            fault = _finite(probed, feeds, elaboration, case.seed)
+            fault = _finite(point, elaboration, case.seed)
         else:
-            fault = self._differentiated(probed, feeds, elaboration, case.seed)
+            fault = self._differentiated(point, elaboration, case.seed)
         if fault is None and self.effort.run is not None:
-            return compare(probed, feeds, self.effort.run)
+            return compare(probed, point.feeds, self.effort.run)
         return fault
 
     def _refused(self, error: ProblemError) -> RefusedAfterProof:
@@ -147,7 +146,7 @@ class _Search:
         self.refusal = report.headline
         raise UnsatisfiedAssumption(self.refusal)
 
-    def _feeds(self, case: Case, probed: Probe) -> dict[str, Array]:
+    def _point(self, case: Case, probed: Probe) -> Point:
         """Numbers for which the loss is finite: any, or all positive."""
         manners = (
             (InputDistribution.KINKS,)
@@ -155,29 +154,27 @@ class _Search:
             else (InputDistribution.SMOOTH, InputDistribution.POSITIVE)
         )
         for manner in manners:
-            feeds = RandomInputs(case.seed, manner).feeds(probed.graph)
-            if np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
-                return feeds
+            point = probed.at(RandomInputs(case.seed, manner).feeds(probed.graph))
+            if point.is_finite:
+                return point
         self.refusal = "its result is not finite for the numbers tried"
         raise UnsatisfiedAssumption(self.refusal)
 
     def _differentiated(
-        self, probed: Probe, feeds: Mapping[str, Array], elaboration: Elaboration, seed: int
+        self, point: Point, elaboration: Elaboration, seed: int
     ) -> WrongGradient | None:
-        for slope in slopes(probed, feeds, seed):
+        for slope in slopes(point, seed):
             if not slope.agrees:
-                return WrongGradient(slope, first_wrong(elaboration.graph, feeds, seed))
+                return WrongGradient(slope, first_wrong(elaboration.graph, point.feeds, seed))
             self.slopes += 1
             self.worst = max(self.worst, slope.error)
         return None
 
 
-def _finite(
-    probed: Probe, feeds: Mapping[str, Array], elaboration: Elaboration, seed: int
-) -> NotFinite | None:
-    for name, gradient in probed.gradients(feeds).items():
+def _finite(point: Point, elaboration: Elaboration, seed: int) -> NotFinite | None:
+    for name, gradient in point.gradients.items():
         if not np.all(np.isfinite(gradient)):
-            return NotFinite(name, first_wrong(elaboration.graph, feeds, seed))
+            return NotFinite(name, first_wrong(elaboration.graph, point.feeds, seed))
     return None
 
 
@@ -185,10 +182,10 @@ def check_graph(graph: Graph, effort: SearchBudget) -> WrongGradient | None:
     """Check the gradient of one graph of known sizes, with numbers that the seed gives."""
     probed = probe(graph)
     for manner in (InputDistribution.SMOOTH, InputDistribution.POSITIVE):
-        feeds = RandomInputs(effort.seed, manner).feeds(probed.graph)
-        if np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
+        point = probed.at(RandomInputs(effort.seed, manner).feeds(probed.graph))
+        if point.is_finite:
             break
-    for slope in slopes(probed, feeds, effort.seed):
+    for slope in slopes(point, effort.seed):
         if not slope.agrees:
-            return WrongGradient(slope, first_wrong(graph, feeds, effort.seed))
+            return WrongGradient(slope, first_wrong(graph, point.feeds, effort.seed))
     return None

@@ -51,9 +51,9 @@ def _widened(array: Array) -> Array:
 
 
 def _same_side(probe: Probe, feeds: Mapping[str, Array]) -> bool:
-    fixed = probe.fixed(feeds)
-    double = evaluate(probe.forward, fitting(probe.forward, fixed), Precision.DOUBLE).outputs
-    single = _single(probe.forward, fitting(probe.forward, fixed))
+    fed = fitting(probe.forward, feeds)
+    double = evaluate(probe.forward, fed, Precision.DOUBLE).outputs
+    single = _single(probe.forward, fed)
     rounded = evaluate(probe.forward, single).outputs
     return all(
         np.array_equal(double[name], rounded[name]) for name in double if name.startswith(DECISION)

@@ -13,7 +13,7 @@ from math import isfinite
 
 import numpy as np
 
-from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Probe
+from meganeura_dsl.gradcheck.probe import DECISION, LOSS, MAGNITUDE, Point
 from meganeura_dsl.ir.graph import Array
 
 STEPS = (1e-4, 1e-6, 1e-8)
@@ -61,14 +61,12 @@ class Slope:
         return abs(self.reverse - self.differences) <= self.allowed
 
 
-def slopes(probe: Probe, feeds: Mapping[str, Array], seed: int) -> Iterator[Slope]:
+def slopes(point: Point, seed: int) -> Iterator[Slope]:
     """The slopes along all directions chosen; none where every step crosses a kink."""
-    gradients = probe.gradients(feeds)
-    fixed = probe.fixed(feeds)
-    for where, direction in _directions(gradients, np.random.default_rng(seed)):
-        slope = _slope(probe, fixed, gradients, where, direction)
+    for where, direction in _directions(point.gradients, np.random.default_rng(seed)):
+        slope = _slope(point, where, direction)
         if slope is not None and not slope.agrees:
-            noise = _noise_of_reverse(probe, feeds, direction, slope.reverse)
+            noise = _noise_of_reverse(point, direction, slope.reverse)
             slope = replace(slope, allowed=slope.allowed + 10 * noise)
         if slope is not None:
             yield slope
@@ -99,23 +97,17 @@ def _any(generator: np.random.Generator, like: Array) -> Array:
     return signs * generator.uniform(0.5, 1, like.shape)
 
 
-def _slope(
-    probe: Probe,
-    feeds: Mapping[str, Array],
-    gradients: Mapping[str, Array],
-    where: str,
-    direction: Direction,
-) -> Slope | None:
+def _slope(point: Point, where: str, direction: Direction) -> Slope | None:
     """The slope along one direction, if some step stays on one smooth piece and is exact enough."""
-    terms = [gradients[name] * each for name, each in direction.items()]
+    terms = [point.gradients[name] * each for name, each in direction.items()]
     reverse = float(sum(term.sum() for term in terms))
     scale = float(sum(np.abs(term).sum() for term in terms))
     for step in STEPS:
-        values = [probe.run(_moved(feeds, direction, k * step)) for k in (-2, -1, 1, 2)]
-        if not _alike(values):
+        values = _on_one_piece(point, direction, step)
+        if values is None:
             continue
-        far = _quotient(values[0], values[3], 4 * step)
-        near = _quotient(values[1], values[2], 2 * step)
+        far = _quotient(values[0], values[1], 4 * step)
+        near = _quotient(values[2], values[3], 2 * step)
         noise = ROUNDING * (float(values[0][MAGNITUDE]) + LEAST) / step
         allowed = TOLERANCE * scale + 10 * abs(far - near) + noise
         if not isfinite(reverse) or allowed <= WORTHLESS * max(scale, noise / WORTHLESS):
@@ -123,15 +115,25 @@ def _slope(
     return None
 
 
-def _noise_of_reverse(
-    probe: Probe, feeds: Mapping[str, Array], direction: Direction, reverse: float
-) -> float:
+def _on_one_piece(
+    point: Point, direction: Direction, step: float
+) -> list[Mapping[str, Array]] | None:
+    """The outputs two steps away on either side, then one; None with a kink between them."""
+    values: list[Mapping[str, Array]] = []
+    for steps in (-2, 2, -1, 1):
+        values.append(point.moved(direction, steps * step))
+        if not _decides_as(values[0], values[-1]):
+            return None
+    return values
+
+
+def _noise_of_reverse(point: Point, direction: Direction, reverse: float) -> float:
     """How far reverse mode is from itself where the numbers are rounded otherwise."""
     generator = np.random.default_rng(0)
     others: list[float] = []
     for _ in range(ROUNDINGS):
-        rounded = {name: _rounded(generator, each) for name, each in feeds.items()}
-        gradients = probe.gradients(rounded)
+        rounded = {name: _rounded(generator, each) for name, each in point.feeds.items()}
+        gradients = point.probe.at(rounded).gradients
         others.append(
             float(sum((gradients[name] * each).sum() for name, each in direction.items()))
         )
@@ -145,16 +147,14 @@ def _rounded(generator: np.random.Generator, numbers: Array) -> Array:
     return np.asarray(numbers * (1 + unit * generator.integers(-4, 5, numbers.shape)))
 
 
-def _moved(feeds: Mapping[str, Array], direction: Direction, by: float) -> dict[str, Array]:
-    return {**feeds, **{name: feeds[name] + by * each for name, each in direction.items()}}
-
-
 def _quotient(low: Mapping[str, Array], high: Mapping[str, Array], width: float) -> float:
     return (float(high[LOSS]) - float(low[LOSS])) / width
 
 
-def _alike(values: list[Mapping[str, Array]]) -> bool:
+def _decides_as(left: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
     """Whether the same choice was made at every kink."""
-    first, *others = values
-    names = [name for name in first if name.startswith(DECISION)]
-    return all(np.array_equal(first[name], other[name]) for other in others for name in names)
+    return all(
+        left[name] is right[name] or np.array_equal(left[name], right[name])
+        for name in left
+        if name.startswith(DECISION)
+    )

@@ -49,7 +49,7 @@ def _first_slope(value: Value, known: Mapping[str, Array], seed: int) -> Slope |
     feeds = {
         f"operand {index}": known[str(operand.id)] for index, operand in enumerate(value.operands)
     }
-    found = slopes(probed, {**feeds, **coefficients(probed.graph, seed)}, seed)
+    found = slopes(probed.at({**feeds, **coefficients(probed.graph, seed)}), seed)
     return next((slope for slope in found if not slope.agrees), None)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
+import numpy as np
+
 from meganeura_dsl.gradcheck.kinks import kink_values
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued, rebuild
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
 from meganeura_dsl.transforms.autodiff import differentiate
@@ -18,7 +20,6 @@ LOSS = "loss"
 MAGNITUDE = "magnitude"
 GRADIENT = "gradient."
 COEFFICIENT = "coefficient."
-HELD = "held."
 DECISION = "decision."
 
 
@@ -33,33 +34,54 @@ class Probe:
     graph: Graph
     """Outputs `loss`, the outputs of the graph itself, and `gradient.NAME` for each leaf moved."""
     forward: Graph
-    """Outputs the loss, the sum of the magnitudes of its terms, and which kinks lie where.
-
-    What gradients do not flow through is an input `held.N` of its own, since differences must not
-    see it move.
-    """
-    held: Graph
-    """The values of those inputs."""
+    """Outputs the loss, the sum of the magnitudes of its terms, and which kinks lie where."""
     moved: tuple[str, ...]
     """The float inputs and the parameters that are trained."""
 
     @cached_property
-    def _forward(self) -> Interpreter:
+    def reverse(self) -> Interpreter:
+        """The graph in double precision."""
+        return Interpreter(self.graph, Precision.DOUBLE)
+
+    @cached_property
+    def differences(self) -> Interpreter:
+        """The forward graph in double precision."""
         return Interpreter(self.forward, Precision.DOUBLE)
 
-    def gradients(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def at(self, feeds: Mapping[str, Array]) -> "Point":
+        """The point that these numbers are."""
+        return Point(self, feeds)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where a probe is differentiated."""
+
+    probe: Probe
+    feeds: Mapping[str, Array]
+
+    @cached_property
+    def gradients(self) -> Mapping[str, Array]:
         """By reverse mode, in double precision."""
-        outputs = Interpreter(self.graph, Precision.DOUBLE).run(fitting(self.graph, feeds)).outputs
-        return {name: outputs[GRADIENT + name] for name in self.moved}
+        outputs = self.probe.reverse.run(fitting(self.probe.graph, self.feeds)).outputs
+        return {name: outputs[GRADIENT + name] for name in self.probe.moved}
 
-    def fixed(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """The feeds, and what is held at the point they are."""
-        held = Interpreter(self.held, Precision.DOUBLE).run(fitting(self.held, feeds)).outputs
-        return {**feeds, **held}
+    @cached_property
+    def _values(self) -> tuple[Array | None, ...]:
+        return self.probe.differences.every_value(fitting(self.probe.forward, self.feeds))
 
-    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The loss, its magnitude and the decisions; `feeds` come from `fixed`."""
-        return self._forward.run(fitting(self.forward, feeds)).outputs
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss is."""
+        return bool(np.isfinite(self.moved({}, 0)[LOSS]))
+
+    def moved(self, direction: Mapping[str, Array], by: float) -> Mapping[str, Array]:
+        """The outputs of the forward graph at a point nearby.
+
+        What gradients do not flow through stays, since differences must not see it move.
+        """
+        changed = {name: self.feeds[name] + by * each for name, each in direction.items()}
+        return self.probe.differences.perturbed(self._values, changed)
 
 
 def probe(graph: Graph) -> Probe:
@@ -73,10 +95,7 @@ def probe(graph: Graph) -> Probe:
     named = {GRADIENT + name: made for name, made in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
-    alone = build.graph({LOSS: loss, MAGNITUDE: magnitude})
-    stopped = [value for value in alone.values if isinstance(value.op, StopGradient)]
-    held = build.graph({f"{HELD}{value.id}": value for value in stopped})
-    return Probe(both, _held(alone), held, tuple(leaves))
+    return Probe(both, _forward(build, loss, magnitude), tuple(leaves))
 
 
 def fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -117,17 +136,20 @@ def _movable(value: Value) -> Leaf | None:
             return None
 
 
-def _held(graph: Graph) -> Graph:
-    """The graph with what gradients do not flow through as inputs, and its decisions as outputs."""
-    build = Builder()
+def _forward(build: Builder, loss: Value, magnitude: Value) -> Graph:
+    """The loss, and the decisions that differences can see."""
+    chosen = kink_values(build, _differentiated(loss))
+    decisions = {f"{DECISION}{index}": each for index, each in enumerate(chosen)}
+    return build.graph({LOSS: loss, MAGNITUDE: magnitude, **decisions})
 
-    def hold(value: Value, operands: tuple[Value, ...]) -> Value:
-        if isinstance(value.op, StopGradient):
-            return build.add(Input(f"{HELD}{value.id}", value.type.dtype, value.type.shape))
-        return build.reapply(value, *operands)
 
-    changed = rebuild(graph, build, hold)
-    chosen = kink_values(build, changed.values)
-    return build.graph(
-        {**changed.outputs, **{f"{DECISION}{index}": each for index, each in enumerate(chosen)}}
-    )
+def _differentiated(loss: Value) -> list[Value]:
+    """The values that gradients flow through, operands first."""
+    seen: dict[int, Value] = {}
+    stack = [loss]
+    while stack:
+        value = stack.pop()
+        if value.id not in seen and not isinstance(value.op, StopGradient):
+            seen[value.id] = value
+            stack.extend(value.operands)
+    return [seen[number] for number in sorted(seen)]

@@ -39,6 +39,8 @@ class Op:
     """How the elements of the result depend on those of the operands."""
     element_cost: ClassVar[ElementCost]
     """What one more element costs where the result is read."""
+    flops_per_element: ClassVar[int] = 1
+    """Additions and multiplications, about, for each element of its largest operand or result."""
     multiple_results: ClassVar[bool] = False
     """Whether it has several results; its facets then give and take a tuple of them."""
 
@@ -94,13 +96,13 @@ class Op:
         return None
 
     def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        """Additions and multiplications, about: here one for each element read or written.
+        """Additions and multiplications, about.
 
         An op that is free computes indices alone, which nobody counts.
         """
         if self.element_cost is ElementCost.FREE:
             return 0
-        return max(map(element_count, (*operands, result)))
+        return self.flops_per_element * max(map(element_count, (*operands, result)))
 
     def bytes_read(self, operand: TensorType, result: TensorType) -> int:
         """Bytes that are read of an operand at least: here all of it."""

@@ -4,7 +4,7 @@ In single precision every value is stored in its own element type, and f16 is co
 In double precision all floats are float64: the oracle that gradients are measured against.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -14,7 +14,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value, by_application
-from meganeura_dsl.ir.ops import Constant, Iota
+from meganeura_dsl.ir.ops import Constant, Iota, StopGradient
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim
 
@@ -38,8 +38,8 @@ class Results:
     updates: Mapping[str, Array]
 
 
-Watch = Callable[[Value, float, float], None]
-"""Told of an op, and of when it began and ended, by the clock `perf_counter`."""
+Watch = Callable[[tuple[Value, ...], float, float], None]
+"""Called with the results of an op, and when it began and ended, by the clock `perf_counter`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,17 @@ class Interpreter:
         _require_concrete(graph.values)
         self.leaves = {value.op.name: value for value in graph.values if isinstance(value.op, Leaf)}
         self._precision = precision
+        self._dtypes = {dtype: storage_type(dtype, precision) for dtype in DType}
         self._slots = {value.id: slot for slot, value in enumerate(graph.values)}
         self._outputs = {name: self._slots[value.id] for name, value in graph.outputs.items()}
         self._updates = {name: self._slots[value.id] for name, value in graph.updates.items()}
         self._start: list[Array | None] = [None] * len(graph.values)
         for value in graph.values:
             if isinstance(value.op, Constant | Iota):
-                dtype = storage_type(value.type.dtype, precision)
-                self._start[self._slots[value.id]] = value.op.evaluate().astype(dtype)
+                constant = value.op.evaluate().astype(self._dtypes[value.type.dtype])
+                self._start[self._slots[value.id]] = constant
         self._steps = self._schedule([value for value in graph.values if value.operands])
+        self._dependents: dict[frozenset[str], tuple[Step, ...]] = {}
 
     def _schedule(self, values: list[Value]) -> tuple[Step, ...]:
         kept = {*self._outputs.values(), *self._updates.values()}
@@ -112,36 +114,62 @@ class Interpreter:
             operands = tuple(self._slots[operand.id] for operand in value.operands)
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
-            stored = tuple(map(self._stored, results))
+            stored = tuple([self._stored(result) for result in results])
             steps.append(Step(value.op, operands, self._halves(value), stored, dead))
         return tuple(reversed(steps))
 
     def _stored(self, value: Value) -> Stored:
-        dtype = storage_type(value.type.dtype, self._precision)
-        return Stored(value, self._slots[value.id], dtype)
+        return Stored(value, self._slots[value.id], self._dtypes[value.type.dtype])
 
     def _halves(self, value: Value) -> tuple[int, ...]:
-        dtypes = [storage_type(each.type.dtype, self._precision) for each in value.operands]
-        return tuple(index for index, dtype in enumerate(dtypes) if dtype == np.float16)
+        if self._precision is Precision.DOUBLE:
+            return ()
+        dtypes = [each.type.dtype for each in value.operands]
+        return tuple(index for index, dtype in enumerate(dtypes) if dtype is DType.F16)
 
-    def run(self, feeds: Mapping[str, Array]) -> Results:
+    def run(self, feeds: Mapping[str, Array], watch: Watch | None = None) -> Results:
         """One evaluation. The feeds are inputs and parameters by name, and nothing else."""
         values = self._given(feeds)
         # Infinities and NaN are values like others, here as on a GPU.
         with np.errstate(all="ignore"):
             for step in self._steps:
-                self._advance(step, values)
+                start = perf_counter()
+                _advance(step, values)
+                if watch is not None:
+                    results = tuple(result.value for result in step.results)
+                    watch(results, start, perf_counter())
         return Results(_named(self._outputs, values), _named(self._updates, values))
 
-    def watched(self, feeds: Mapping[str, Array], watch: Watch) -> Results:
-        """One evaluation, each op told to `watch` with when it began and ended."""
+    def every_value(self, feeds: Mapping[str, Array]) -> tuple[Array | None, ...]:
+        """All values of one evaluation, for `perturbed` to start from."""
         values = self._given(feeds)
         with np.errstate(all="ignore"):
             for step in self._steps:
-                start = perf_counter()
-                self._advance(step, values)
-                watch(step.results[0].value, start, perf_counter())
-        return Results(_named(self._outputs, values), _named(self._updates, values))
+                _compute(step, values)
+        return tuple(values)
+
+    def perturbed(
+        self, values: Sequence[Array | None], changed: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The outputs where some leaves differ from those of `values`.
+
+        What `StopGradient` gives stays as it is. Only what depends on the leaves is computed.
+        """
+        found = list(values)
+        for name, array in changed.items():
+            found[self._slots[self.leaves[name].id]] = self._fitting(name, array)
+        with np.errstate(all="ignore"):
+            for step in self._dependent(frozenset(changed)):
+                _compute(step, found)
+        return _named(self._outputs, found)
+
+    def _dependent(self, names: frozenset[str]) -> tuple[Step, ...]:
+        """The steps on paths from some leaves to the outputs, without `StopGradient`."""
+        if names not in self._dependents:
+            slots = {self._slots[self.leaves[name].id] for name in names}
+            steps = _downstream(self._steps, slots)
+            self._dependents[names] = _upstream(steps, set(self._outputs.values()))
+        return self._dependents[names]
 
     def find(self, feeds: Mapping[str, Array], is_sought: Callable[[Array], bool]) -> Value | None:
         """The first value that is sought, in the order of computation: first what is fed."""
@@ -151,8 +179,9 @@ class Interpreter:
                 return leaf
         with np.errstate(all="ignore"):
             for step in self._steps:
-                for result, array in zip(step.results, self._advance(step, values), strict=True):
-                    if is_sought(array):
+                _advance(step, values)
+                for result in step.results:
+                    if is_sought(np.asarray(values[result.slot])):
                         return result.value
         return None
 
@@ -162,15 +191,6 @@ class Interpreter:
         for name, array in self._checked(feeds).items():
             values[self._slots[self.leaves[name].id]] = array
         return values
-
-    def _advance(self, step: Step, values: list[Array | None]) -> tuple[Array, ...]:
-        """Compute the results of one op, and forget what nobody reads any more."""
-        results = _compute(step, values)
-        for result, array in zip(step.results, results, strict=True):
-            values[result.slot] = array
-        for slot in step.dead:
-            values[slot] = None
-        return results
 
     def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         missing = [name for name in self.leaves if name not in feeds]
@@ -187,7 +207,7 @@ class Interpreter:
 
     def _fitting(self, name: str, array: Array) -> Array:
         wanted = self.leaves[name].type
-        dtype = storage_type(wanted.dtype, self._precision)
+        dtype = self._dtypes[wanted.dtype]
         widened = self._precision is Precision.DOUBLE and np.issubdtype(array.dtype, np.floating)
         fits = array.dtype == dtype or (widened and wanted.dtype.is_float)
         if array.shape != wanted.shape or not fits:
@@ -196,13 +216,42 @@ class Interpreter:
         return array.astype(dtype, copy=False)
 
 
-def _compute(step: Step, values: list[Array | None]) -> tuple[Array, ...]:
+def _downstream(steps: Iterable[Step], changed: set[int]) -> list[Step]:
+    """The steps that read one of the slots, or what such a step gives."""
+    found: list[Step] = []
+    for step in steps:
+        if not isinstance(step.op, StopGradient) and not changed.isdisjoint(step.operands):
+            changed.update(result.slot for result in step.results)
+            found.append(step)
+    return found
+
+
+def _upstream(steps: Sequence[Step], needed: set[int]) -> tuple[Step, ...]:
+    """The steps that give one of the slots, or what such a step reads."""
+    found: list[Step] = []
+    for step in reversed(steps):
+        if any(result.slot in needed for result in step.results):
+            needed.update(step.operands)
+            found.append(step)
+    return tuple(reversed(found))
+
+
+def _advance(step: Step, values: list[Array | None]) -> None:
+    """Compute the results of one op, and forget what nobody reads any more."""
+    _compute(step, values)
+    for slot in step.dead:
+        values[slot] = None
+
+
+def _compute(step: Step, values: list[Array | None]) -> None:
+    """Compute the results of one op, and put them into their slots."""
     operands = [values[slot] for slot in step.operands]
     for index in step.halves:
         operands[index] = np.asarray(operands[index], np.float32)
     try:
         found = step.op.evaluate_all(*operands)
-        return tuple([np.asarray(found[to.value.index], to.dtype) for to in step.results])
+        for result in step.results:
+            values[result.slot] = np.asarray(found[result.value.index], result.dtype)
     except (IndexError, MemoryError) as error:
         error.add_note(f"in {_place(step.results[0].value)}")
         raise

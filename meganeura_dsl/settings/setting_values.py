@@ -16,7 +16,7 @@ from meganeura_dsl.settings.settings_problems import (
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
-BARE_TEXTS = ("data", "device")
+BARE_TEXTS = ("data", "device", "precision", "sharding")
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
 
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}

@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected
 
 
 @dataclass(frozen=True)
-class SettingProblem(Problem):
+class SettingProblem(Problem, topic="run settings"):
     """A problem of one setting, at the place it was written."""
-
-    topic: ClassVar[str] = "run settings"
 
     span: Span
 
@@ -26,8 +23,7 @@ class SettingProblem(Problem):
         advice: Help | None = None,
     ) -> Report:
         """The report with this problem's code and place."""
-        place = Label(self.span, label)
-        return Report(self.code, self.severity, headline, self.topic, place, tuple(remarks), advice)
+        return self.message(headline, *remarks, span=self.span, label=label, cure=advice)
 
 
 OVERRIDE = "--set"
@@ -46,15 +42,13 @@ def _did_you_mean(
 
 
 @dataclass(frozen=True)
-class UnknownSetting(SettingProblem):
+class UnknownSetting(SettingProblem, code="E0510"):
     """A `run:` block or a `--set` names a setting that does not exist.
 
     A setting that is not understood would be ignored, and the run would not be the one that was
     asked for. So every name is checked: those of the settings, the free sizes of the `train`
     block (such as `batch`), and the arguments of a choice such as `adam(lr=1e-3)`.
     """
-
-    code = "E0510"
 
     name: str
     within: str
@@ -64,7 +58,6 @@ class UnknownSetting(SettingProblem):
     """Other settings of the block, which it can therefore not mean."""
 
     def report(self) -> Report:
-        """Name the nearest setting, or list all."""
         what = f"`{self.within}` has no argument" if self.within else "there is no setting"
         free = [each for each in self.known if each not in self.given]
         advice = _did_you_mean(self.span, self.name, self.known, free)
@@ -73,15 +66,12 @@ class UnknownSetting(SettingProblem):
 
 
 @dataclass(frozen=True)
-class MissingSetting(Problem):
+class MissingSetting(Problem, code="E0511", topic="run settings"):
     """A `train` block cannot run before this setting is given.
 
     `data` says where the examples are, and every size that the inputs of the `train` block leave
     open needs a number. Write it under `run:`, or give it for one run with `--set NAME=VALUE`.
     """
-
-    code = "E0511"
-    topic: ClassVar[str] = "run settings"
 
     name: str
     meaning: str
@@ -89,86 +79,69 @@ class MissingSetting(Problem):
     span: Span | None
 
     def report(self) -> Report:
-        """Say what the setting means and how to give it."""
-        label = None if self.span is None else Label(self.span, "")
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"the setting `{self.name}` is missing",
-            self.topic,
-            label,
-            (Remark("it is", self.meaning),),
-            Help(f"write it under `run:`, or give --set {self.name}=...", self.example),
+            Remark("it is", self.meaning),
+            span=self.span,
+            cure=Help(f"write it under `run:`, or give --set {self.name}=...", self.example),
         )
 
 
 @dataclass(frozen=True)
-class WrongSettingType(SettingProblem):
+class WrongSettingType(SettingProblem, code="E0512"):
     """A setting was given a value of another kind, such as a text where a number is due.
 
     Values are never converted: `epochs = 2.5`, `epochs = "20"` and `seed = true` are mistakes,
     not 2, 20 and 1.
     """
 
-    code = "E0512"
-
     name: str
     expected: str
     given: str
 
     def report(self) -> Report:
-        """Show what was expected and what was written."""
         return self.words(f"`{self.name}` must be {self.expected}, not {self.given}")
 
 
 @dataclass(frozen=True)
-class ImpossibleSetting(SettingProblem):
+class ImpossibleSetting(SettingProblem, code="E0513"):
     """A setting has the right kind of value, but no run could use it.
 
     A batch of 0 rows, a learning rate below 0, a momentum of 1 or more, Nesterov's rule without
     momentum: each would fail later, or train nothing and not say so.
     """
 
-    code = "E0513"
-
     name: str
     rule: str
     given: str
 
     def report(self) -> Report:
-        """Show the rule and the value."""
         return self.words(f"`{self.name}` {self.rule}", f"this is {self.given}")
 
 
 @dataclass(frozen=True)
-class UnknownChoice(SettingProblem):
+class UnknownChoice(SettingProblem, code="E0514"):
     """A setting names an optimizer or a schedule that does not exist."""
-
-    code = "E0514"
 
     name: str
     given: str
     known: tuple[str, ...]
 
     def report(self) -> Report:
-        """Name the nearest choice, or list all."""
         advice = _did_you_mean(self.span, self.given, self.known, self.known)
         choices = Remark("there are", ", ".join(self.known))
         return self.words(f"`{self.given}` is no {self.name}", remarks=(choices,), advice=advice)
 
 
 @dataclass(frozen=True)
-class NotASettingValue(SettingProblem):
+class NotASettingValue(SettingProblem, code="E0515"):
     """The value of a setting is computed, or is not a value at all.
 
     A setting is a number, a "text", `true` or `false`, a list of these, or a choice such as
     `adam(lr=1e-3)`. Sizes, tensors and arithmetic belong to blocks.
     """
 
-    code = "E0515"
-
     def report(self) -> Report:
-        """Say what a setting may be."""
         return self.words(
             "this is not a value that a setting can have",
             advice=Help("write a number, a text in quotes, true, false, or", "adam(lr=1e-3)"),
@@ -176,34 +149,28 @@ class NotASettingValue(SettingProblem):
 
 
 @dataclass(frozen=True)
-class UnnamedArgument(SettingProblem):
+class UnnamedArgument(SettingProblem, code="E0516"):
     """An argument of a choice was given without its name.
 
     `adam(0.9)` could mean any of five numbers, and the wrong one would train badly and not say
     so. Every argument has its name: `adam(beta1=0.9)`.
     """
 
-    code = "E0516"
-
     def report(self) -> Report:
-        """Ask for the name."""
         return self.words(
             "this argument has no name", advice=Help("name it, as in", "adam(lr=1e-3)")
         )
 
 
 @dataclass(frozen=True)
-class MalformedOverride(SettingProblem):
+class MalformedOverride(SettingProblem, code="E0517"):
     """A `--set` is not of the form `NAME=VALUE` or `NAME.ARGUMENT=VALUE`.
 
     Examples: `--set batch=32`, `--set optimizer.lr=0.1`, `--set 'optimizer=adam(lr=1e-3)'`,
     `--set data=digits.safetensors`.
     """
 
-    code = "E0517"
-
     def report(self) -> Report:
-        """Show the form."""
         return self.words(
             "this is not a setting and its value",
             advice=Help("write the name, `=` and the value", "--set optimizer.lr=0.1"),
@@ -211,47 +178,26 @@ class MalformedOverride(SettingProblem):
 
 
 @dataclass(frozen=True)
-class NoArguments(SettingProblem):
+class NoArguments(SettingProblem, code="E0518"):
     """A `--set NAME.ARGUMENT=VALUE` names a setting whose value takes no arguments."""
-
-    code = "E0518"
 
     name: str
 
     def report(self) -> Report:
-        """Say that the setting is plain."""
         return self.words(f"`{self.name}` has no arguments: it is a plain value")
 
 
 @dataclass(frozen=True)
-class ReservedSize(SettingProblem):
+class ReservedSize(SettingProblem, code="E0519"):
     """A free size of a `train` block has the name of a setting.
 
     `run:` could not tell which of the two it binds. Rename the size.
     """
 
-    code = "E0519"
-
     name: str
 
     def report(self) -> Report:
-        """Name the clash."""
         return self.words(
             f"the size `{self.name}` has the name of a setting",
             advice=Help(f"rename the size, for example to `{self.name}_size`"),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    UnknownSetting,
-    MissingSetting,
-    WrongSettingType,
-    ImpossibleSetting,
-    UnknownChoice,
-    NotASettingValue,
-    UnnamedArgument,
-    MalformedOverride,
-    NoArguments,
-    ReservedSize,
-)
-"""Every kind of problem that settings can have."""

@@ -13,20 +13,12 @@ A division says nothing about the places where its divisor is zero.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from meganeura_dsl.limits.work_budget import spend
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from meganeura_dsl.limits.work_budget import measured, require_terms
+from meganeura_dsl.limits.work_budget import measured, require_terms, spend
 
 
 class Floor:

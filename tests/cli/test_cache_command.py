@@ -21,6 +21,17 @@ def test_it_tells_where_and_how_much_and_removes_it(
     assert ": 0 files" in meganeura("cache").out
 
 
+def test_what_a_library_keeps_is_counted_and_removed_too(
+    meganeura: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEGANEURA_CACHE", str(tmp_path))
+    (tmp_path / "xla").mkdir()
+    (tmp_path / "xla" / "jit_step-0123-cache").write_bytes(bytes(2_000_000))
+    assert f"\n{tmp_path / 'xla'}: 1 file, 2.0 MB\n" in meganeura("cache").out
+    assert meganeura("cache", "--clear").out == "removed 1 file, 2.0 MB\n"
+    assert "xla" not in meganeura("cache").out.replace(str(tmp_path), "")
+
+
 def test_it_tells_that_nothing_is_kept(meganeura: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEGANEURA_CACHE", "off")
     assert meganeura("cache").out == "nothing is kept: MEGANEURA_CACHE is off\n"

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "deploy": ["{}:net", "--weights", "w.safetensors", "-o", "o.safetensors"],
     "explain-opt": ["{}:net"],
     "export": ["{}:net", "--random-weights", "0", "-o", "o.onnx"],
+    "fit": ["{}:fit", "--device", "cpu"],
     "gradcheck": ["{}", "--examples", "1"],
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],

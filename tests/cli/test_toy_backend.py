@@ -136,7 +136,10 @@ def test_a_device_that_it_has_not_is_refused(meganeura: Command) -> None:
     assert (shown.code, "error[E0551]: there is no toy:7" in shown.err) == (2, True)
     shown = meganeura("train", "digits_mlp", "--device", "toy:x", *SHORT)
     assert shown.code == 2
-    assert "`device` must be auto, cpu, toy, toy:N, wgpu or wgpu:N" in shown.err
+    assert (
+        "`device` must be auto, cpu, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, xla:gpu or xla:gpu:N"
+        in shown.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,10 @@ def test_a_program_may_name_it(meganeura: Command) -> None:
     assert "device" not in shown.err
     program.write_text(program.read_text().replace('"toy"', '"joy"'))
     shown = meganeura("check", str(program))
-    assert "`device` must be auto, cpu, toy, toy:N, wgpu or wgpu:N" in shown.out + shown.err
+    assert (
+        "`device` must be auto, cpu, toy, toy:N, wgpu, wgpu:N, xla, xla:cpu, xla:gpu or xla:gpu:N"
+        in shown.out + shown.err
+    )
 
 
 def test_its_gradients_are_held_against_the_reference(meganeura: Command) -> None:

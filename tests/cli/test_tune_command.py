@@ -34,8 +34,8 @@ def favoured(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def note(race: autotuner._Race, turns: list[dict[KernelConfig, float]]) -> None:
         honest(race, turns)
-        for way in race.seconds:
-            race.seconds[way] = 1.0 if way.parts == 2 else 2.0
+        for config in race.seconds:
+            race.seconds[config] = 1.0 if config.split_k == 2 else 2.0
 
     monkeypatch.setattr(autotuner._Race, "_note", note)
     monkeypatch.setattr(autotuner, "_steps_of", lambda *given: [2.0, *([1.0] * len(given[2][1:]))])

@@ -29,6 +29,7 @@ from meganeura_dsl.ir.ops import (
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.autodiff import differentiate
+from tests.parity.torch_graph import run
 
 pytestmark = pytest.mark.parity
 
@@ -177,6 +178,25 @@ def test_max_pooling(
     _compare(
         MaxPool(window, stride, padding), lambda x: F.max_pool2d(x, window, stride, padding), x
     )
+
+
+@pytest.mark.parametrize("values", [1, 3, 1000], ids=["all-tied", "ties", "few-ties"])
+@pytest.mark.parametrize(("shape", "window", "stride", "padding"), POOLS)
+def test_the_indices_of_max_pooling(
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    values: int,
+) -> None:
+    x = np.random.default_rng(values).integers(0, values, shape).astype(np.float64)
+    build = Builder()
+    pool = MaxPool(window, stride, padding)
+    results = build.add_all(pool, build.add(Input("x", DType.F32, shape)))
+    graph = build.graph(dict(zip(("largest", "index"), results, strict=True)))
+    theirs, _ = run(graph, {"x": x})
+    for name, mine in evaluate(graph, {"x": x}, Precision.DOUBLE).outputs.items():
+        np.testing.assert_array_equal(mine, theirs[name].detach().numpy())
 
 
 def test_gather_of_repeated_rows() -> None:

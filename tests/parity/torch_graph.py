@@ -5,6 +5,7 @@ positions, labels and random bits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
@@ -76,7 +77,7 @@ FUNCTIONS = {
     Where: torch.where,
 }
 CONVOLUTIONS: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
-POOLS: tuple[Callable[..., Tensor], ...] = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+POOLS: tuple[Callable[..., tuple[Tensor, Tensor]], ...] = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
 
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -110,7 +111,10 @@ def _result(value: Value, operands: Sequence[Tensor]) -> Tensor:
         whole = _whole(value, operands)
         if whole is not None:
             return whole
-    result = _primitive(value.op, operands)
+    if isinstance(value.op, MaxPool):
+        result = _pooled(value.op, operands[0])[value.index]
+    else:
+        result = _primitive(value.op, operands)
     assert tuple(result.shape) == concrete_shape(value.type.shape), value.op
     return result
 
@@ -153,10 +157,22 @@ def _primitive(op: Op, operands: Sequence[Tensor]) -> Tensor:
         case Conv(stride=s, padding=p, dilation=d, groups=groups):
             geometry = (concrete_shape(each) for each in (s, p, d))
             return CONVOLUTIONS[len(s) - 1](*operands, None, *geometry, int(str(groups)))
-        case MaxPool(window=w, stride=s, padding=p):
-            return POOLS[len(w) - 1](x, *(concrete_shape(each) for each in (w, s, p)))
         case _:
             return _moved(op, operands)
+
+
+def _pooled(op: MaxPool, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest of each window, and its number there; PyTorch says its number in all of x."""
+    window, stride, padding = map(concrete_shape, (op.window, op.stride, op.padding))
+    largest, places = POOLS[len(window) - 1](x, window, stride, padding, return_indices=True)
+    index = torch.zeros_like(places)
+    for axis in range(len(window)):
+        behind = prod(x.shape[axis + 3 :])
+        place = places // behind % x.shape[axis + 2]
+        starts = torch.arange(largest.shape[axis + 2]) * stride[axis] - padding[axis]
+        rows = starts.reshape(-1, *(1 for _ in largest.shape[axis + 3 :]))
+        index = index * window[axis] + place - rows
+    return largest, index.int()
 
 
 def _moved(op: Op, operands: Sequence[Tensor]) -> Tensor:

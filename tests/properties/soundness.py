@@ -6,8 +6,6 @@ from itertools import islice
 from math import prod
 from random import Random
 
-import numpy as np
-
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
@@ -20,7 +18,7 @@ from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.gradcheck.cases import Case, choose_case
 from meganeura_dsl.gradcheck.finite_differences import slopes
 from meganeura_dsl.gradcheck.locate_fault import first_wrong
-from meganeura_dsl.gradcheck.probe import LOSS, NoGradientError, fitting, probe
+from meganeura_dsl.gradcheck.probe import NoGradientError, fitting, probe
 from meganeura_dsl.gradcheck.random_inputs import RandomInputs
 from meganeura_dsl.gradcheck.random_sizes import DeadEndError
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject
@@ -175,11 +173,11 @@ def _differentiated(graph: Graph, seed: int, tally: Tally) -> None:
         probed = probe(graph)
     except NoGradientError:
         return
-    feeds = RandomInputs(seed).feeds(probed.graph)
-    if not np.isfinite(probed.run(probed.fixed(feeds))[LOSS]):
+    point = probed.at(RandomInputs(seed).feeds(probed.graph))
+    if not point.is_finite:
         return
-    for slope in islice(slopes(probed, feeds, seed), 8):
+    for slope in islice(slopes(point, seed), 8):
         tally.slopes += 1
         if not slope.agrees:
-            culprit = first_wrong(graph, fitting(graph, feeds), seed)
+            culprit = first_wrong(graph, fitting(graph, point.feeds), seed)
             raise AssertionError(describe_fault(WrongGradient(slope, culprit)))

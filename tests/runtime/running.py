@@ -65,7 +65,12 @@ def assert_as_reference(
     limits: DeviceLimits | None = None,
 ) -> None:
     """The adapter gives what the reference gives, in outputs and in updates."""
-    actual, expected = run(graph, feeds, device, style, limits), evaluate(graph, feeds)
+    assert_results(run(graph, feeds, device, style, limits), graph, feeds)
+
+
+def assert_results(actual: Results, graph: Graph, feeds: Mapping[str, Array]) -> None:
+    """These are the results of the reference, in outputs and in updates."""
+    expected = evaluate(graph, feeds)
     fed = max((_largest(array) for array in feeds.values()), default=0)
     for name, value in expected.outputs.items():
         assert_close(actual.outputs[name], value, name, fed)

@@ -22,21 +22,21 @@ TRAININGS = [
 EXAMPLES = 2
 
 
-def job(file: str, train: str, folder: Path) -> Job:
+def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> Job:
     """The training on a few random examples of what it asks for."""
-    sizes = {"batch": EXAMPLES}
+    sizes = {"batch": examples}
     inputs = elaborate_train(load(file), train, sizes=sizes, training=True).inputs
     generator = np.random.default_rng(0)
     data: dict[str, Array] = {}
     for name, wanted in inputs.items():
-        if wanted.shape[:1] == (EXAMPLES,):
+        if wanted.shape[:1] == (examples,):
             shape = concrete_shape(wanted.shape)
             number = generator.integers(0, 9, shape).astype(np.int32)
             data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
     path = folder / "data.safetensors"
     save_file(data, path)
-    overrides = [f"data={path}", f"batch={EXAMPLES}", "epochs=1", "schedule=constant"]
-    return prepare(load(file), train, folder, overrides)
+    settings = [f"data={path}", f"batch={examples}", "epochs=1", "schedule=constant"]
+    return prepare(load(file), train, folder, [*settings, *overrides])
 
 
 def test_every_training_is_tried() -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from meganeura.cli.driver.stages import Mode, Stages, emitted, require_numbers, stages_of
-from meganeura.cli.options.device_options import NotTuned, listed, require_device
+from meganeura.cli.driver.stages import Emission, Mode, Stages, emitted, require_numbers, stages_of
+from meganeura.cli.options.device_options import NotTuned, Precision, listed, require_device
 from meganeura.cli.options.model_options import (
     Changes,
     DisabledRules,
@@ -18,6 +18,8 @@ from meganeura.cli.options.model_options import (
 )
 from meganeura.cli.reports.optimizer_report import report_data, report_text
 from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def build(
     device: Annotated[
         str | None, typer.Option(help=f"Plan for this device, not for any: {listed(PLANNED)}.")
     ] = None,
+    precision: Precision = ComputePrecision.F32,
     no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
@@ -84,7 +87,7 @@ def build(
         require_device(device)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
-    stages = stages_of(target, wanted, size, changes, rules)
+    stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
         if device is not None:
             text = "a compiled model runs on any device"
@@ -127,7 +130,8 @@ def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> s
     backend = emitting(emit)
     if backend is not None:
         optimized = stages.compiled.optimized
-        return emitted(emit, backend, optimized, device, no_tuned=no_tuned)
+        manner = Emission(emit, device, stages.floats, tuned=not no_tuned)
+        return emitted(manner, backend, optimized)
     stage = _stage(emit)
     match stage:
         case Stage.AST:
@@ -152,7 +156,6 @@ def _stage(name: str) -> Stage:
 def _tree(program: "Program") -> str:
     """The syntax tree of the program's own file."""
     from meganeura.cli.reports.syntax_tree import draw
-    from meganeura_dsl.diagnostics.problem import Sink
     from meganeura_dsl.syntax.parser.parser import parse
 
     return draw(parse(program.source, Sink()))

@@ -1,5 +1,7 @@
 """`meganeura cache`: what is kept of earlier compilations."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,11 +20,34 @@ def cache(
     if kept is None:
         say(f"nothing is kept: {VARIABLE} is off")
         return
-    megabytes = kept.bytes() / 1e6
+    others = _files_of_libraries(kept.folder.parent)
+    megabytes = kept.bytes() / 1e6 + sum(map(_megabytes, others.values()))
     if clear:
-        say(f"removed {count(kept.clear(), 'file')}, {megabytes:.1f} MB")
+        files = kept.clear() + sum(map(_remove, others.values()))
+        say(f"removed {count(files, 'file')}, {megabytes:.1f} MB")
         return
     files = count(len(list(kept.paths())), "file")
     most = kept.most_bytes / 1e6
-    say(f"{kept.folder}: {files}, {megabytes:.1f} MB of at most {most:.0f} MB")
+    say(f"{kept.folder}: {files}, {kept.bytes() / 1e6:.1f} MB of at most {most:.0f} MB")
+    for folder, found in others.items():
+        say(f"{folder}: {count(len(found), 'file')}, {_megabytes(found):.1f} MB")
     say(f"set {VARIABLE} to keep them in another folder, or to `off`")
+
+
+def _files_of_libraries(base: Path) -> dict[Path, Sequence[Path]]:
+    """What libraries of backends keep in folders of their own, where they keep anything."""
+    from meganeura_runtime.backends.registry import BUILT_IN
+
+    names = [each.capabilities.cache for each in BUILT_IN if each.capabilities.cache]
+    found = {base / name: [*(base / name).glob("*")] for name in names}
+    return {folder: files for folder, files in found.items() if files}
+
+
+def _megabytes(files: Sequence[Path]) -> float:
+    return sum(path.stat().st_size for path in files) / 1e6
+
+
+def _remove(files: Sequence[Path]) -> int:
+    for path in files:
+        path.unlink()
+    return len(files)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from meganeura.cli.ui.console import say
-from meganeura_dsl.diagnostics.problem import ProblemsError
+from meganeura_dsl.diagnostics.problem import ProblemsError, Sink
 
 
 def fmt(
@@ -26,7 +26,6 @@ def fmt(
 
 def _format(file: Path, *, write: bool) -> bool:
     """Format one file, and say whether its text was another. Nothing broken is touched."""
-    from meganeura_dsl.diagnostics.problem import Sink
     from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
     from meganeura_dsl.syntax.parser.parser import parse
     from meganeura_dsl.syntax.parser.source_files import read_source

@@ -8,6 +8,7 @@ import typer
 from meganeura.cli.options.device_options import NAMES
 from meganeura.cli.options.target_program import load
 from meganeura.cli.ui.console import say
+from meganeura_runtime.backends.registry import choose_device
 
 if TYPE_CHECKING:
     from meganeura_dsl.gradcheck.device_check import RunGraph
@@ -66,7 +67,6 @@ def gradcheck(
 def _runner(device: str) -> "RunGraph":
     """Runs a graph once on the device."""
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import choose_device
 
     with explained_failures():
         chosen = choose_device(device)

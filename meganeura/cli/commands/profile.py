@@ -7,10 +7,12 @@ import typer
 
 from meganeura.cli.driver.stages import Mode
 from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
-from meganeura.cli.options.device_options import Device, NotTuned
+from meganeura.cli.options.device_options import Device, NotTuned, Precision
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura.cli.reports.profile_report import profile_data, profile_text
 from meganeura.cli.ui.console import say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.registry import choose_device
 
 
 def profile(
@@ -19,6 +21,7 @@ def profile(
     mode: MeasuredMode = Mode.INFER,
     size: Sizes = None,
     device: Device = "auto",
+    precision: Precision = ComputePrecision.F32,
     no_tuned: NotTuned = False,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
@@ -32,12 +35,11 @@ def profile(
     Sizes that are left open are small ones; weights and inputs are made up.
     """
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import choose_device
 
-    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
+    rules = rewriting(no_opt=no_opt, disabled=disabled, device=device, precision=precision)
     found = subject(target, mode, size, rules)
     with explained_failures():
-        chosen = choose_device(device, tuned=not no_tuned)
+        chosen = choose_device(device, tuned=not no_tuned, precision=precision)
         measured = chosen.profile(found.graph)
     if measured is None:
         text = f"steps cannot be profiled on {chosen.description}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.driver.compiled_model import read_compiled
-from meganeura.cli.options.device_options import Device, NotTuned, device_option
+from meganeura.cli.options.device_options import Device, NotTuned, Precision, device_option
 from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
@@ -26,6 +26,7 @@ from meganeura.cli.options.model_options import (
 )
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -59,6 +60,7 @@ def run(
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
     device: Device = "auto",
+    precision: Precision = ComputePrecision.F32,
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     output: Annotated[
@@ -123,7 +125,7 @@ def run(
             text = "a compiled model is profiled as the program it was made of"
             raise typer.BadParameter(text, param_hint="--profile")
         check_output(output, compiled.outputs)
-        found = compiled.run(inputs, choices, device)
+        found = compiled.run(inputs, choices, device, precision)
     else:
         _check_weights(weights, random_weights, allow_missing, allow_unexpected)
         chosen = configured(model, changes)
@@ -132,8 +134,8 @@ def run(
         tensors = _tensors(symbolic, choices, inputs)
         excused = allowed(allow_missing, allow_unexpected)
         values = _values(symbolic, weights or (), random_weights, excused)
-        rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device)
-        manner = _Manner(device, rules, no_tuned, profile)
+        rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
+        manner = _Manner(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
     say(show_outputs(found, top, names))
     if output is not None:
@@ -197,6 +199,7 @@ class _Manner:
     """Where a model runs, and how closely it is watched."""
 
     device: str
+    precision: ComputePrecision
     rules: "RewriteOptions"
     no_tuned: bool
     profile: Path | None
@@ -213,7 +216,7 @@ class _Manner:
         """A session on the device, which is told."""
         from meganeura_runtime.backends.inference_session import open_inference
 
-        place = device_option(self.device, no_tuned=self.no_tuned)
+        place = device_option(self.device, no_tuned=self.no_tuned, precision=self.precision)
         with (
             tracing(self.profile, place) as traced,
             open_inference(graph, traced.open, self.rules) as session,

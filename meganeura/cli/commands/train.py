@@ -1,14 +1,16 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
+import os
 import sys
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from meganeura.cli.interrupts import Interruption
-from meganeura.cli.options.device_options import DEVICE_HELP, NotTuned, device_option
+from meganeura.cli.options.device_options import DEVICE_HELP, NotTuned, announce
+from meganeura.cli.options.host_options import Coordinator, HostCount, HostIndex, rendezvous
 from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
@@ -23,12 +25,17 @@ from meganeura.cli.options.model_options import (
 from meganeura.cli.options.target_program import load
 from meganeura.cli.options.trace_option import TraceFile, tracing
 from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
+    from meganeura_runtime.backends.backend import OpenDevice
     from meganeura_runtime.train.events import Finished
-    from meganeura_runtime.train.job import Start
+    from meganeura_runtime.train.job import Job, Start
     from meganeura_runtime.train.run_folder import RunFolder
+
+NAMED = 8
+"""Tensors named in a line."""
 
 
 def train(
@@ -62,51 +69,56 @@ def train(
     ] = False,
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
+    coordinator: Coordinator = None,
+    hosts: HostCount = None,
+    host: HostIndex = None,
 ) -> None:
     """Train a model and measure it on the examples held out."""
     from meganeura.cli.ui.progress import display
     from meganeura_dsl import pipeline
-    from meganeura_dsl.diagnostics.problem import ProblemError
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.backends.registry import choose_device, meet_hosts
+    from meganeura_runtime.train.job import prepare, settings_of
     from meganeura_runtime.train.loop import train as run_job
     from meganeura_runtime.train.resume import RunOptions, resume_job
-    from meganeura_runtime.train.run_folder import resumed_folder
-    from meganeura_runtime.train.training_problems import CannotResume
+    from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
     start = _start(weights, allow_missing, allow_unexpected)
+    meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
         built = held.enter_context(recorded())
         program = load(target)
         name = program.train()
+        with explained_failures():
+            met = meet_hosts(settings_of(program, name, overrides).device, meeting)
         if resume is None:
             job, resumed, folder = prepare(program, name, base, overrides, start), None, None
-        elif out is not None:
-            raise typer.BadParameter("the run has its folder", param_hint="--resume")
-        elif start is not None:
-            given = "`--weights` is for the start of a run, and this one has weights of its own"
-            raise ProblemError(CannotResume(given))
         else:
-            folder = held.enter_context(resumed_folder(resume))
+            _require_nothing_new(out, start)
+            folder = held.enter_context(resumed_folder(resume, met))
             job, resumed = resume_job(program, name, base, overrides, folder)
         held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
-        chosen = device_option(job.settings.device, no_tuned=no_tuned)
-        if job.start is not None:
-            say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
-        folder = folder or held.enter_context(_folder(name, out))
+        chosen = job.spread_over(
+            choose_device(job.settings.device, tuned=not no_tuned, precision=job.settings.precision)
+        )
+        if met.is_first:
+            _announce(job, chosen)
+        folder = folder or held.enter_context(folder_of(name, out, met))
+        stream = sys.stdout if met.is_first else held.enter_context(Path(os.devnull).open("w"))
         with (
             tracing(profile, chosen, job.steps, built) as traced,
             Interruption() as interruption,
-            closing(display(sys.stdout)) as shown,
+            closing(display(stream)) as shown,
         ):
-            manner = RunOptions(resumed, detect_anomaly, traced.span)
+            manner = RunOptions(resumed, detect_anomaly, traced.span, met)
             finished = run_job(
                 job, folder, traced.open, shown.watch, interruption.is_wanted, manner
             )
-    say(_summary(finished, folder))
+    if met.is_first:
+        say(_summary(finished, folder))
     if finished.interrupted:
         raise typer.Exit(interruption.exit_code)
 
@@ -132,11 +144,28 @@ def _start(
     return None
 
 
-def _folder(name: str, out: Path | None) -> "AbstractContextManager[RunFolder]":
-    """The folder of a new run, locked against other runs."""
-    from meganeura_runtime.train.run_folder import folder_of
+def _require_nothing_new(out: Path | None, start: "Start | None") -> None:
+    """Refuse what is for the start of a run."""
+    from meganeura_runtime.train.training_problems import CannotResume
 
-    return folder_of(name, out)
+    if out is not None:
+        raise typer.BadParameter("the run has its folder", param_hint="--resume")
+    if start is not None:
+        given = "`--weights` is for the start of a run, and this one has weights of its own"
+        raise ProblemError(CannotResume(given))
+
+
+def _announce(job: "Job", chosen: "OpenDevice") -> None:
+    """Say where the run is, what each of several devices holds whole, and what it starts from."""
+    announce(chosen)
+    whole = chosen.replicated(job.compiled)
+    if whole:
+        more = f" and {len(whole) - NAMED} more" if len(whole) > NAMED else ""
+        say(
+            f"whole on each device, as it divides no axis of them: {', '.join(whole[:NAMED])}{more}"
+        )
+    if job.start is not None:
+        say("\n  ".join([f"weights: {job.start.file}", *exceptions(job.start)]))
 
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:

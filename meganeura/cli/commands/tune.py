@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,6 @@ from meganeura.cli.reports.profile_report import places, seconds
 from meganeura.cli.ui.console import count, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning
 
 
@@ -67,14 +66,14 @@ def _quiet(_: "Outcome") -> None:
 def _show(one: "Outcome") -> None:
     """A line for each contraction: its time before and after, and what was changed."""
     times = f"{one.subject.count} x {seconds(one.before)}"
-    ways = str(one.planned)
+    configs = str(one.planned)
     if one.gains:
         times = f"{times} -> {seconds(one.after)}"
-        ways = f"{ways} -> {one.best}"
+        configs = f"{configs} -> {one.best}"
     left = f", {count(len(one.refused), 'way')} left out" if one.refused else ""
     say(
         f"  {one.subject.title}  {places([one.subject.place])}\n"
-        f"    {times}  {ways}  ({one.tried} tried{left})"
+        f"    {times}  {configs}  ({one.tried} tried{left})"
     )
 
 
@@ -82,10 +81,10 @@ def _summary(tuning: "Tuning", kept: "Path | None") -> str:
     from meganeura_runtime.backends.webgpu.config.kernel_config import DEFAULT_FUSION
 
     changed = sum(one.gains for one in tuning.outcomes)
-    ways = count(len(tuning.outcomes), "contraction")
+    configs = count(len(tuning.outcomes), "contraction")
     step = f"step: {seconds(tuning.before)} before, {seconds(tuning.after)} with what was found"
     fused = f"; {tuning.fusing} gain" if tuning.fusing != DEFAULT_FUSION else ""
-    head = f"{changed} of {ways} gain{fused}; {step}"
+    head = f"{changed} of {configs} gain{fused}; {step}"
     if not tuning.gains:
         return f"{head}\nthe step gains nothing, so nothing is kept"
     return f"{head}\nkept: {kept}" if kept else f"{head}\nnot kept: MEGANEURA_CACHE is off"

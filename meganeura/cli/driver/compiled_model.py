@@ -11,6 +11,7 @@ from meganeura.cli.ui.console import say
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array
+    from meganeura_dsl.settings.compute_precision import ComputePrecision
     from meganeura_runtime.export.mgb import Artefact
     from meganeura_runtime.io.preprocess.input_transforms import Choices
 
@@ -28,7 +29,13 @@ class CompiledModel:
         """The names of what it gives."""
         return list(self.artefact.outputs)
 
-    def run(self, inputs: Sequence[str], choices: "Choices", device: str) -> Mapping[str, "Array"]:
+    def run(
+        self,
+        inputs: Sequence[str],
+        choices: "Choices",
+        device: str,
+        precision: "ComputePrecision",
+    ) -> Mapping[str, "Array"]:
         """What it makes of inputs, which have its sizes."""
         from meganeura_runtime.backends.device_failures import explained_failures
         from meganeura_runtime.backends.registry import choose_device
@@ -40,8 +47,11 @@ class CompiledModel:
         tensors = Reader(wanted, choices, say).read([Given.parse(text) for text in inputs])
         bind_sizes(wanted, {name: each.shape for name, each in tensors.items()})
         fed = feeds(self.artefact.bounds, wanted, tensors)
-        say(f"device: {choose_device(device).description}")
-        with explained_failures(), self.artefact.open(device) as session:
+        with explained_failures():
+            chosen = choose_device(device, precision=precision)
+            say(f"device: {chosen.description}")
+            session = self.artefact.open_on(chosen)
+        with explained_failures(), session:
             return dict(session.step(fed))
 
 

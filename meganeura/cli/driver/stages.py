@@ -10,6 +10,7 @@ import typer
 
 from meganeura.cli.options.model_options import configured, rewriting_settings
 from meganeura.cli.options.target_program import load
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -55,6 +56,8 @@ class Stages:
     """Of a model, what `--set` says of its arguments."""
     changes: Sequence[str] = ()
     """Of a `train`, what `--set` says of its settings."""
+    precision: ComputePrecision = ComputePrecision.F32
+    """What a model computes in; a `train` has a setting for it."""
 
     @cached_property
     def graph(self) -> "Graph":
@@ -93,6 +96,15 @@ class Stages:
                 assert_never(self.mode)
 
     @property
+    def floats(self) -> ComputePrecision:
+        """What the graph computes in, unless its backend has one precision alone."""
+        if self.mode is Mode.INFER or self.precision is not ComputePrecision.F32:
+            return self.precision
+        from meganeura_runtime.train.job import settings_of
+
+        return settings_of(self.program, self.program.train(), self._settings).precision
+
+    @property
     def _settings(self) -> list[str]:
         return [*(f"{name}={number}" for name, number in self.sizes.items()), *self.changes]
 
@@ -103,6 +115,7 @@ def stages_of(
     sizes: Sequence[str] | None,
     changes: Sequence[str] | None,
     rules: "RewriteOptions",
+    precision: ComputePrecision = ComputePrecision.F32,
 ) -> Stages:
     """The stages of a target with what `--size` and `--set` say."""
     given = parsed_sizes(sizes or ())
@@ -110,10 +123,22 @@ def stages_of(
         case Mode.INFER:
             chosen = configured(target, changes)
             return Stages(
-                chosen.program, mode, {**chosen.sizes, **given}, rules, config=chosen.config
+                chosen.program,
+                mode,
+                {**chosen.sizes, **given},
+                rules,
+                config=chosen.config,
+                precision=precision,
             )
         case Mode.TRAIN:
-            return Stages(load(target), mode, given, rules, changes=tuple(changes or ()))
+            return Stages(
+                load(target),
+                mode,
+                given,
+                rules,
+                changes=tuple(changes or ()),
+                precision=precision,
+            )
         case _:
             assert_never(mode)
 
@@ -144,22 +169,32 @@ def compiled_step(
     return Compiled(step.graph, step.optimized.graph, Graph((), {}), step.optimized.reports)
 
 
-def emitted(
-    stage: str, backend: "Backend", graph: "Graph", device: str | None, *, no_tuned: bool
-) -> str:
-    """The text of a stage of a backend: for a device, as it was tuned for it, or for any."""
+@dataclass(frozen=True)
+class Emission:
+    """A stage of a backend, and what it is printed for: a device, as it was tuned, or any."""
+
+    stage: str
+    device: str | None
+    precision: ComputePrecision
+    tuned: bool
+
+
+def emitted(wanted: Emission, backend: "Backend", graph: "Graph") -> str:
+    """The text of a stage of a backend."""
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
 
     with explained_failures():
-        chosen = None if device is None else choose_device(device, tuned=not no_tuned)
-        if chosen is not None:
+        chosen = None
+        if wanted.device is not None:
+            chosen = choose_device(wanted.device, tuned=wanted.tuned, precision=wanted.precision)
             backend = chosen.backend
-        if not backend.can_emit(stage):
-            text = f"there is no {stage} for the {backend.title}"
+        backend.require_precision(wanted.precision)
+        if not backend.can_emit(wanted.stage):
+            text = f"there is no {wanted.stage} for the {backend.title}"
             raise typer.BadParameter(text, param_hint="--device")
         try:
-            return backend.emit(stage, graph, chosen)
+            return backend.emit(wanted.stage, graph, chosen, wanted.precision)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--emit") from None
 

@@ -1,15 +1,19 @@
 """The device of a command, opened and announced, with the configs that were tuned for it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.registry import choose_device, device_forms
+from meganeura_runtime.backends.registry import require_device as require
 
-if TYPE_CHECKING:
-    from meganeura_runtime.backends.backend import OpenDevice
+Precision = Annotated[
+    ComputePrecision, typer.Option(help="The floats of products: tf32 and bf16 need `xla`.")
+]
 
 
 def listed(forms: Sequence[str]) -> str:
@@ -31,16 +35,22 @@ NotTuned = Annotated[
 def require_device(selector: str) -> None:
     """Refuse a device that there is not, for a command that opens none."""
     from meganeura_runtime.backends.device_failures import explained_failures
-    from meganeura_runtime.backends.registry import require_device as require
 
     with explained_failures():
         require(selector)
 
 
-def device_option(selector: str, *, no_tuned: bool) -> "OpenDevice":
-    """The device of that name; raises `DeviceError`."""
-    chosen = choose_device(selector, tuned=not no_tuned)
+def device_option(
+    selector: str, *, no_tuned: bool, precision: ComputePrecision = ComputePrecision.F32
+) -> "OpenDevice":
+    """The device of that name; raises `DeviceError`, and `ProblemError` for the precision."""
+    chosen = choose_device(selector, tuned=not no_tuned, precision=precision)
+    announce(chosen)
+    return chosen
+
+
+def announce(chosen: "OpenDevice") -> None:
+    """Say which device it is."""
     say(f"device: {chosen.description}")
     if chosen.note:
         say(chosen.note)
-    return chosen

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.options.target_program import load
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -45,13 +46,17 @@ DisabledRules = Annotated[
 
 
 def rewriting(
-    *, no_opt: bool, disabled: Sequence[str] | None, device: str = "cpu"
+    *,
+    no_opt: bool,
+    disabled: Sequence[str] | None,
+    device: str = "cpu",
+    precision: ComputePrecision = ComputePrecision.F32,
 ) -> "RewriteOptions":
     """What `--no-opt` and `--disable-rule` ask for, on a device."""
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.backends.registry import model_of
 
-    return RewriteOptions(not no_opt, tuple(disabled or ()), model_of(device))
+    return RewriteOptions(not no_opt, tuple(disabled or ()), model_of(device, precision))
 
 
 def rewriting_settings(rules: "RewriteOptions") -> list[str]:

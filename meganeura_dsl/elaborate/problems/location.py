@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import corrected, meant
 from meganeura_dsl.diagnostics.wording import quoted
@@ -52,10 +52,6 @@ class Location:
         """The same place, without what happens below it."""
         return replace(self, inside=())
 
-    def label(self, text: str = "") -> Label:
-        """The place with a text that stands at it."""
-        return Label(self.span, text)
-
     def stating(self, text: str, fact: str) -> Help:
         """Advice to state a fact in `where`; a fix where all paths of a block need it."""
         edit = None
@@ -102,14 +98,13 @@ class PlacedProblem(Problem):
         cure: Help | None = None,
     ) -> Report:
         """The report of these words at this place."""
-        return Report(
-            code=self.code,
-            severity=self.severity,
-            headline=headline,
-            topic=self.topic,
-            label=self.place.label(label),
-            remarks=(*self.place.remarks(), *remarks),
-            help=cure,
+        return self.message(
+            headline,
+            *self.place.remarks(),
+            *remarks,
+            span=self.place.span,
+            label=label,
+            cure=cure,
             path=self.place.path,
         )
 

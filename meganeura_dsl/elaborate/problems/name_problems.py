@@ -1,9 +1,8 @@
 """Problems of names, values and layers, and their words. Shape problems are in `shape_problems`."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.diagnostics.spelling import corrected
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem, did_you_mean
@@ -11,7 +10,7 @@ from meganeura_dsl.limits.language_limits import MOST_AXES
 
 
 @dataclass(frozen=True)
-class UnknownName(PlacedProblem):
+class UnknownName(PlacedProblem, code="E0201", topic="naming"):
     """A name is used that nothing in scope defines.
 
     Names come from the signature (dims, config, tensors), from bindings above, from imports, and
@@ -21,8 +20,6 @@ class UnknownName(PlacedProblem):
           return xs + x            # E0201: nothing is called `xs`
     """
 
-    code: ClassVar[str] = "E0201"
-    topic: ClassVar[str] = "naming"
     name: str
     kind: str
     nearest: tuple[str, ...]
@@ -35,14 +32,12 @@ class UnknownName(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class WrongArguments(PlacedProblem):
+class WrongArguments(PlacedProblem, code="E0202", topic="arguments"):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 
     x |> conv1: conv2d(64)     # E0202: `conv2d` also needs `k`
     """
 
-    code: ClassVar[str] = "E0202"
-    topic: ClassVar[str] = "arguments"
     callee: str
     fault: str
     signature: str
@@ -59,14 +54,12 @@ class WrongArguments(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class WrongKind(PlacedProblem):
+class WrongKind(PlacedProblem, code="E0203", topic="kind of value"):
     """A value of one kind stands where another is needed, such as a tensor where a size is.
 
     x |> fc: linear(x)         # E0203: a tensor cannot be a size
     """
 
-    code: ClassVar[str] = "E0203"
-    topic: ClassVar[str] = "kind of value"
     wanted: str
     found: str
     cure: str = ""
@@ -77,7 +70,7 @@ class WrongKind(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class MissingLabel(PlacedProblem):
+class MissingLabel(PlacedProblem, code="E0204", topic="naming"):
     """A layer that owns weights has no label, so its weights would have no name.
 
     The label before the colon is the path of the weights in a checkpoint. Names never depend on
@@ -87,8 +80,6 @@ class MissingLabel(PlacedProblem):
         y = y + (x |> identity: batch_norm)  # creates identity.weight, identity.bias, ...
     """
 
-    code: ClassVar[str] = "E0204"
-    topic: ClassVar[str] = "naming"
     layer: str
     parameters: tuple[str, ...]
 
@@ -102,7 +93,7 @@ class MissingLabel(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class DuplicatePath(PlacedProblem):
+class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
     """Two layers would store their weights under one name.
 
     To apply the same weights twice, use the label again as a layer:
@@ -111,8 +102,6 @@ class DuplicatePath(PlacedProblem):
         b = right |> tower
     """
 
-    code: ClassVar[str] = "E0205"
-    topic: ClassVar[str] = "naming"
     name: str
     first: Location
     label: str
@@ -141,7 +130,7 @@ class DuplicatePath(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class InputSizedParameter(PlacedProblem):
+class InputSizedParameter(PlacedProblem, code="E0206", topic="parameters"):
     """The shape of a weight depends on a size of the data.
 
     Weights may depend on configuration and on channels only, so that the parameters of a model are
@@ -151,8 +140,6 @@ class InputSizedParameter(PlacedProblem):
           param scale: [n] = ones  # E0206: a batch size cannot be the size of a weight
     """
 
-    code: ClassVar[str] = "E0206"
-    topic: ClassVar[str] = "parameters"
     name: str
     shape: str
     dims: tuple[str, ...]
@@ -166,7 +153,7 @@ class InputSizedParameter(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnusedValue(PlacedProblem):
+class UnusedValue(PlacedProblem, code="E0207", topic="unused"):
     """A value is computed or declared and never used.
 
     Half-finished edits look like this. A name that starts with `_` may stay unused.
@@ -175,8 +162,6 @@ class UnusedValue(PlacedProblem):
         return x
     """
 
-    code: ClassVar[str] = "E0207"
-    topic: ClassVar[str] = "unused"
     name: str
 
     def report(self) -> Report:
@@ -187,14 +172,12 @@ class UnusedValue(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class RecursiveBlock(PlacedProblem):
+class RecursiveBlock(PlacedProblem, code="E0208", topic="recursion"):
     """A block applies itself, directly or through others, and would never end.
 
     A network is a finite DAG: repeat a block with `for i in 0..depth:` instead.
     """
 
-    code: ClassVar[str] = "E0208"
-    topic: ClassVar[str] = "recursion"
     chain: tuple[str, ...]
 
     def report(self) -> Report:
@@ -204,7 +187,7 @@ class RecursiveBlock(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class MissingInitial(PlacedProblem):
+class MissingInitial(PlacedProblem, code="E0209", topic="parameters"):
     """A trainable parameter does not say what it starts as.
 
         param weight: [c] = ones
@@ -214,8 +197,6 @@ class MissingInitial(PlacedProblem):
     kaiming_uniform() and sinusoids().
     """
 
-    code: ClassVar[str] = "E0209"
-    topic: ClassVar[str] = "parameters"
     name: str
     found: str
 
@@ -232,14 +213,12 @@ class MissingInitial(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class ImportCycle(PlacedProblem):
+class ImportCycle(PlacedProblem, code="E0210", topic="imports"):
     """Files import each other in a circle, so none of them can come first.
 
     Move what both need into a third file.
     """
 
-    code: ClassVar[str] = "E0210"
-    topic: ClassVar[str] = "imports"
     chain: tuple[str, ...]
 
     def report(self) -> Report:
@@ -249,11 +228,9 @@ class ImportCycle(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnknownModule(PlacedProblem):
+class UnknownModule(PlacedProblem, code="E0211", topic="imports"):
     """An import names a file that does not exist beside this one or in the standard models."""
 
-    code: ClassVar[str] = "E0211"
-    topic: ClassVar[str] = "imports"
     module: str
     nearest: tuple[str, ...]
 
@@ -265,11 +242,9 @@ class UnknownModule(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NotExported(PlacedProblem):
+class NotExported(PlacedProblem, code="E0212", topic="imports"):
     """An import asks a file for a name it does not declare."""
 
-    code: ClassVar[str] = "E0212"
-    topic: ClassVar[str] = "imports"
     module: str
     name: str
     nearest: tuple[str, ...]
@@ -280,11 +255,9 @@ class NotExported(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class DuplicateDeclaration(PlacedProblem):
+class DuplicateDeclaration(PlacedProblem, code="E0213", topic="naming"):
     """Two declarations of one file have the same name."""
 
-    code: ClassVar[str] = "E0213"
-    topic: ClassVar[str] = "naming"
     name: str
     first: Location
 
@@ -294,11 +267,9 @@ class DuplicateDeclaration(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NoResult(PlacedProblem):
+class NoResult(PlacedProblem, code="E0214", topic="results"):
     """A block ends without `return` on some path, or returns more or fewer results than it says."""
 
-    code: ClassVar[str] = "E0214"
-    topic: ClassVar[str] = "results"
     block: str
     fault: str
 
@@ -307,15 +278,13 @@ class NoResult(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UndecidedChoice(PlacedProblem):
+class UndecidedChoice(PlacedProblem, code="E0215", topic="structure"):
     """A choice depends on the sizes of the data.
 
     Configuration decides structure, tensors do not: the graph of a model is one and the same for
     every batch, height and width. Make the size a config parameter or state what it is in `where`.
     """
 
-    code: ClassVar[str] = "E0215"
-    topic: ClassVar[str] = "structure"
     condition: str
 
     def report(self) -> Report:
@@ -327,11 +296,9 @@ class UndecidedChoice(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NotAllowedHere(PlacedProblem):
+class NotAllowedHere(PlacedProblem, code="E0216", topic="structure"):
     """A statement stands where it has no meaning, such as `minimize` in a block."""
 
-    code: ClassVar[str] = "E0216"
-    topic: ClassVar[str] = "structure"
     what: str
     where: str
 
@@ -340,15 +307,13 @@ class NotAllowedHere(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnknownDType(PlacedProblem):
+class UnknownDType(PlacedProblem, code="E0217", topic="element type"):
     """An element type is not one tensors of a program can have.
 
     Programs compute with f32, f16, i32, u32 and bool. A `state` may also be i64, which checkpoints
     use for counters; it is kept in range of i32.
     """
 
-    code: ClassVar[str] = "E0217"
-    topic: ClassVar[str] = "element type"
     dtype: str
 
     def report(self) -> Report:
@@ -358,7 +323,7 @@ class UnknownDType(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnknownParameter(PlacedProblem):
+class UnknownParameter(PlacedProblem, code="E0230", topic="arguments"):
     """An argument says how a parameter begins that the block does not declare itself.
 
     `zeros`, `ones`, `uniform(bound)`, `normal(std)`, `kaiming_uniform()` and `sinusoids()` are
@@ -368,8 +333,6 @@ class UnknownParameter(PlacedProblem):
         x |> fc: linear(10, weight=zeros)
     """
 
-    code: ClassVar[str] = "E0230"
-    topic: ClassVar[str] = "arguments"
     block: str
     name: str
     known: tuple[str, ...]
@@ -389,14 +352,12 @@ class UnknownParameter(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnfitInitial(PlacedProblem):
+class UnfitInitial(PlacedProblem, code="E0231", topic="parameters"):
     """A parameter cannot begin as it is said to, because of its shape.
 
     `sinusoids()` is a table of positions: it has two axes, the second of an even size from 4.
     """
 
-    code: ClassVar[str] = "E0231"
-    topic: ClassVar[str] = "parameters"
     name: str
     type: str
     initial: str
@@ -409,7 +370,7 @@ class UnfitInitial(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class TooMuchWork(PlacedProblem):
+class TooMuchWork(PlacedProblem, code="E0330", topic="limits"):
     """Checking the program takes more work than any program may ask for.
 
     Work is counted in steps, never in seconds, so that a program is refused everywhere or nowhere.
@@ -424,8 +385,6 @@ class TooMuchWork(PlacedProblem):
     smaller, or say what doubles once: bind it to a name, give a block fewer sizes, split a file.
     """
 
-    code: ClassVar[str] = "E0330"
-    topic: ClassVar[str] = "limits"
     reason: str
     declaration: str
 
@@ -436,7 +395,7 @@ class TooMuchWork(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class TooManyAxes(PlacedProblem):
+class TooManyAxes(PlacedProblem, code="E0331", topic="limits"):
     """A tensor has more axes than a tensor may have, 32.
 
     Neither the reference nor kernels for a GPU have names for more.
@@ -445,8 +404,6 @@ class TooManyAxes(PlacedProblem):
           x = insert_axis(x, 0, 2)      # E0331: the 31st round gives 33 axes
     """
 
-    code: ClassVar[str] = "E0331"
-    topic: ClassVar[str] = "limits"
     axes: int
 
     def report(self) -> Report:
@@ -459,7 +416,7 @@ class TooManyAxes(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class TooManyElements(PlacedProblem):
+class TooManyElements(PlacedProblem, code="E0332", topic="limits"):
     """A tensor has more elements than a 64-bit number counts, even where its sizes are smallest.
 
     No device holds it. What fits a certain device is another question, which
@@ -468,8 +425,6 @@ class TooManyElements(PlacedProblem):
         repeat(x, 0, 10 ** 20)          # E0332
     """
 
-    code: ClassVar[str] = "E0332"
-    topic: ClassVar[str] = "limits"
     sizes: str
 
     def report(self) -> Report:
@@ -481,7 +436,7 @@ class TooManyElements(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class CheckedPerModel(PlacedProblem):
+class CheckedPerModel(PlacedProblem, code="N0001", topic="proof", severity=Severity.NOTE):
     """A block could not be proved for all sizes at once, so each model that uses it is checked.
 
     The structure of some blocks depends on configuration in a way no proof covers for all values,
@@ -489,39 +444,8 @@ class CheckedPerModel(PlacedProblem):
     proved wherever a model fixes that configuration.
     """
 
-    code: ClassVar[str] = "N0001"
-    topic: ClassVar[str] = "proof"
-    severity: ClassVar[Severity] = Severity.NOTE
     block: str
     reason: str
 
     def report(self) -> Report:
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    UnknownName,
-    WrongArguments,
-    WrongKind,
-    MissingLabel,
-    DuplicatePath,
-    InputSizedParameter,
-    UnusedValue,
-    RecursiveBlock,
-    MissingInitial,
-    ImportCycle,
-    UnknownModule,
-    NotExported,
-    DuplicateDeclaration,
-    NoResult,
-    UndecidedChoice,
-    NotAllowedHere,
-    UnknownDType,
-    UnknownParameter,
-    UnfitInitial,
-    TooMuchWork,
-    TooManyAxes,
-    TooManyElements,
-    CheckedPerModel,
-)
-"""Every problem of this module."""

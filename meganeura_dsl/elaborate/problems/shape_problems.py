@@ -1,9 +1,8 @@
 """Problems of shapes and element types, and their words."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report, Severity
+from meganeura_dsl.diagnostics.problem import Help, Remark, Report, Severity
 from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
 
 
@@ -33,7 +32,7 @@ def example_remarks(example: Example | None) -> tuple[Remark, ...]:
 
 
 @dataclass(frozen=True)
-class ShapeMismatch(PlacedProblem):
+class ShapeMismatch(PlacedProblem, code="E0301", topic="refuted shape equality"):
     """Two tensors meet whose shapes differ for some sizes.
 
     Elementwise operators need provably equal shapes; a tensor of fewer axes may meet the trailing
@@ -43,8 +42,6 @@ class ShapeMismatch(PlacedProblem):
         return x + y                             # E0301
     """
 
-    code: ClassVar[str] = "E0301"
-    topic: ClassVar[str] = "refuted shape equality"
     operator: str
     left: tuple[str, str]
     right: tuple[str, str]
@@ -67,11 +64,9 @@ class ShapeMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class RankMismatch(PlacedProblem):
+class RankMismatch(PlacedProblem, code="E0302", topic="number of axes"):
     """A tensor has another number of axes than the place it stands in needs."""
 
-    code: ClassVar[str] = "E0302"
-    topic: ClassVar[str] = "number of axes"
     what: str
     wanted: str
     found: str
@@ -81,15 +76,13 @@ class RankMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class ResultMismatch(PlacedProblem):
+class ResultMismatch(PlacedProblem, code="E0303", topic="result shape"):
     """A block returns another shape than its signature promises.
 
     block Half()(x: [n, d]) -> [n, d // 2]:
       return x                               # E0303
     """
 
-    code: ClassVar[str] = "E0303"
-    topic: ClassVar[str] = "result shape"
     block: str
     declared: str
     found: str
@@ -104,7 +97,7 @@ class ResultMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class RearrangeMismatch(PlacedProblem):
+class RearrangeMismatch(PlacedProblem, code="E0304", topic="rearrangement"):
     """A rearrangement does not fit the tensor, or loses or invents an axis.
 
         x |> rearrange([n, s, heads * hd] -> [n, heads, s, hd])
@@ -114,8 +107,6 @@ class RearrangeMismatch(PlacedProblem):
     may add axes on the right, and reductions may drop axes there.
     """
 
-    code: ClassVar[str] = "E0304"
-    topic: ClassVar[str] = "rearrangement"
     fault: str
     found: str
     example: Example | None = None
@@ -131,7 +122,7 @@ class RearrangeMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class AmbiguousRearrangement(PlacedProblem):
+class AmbiguousRearrangement(PlacedProblem, code="E0219", topic="rearrangement"):
     """Two axes of a rearrangement are written the same, and it could mean either.
 
     Axes are told apart by how they are written. Equal ones keep their order; but where another axis
@@ -142,8 +133,6 @@ class AmbiguousRearrangement(PlacedProblem):
         expand(x, [3] -> [rows, 3])
     """
 
-    code: ClassVar[str] = "E0219"
-    topic: ClassVar[str] = "rearrangement"
     either: str
     other: str
 
@@ -156,14 +145,12 @@ class AmbiguousRearrangement(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class TooSmall(PlacedProblem):
+class TooSmall(PlacedProblem, code="E0305", topic="empty result"):
     """A result would have no elements, because a window or a kernel is larger than its input.
 
     x |> conv1: conv2d(64, 7)      # E0305 where h may be below 7: state `where h >= 7`
     """
 
-    code: ClassVar[str] = "E0305"
-    topic: ClassVar[str] = "empty result"
     what: str
     condition: str
     found: str
@@ -180,15 +167,13 @@ class TooSmall(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnstableLoop(PlacedProblem):
+class UnstableLoop(PlacedProblem, code="E0306", topic="induction"):
     """A loop whose number of rounds is a symbol changes a shape, or two branches disagree.
 
     A loop `for i in 0..depth` with a symbolic `depth` is checked by induction: one round must leave
     every shape as it was.
     """
 
-    code: ClassVar[str] = "E0306"
-    topic: ClassVar[str] = "induction"
     name: str
     before: str
     after: str
@@ -201,14 +186,12 @@ class UnstableLoop(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class ElementTypeMismatch(PlacedProblem):
+class ElementTypeMismatch(PlacedProblem, code="E0307", topic="element type"):
     """Two tensors of different element types meet, or an operation does not take this type.
 
     Nothing is converted silently: write `f32(x)`, `i32(x)` or `f16(x)`.
     """
 
-    code: ClassVar[str] = "E0307"
-    topic: ClassVar[str] = "element type"
     what: str
     found: str
     cure: str = "convert with f32(...), f16(...), i32(...), u32(...) or bool(...)"
@@ -218,11 +201,9 @@ class ElementTypeMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class ArgumentMismatch(PlacedProblem):
+class ArgumentMismatch(PlacedProblem, code="E0308", topic="argument shape"):
     """A tensor does not have the shape the block's signature asks for."""
 
-    code: ClassVar[str] = "E0308"
-    topic: ClassVar[str] = "argument shape"
     block: str
     input: str
     declared: str
@@ -241,15 +222,13 @@ class ArgumentMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class WhereUnproved(PlacedProblem):
+class WhereUnproved(PlacedProblem, code="E0311", topic="unmet condition"):
     """A block is applied where its `where` clause does not always hold.
 
     What a block states in `where` it may assume, and every caller has to prove. Make the caller's
     configuration fit, or state the fact in the caller's own `where`.
     """
 
-    code: ClassVar[str] = "E0311"
-    topic: ClassVar[str] = "unmet condition"
     block: str
     clause: str
     values: str
@@ -269,15 +248,13 @@ class WhereUnproved(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class ImpossibleWhere(PlacedProblem):
+class ImpossibleWhere(PlacedProblem, code="E0313", topic="impossible condition"):
     """The clauses of a `where` exclude each other, so that nothing could ever satisfy them.
 
     block Never()(x: [n, d]) -> [n, d]
         where d % 2 == 0, d == 3:      # E0313
     """
 
-    code: ClassVar[str] = "E0313"
-    topic: ClassVar[str] = "impossible condition"
     block: str
 
     def report(self) -> Report:
@@ -288,7 +265,7 @@ class ImpossibleWhere(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class MissingFact(PlacedProblem):
+class MissingFact(PlacedProblem, code="E0312", topic="missing fact"):
     """Something holds for some sizes and not for others, and one fact would decide it.
 
     State the fact in `where`: the block may then assume it, and whoever applies it has to prove it.
@@ -296,8 +273,6 @@ class MissingFact(PlacedProblem):
         block Add()(x: [n, t], table: [positions, d]) ... where t == 2 * positions:
     """
 
-    code: ClassVar[str] = "E0312"
-    topic: ClassVar[str] = "missing fact"
     what: str
     left: tuple[str, str]
     right: tuple[str, str]
@@ -315,15 +290,13 @@ class MissingFact(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NormOverOne(PlacedProblem):
+class NormOverOne(PlacedProblem, code="E0314", topic="degenerate norm"):
     """A mean and variance are taken over a single element, so the result is always the bias.
 
     The gradient of such a layer is exactly zero, and running statistics learn nothing. Use a larger
     input or batch, or drop the norm.
     """
 
-    code: ClassVar[str] = "E0314"
-    topic: ClassVar[str] = "degenerate norm"
     axes: str
 
     def report(self) -> Report:
@@ -331,11 +304,9 @@ class NormOverOne(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class TypeRuleBroken(PlacedProblem):
+class TypeRuleBroken(PlacedProblem, code="E0320", topic="operands"):
     """An operation does not take operands of this kind."""
 
-    code: ClassVar[str] = "E0320"
-    topic: ClassVar[str] = "operands"
     what: str
     found: str
 
@@ -344,15 +315,14 @@ class TypeRuleBroken(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NormMayDegenerate(PlacedProblem):
+class NormMayDegenerate(
+    PlacedProblem, code="N0002", topic="degenerate norm", severity=Severity.NOTE
+):
     """A mean and variance may be taken over a single element for some sizes of the data.
 
     With a batch of 1 and a 1 x 1 image the layer would return its bias and learn nothing.
     """
 
-    code: ClassVar[str] = "N0002"
-    topic: ClassVar[str] = "degenerate norm"
-    severity: ClassVar[Severity] = Severity.NOTE
     count: str
     example: Example | None
 
@@ -362,23 +332,3 @@ class NormMayDegenerate(PlacedProblem):
             f"it is taken over {self.count} elements",
             remarks=example_remarks(self.example),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    ShapeMismatch,
-    RankMismatch,
-    ResultMismatch,
-    RearrangeMismatch,
-    AmbiguousRearrangement,
-    TooSmall,
-    UnstableLoop,
-    ElementTypeMismatch,
-    ArgumentMismatch,
-    WhereUnproved,
-    ImpossibleWhere,
-    MissingFact,
-    NormOverOne,
-    TypeRuleBroken,
-    NormMayDegenerate,
-)
-"""Every problem of this module."""

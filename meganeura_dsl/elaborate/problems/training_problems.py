@@ -1,12 +1,10 @@
 """Problems of expectations and of training, and their words."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import (
     Edit,
     Help,
-    Problem,
     Remark,
     Report,
     Severity,
@@ -17,14 +15,12 @@ from meganeura_dsl.elaborate.problems.location import PlacedProblem
 
 
 @dataclass(frozen=True)
-class ExpectationFailed(PlacedProblem):
+class ExpectationFailed(PlacedProblem, code="E0401", topic="expectation"):
     """An `expect` line does not hold.
 
     expect resnet18 has 62 params, 11_689_512 weights
     """
 
-    code: ClassVar[str] = "E0401"
-    topic: ClassVar[str] = "expectation"
     what: str
     expected: str
     found: str
@@ -39,11 +35,9 @@ UNITS = ("params", "weights", "states")
 
 
 @dataclass(frozen=True)
-class UnknownUnit(PlacedProblem):
+class UnknownUnit(PlacedProblem, code="E0402", topic="expectation"):
     """`expect ... has` counts something it does not know: params, weights or states."""
 
-    code: ClassVar[str] = "E0402"
-    topic: ClassVar[str] = "expectation"
     unit: str
 
     def report(self) -> Report:
@@ -52,7 +46,7 @@ class UnknownUnit(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NotHeld(PlacedProblem):
+class NotHeld(PlacedProblem, code="E0403", topic="expectation"):
     """A parameter or state that an `expect ... holds` names is not there as it says.
 
     expect resnet18 holds conv1.weight: [64, 3, 7, 7], fc.bias: [1000]
@@ -61,8 +55,6 @@ class NotHeld(PlacedProblem):
     checkpoint; others may stand between them.
     """
 
-    code: ClassVar[str] = "E0403"
-    topic: ClassVar[str] = "expectation"
     subject: str
     tensor: str
     found: str = ""
@@ -85,7 +77,7 @@ class NotHeld(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NothingChecks(PlacedProblem):
+class NothingChecks(PlacedProblem, code="E0404", topic="proof"):
     """A block is not proved for all configurations, and nothing in its file gives it one.
 
     Some blocks can only be proved where their configuration is known. A model that uses such a
@@ -94,8 +86,6 @@ class NothingChecks(PlacedProblem):
     expect A(widths=[8, 4]) maps [n, 8] -> [n, 4]
     """
 
-    code: ClassVar[str] = "E0404"
-    topic: ClassVar[str] = "proof"
     block: str
     reason: str
     example: str
@@ -109,15 +99,13 @@ class NothingChecks(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class LossNotScalar(PlacedProblem):
+class LossNotScalar(PlacedProblem, code="E0501", topic="training"):
     """What is minimized has axes. A gradient needs one number.
 
     Reduce the loss over the batch, for instance with `mean(...)`; the losses of the standard
     library already do.
     """
 
-    code: ClassVar[str] = "E0501"
-    topic: ClassVar[str] = "training"
     found: str
 
     def report(self) -> Report:
@@ -127,14 +115,12 @@ class LossNotScalar(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class MetricNotScalar(PlacedProblem):
+class MetricNotScalar(PlacedProblem, code="E0504", topic="training"):
     """A metric has axes. What is reported is one number.
 
     Reduce it over the batch, for instance with `mean(...)`.
     """
 
-    code: ClassVar[str] = "E0504"
-    topic: ClassVar[str] = "training"
     name: str
     found: str
 
@@ -147,11 +133,9 @@ class MetricNotScalar(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NoLoss(PlacedProblem):
+class NoLoss(PlacedProblem, code="E0502", topic="training"):
     """A `train` block minimizes nothing, or minimizes twice."""
 
-    code: ClassVar[str] = "E0502"
-    topic: ClassVar[str] = "training"
     train: str
     count: int
 
@@ -164,7 +148,7 @@ class NoLoss(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class LabelsMismatch(PlacedProblem):
+class LabelsMismatch(PlacedProblem, code="E0503", topic="training"):
     """Labels do not fit the predictions they are compared with.
 
     An axis of size 1 is never stretched over classes: the loss would be finite and meaningless.
@@ -172,8 +156,6 @@ class LabelsMismatch(PlacedProblem):
     have exactly their shape.
     """
 
-    code: ClassVar[str] = "E0503"
-    topic: ClassVar[str] = "training"
     labels: str
     logits: str
     axis: str
@@ -189,7 +171,7 @@ class LabelsMismatch(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class NoModelHolds(PlacedProblem):
+class NoModelHolds(PlacedProblem, code="N0004", topic="training", severity=Severity.NOTE):
     """A `train` block has weights of its own, which no model of the file holds.
 
     They are trained and written, but `run`, `deploy` and `build` take models. Move the layers into
@@ -201,9 +183,6 @@ class NoModelHolds(PlacedProblem):
           minimize cross_entropy(x |> net, label)
     """
 
-    code: ClassVar[str] = "N0004"
-    topic: ClassVar[str] = "training"
-    severity: ClassVar[Severity] = Severity.NOTE
     train: str
     names: tuple[str, ...]
 
@@ -220,7 +199,7 @@ class NoModelHolds(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class UnclearExamples(PlacedProblem):
+class UnclearExamples(PlacedProblem, code="E0536", topic="training"):
     """The inputs of a `train` block do not say which size counts examples.
 
     All inputs are shuffled and cut into batches along their first axis. So the first sizes of all
@@ -229,8 +208,6 @@ class UnclearExamples(PlacedProblem):
     cut.
     """
 
-    code: ClassVar[str] = "E0536"
-    topic: ClassVar[str] = "training"
     readings: tuple[tuple[str, str], ...]
     """Each input, and what its first axis would count."""
     cure: str
@@ -244,18 +221,3 @@ class UnclearExamples(PlacedProblem):
             start = Span(self.type.source, self.type.start, self.type.start)
             cure = replace(cure, code=None, edits=(Edit(start, "whole "),))
         return self.words("which size counts the examples?", remarks=remarks, cure=cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    ExpectationFailed,
-    UnknownUnit,
-    NotHeld,
-    NothingChecks,
-    LossNotScalar,
-    MetricNotScalar,
-    NoLoss,
-    LabelsMismatch,
-    NoModelHolds,
-    UnclearExamples,
-)
-"""Every problem of this module."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.ir.initializers import Initializer
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
-
-if TYPE_CHECKING:
-    from meganeura_dsl.ir.initializers import Initializer
-    from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import TensorType
 
 
 @dataclass(frozen=True)

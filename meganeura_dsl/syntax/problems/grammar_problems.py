@@ -4,13 +4,12 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 
 
 @dataclass(frozen=True)
-class UnusableGrammar(Problem):
+class UnusableGrammar(Problem, code="E0190", topic="installation"):
     """The parser cannot run: the compiled grammar is missing or damaged, or does not fit.
 
     Lark parses `.mgn` files on tables that are compiled from the grammar and shipped with it. They
@@ -25,8 +24,6 @@ class UnusableGrammar(Problem):
         python -m meganeura_dsl.syntax.parser.grammar
     """
 
-    code: ClassVar[str] = "E0190"
-    topic: ClassVar[str] = "installation"
     reason: str
 
     def report(self) -> Report:
@@ -35,8 +32,4 @@ class UnusableGrammar(Problem):
             "install Meganeura again, or in a checkout compile the grammar",
             "python -m meganeura_dsl.syntax.parser.grammar",
         )
-        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (UnusableGrammar,)
-"""Every problem of this module."""
+        return self.message(headline, cure=cure)

@@ -4,16 +4,15 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
 from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
 @dataclass(frozen=True)
-class UnexpectedIndentation(SyntaxProblem):
+class UnexpectedIndentation(SyntaxProblem, code="E0110"):
     """A line is indented more than the one above, which opens no body.
 
     Only a line that ends with `:` opens a body. A long line goes on where the next one begins with
@@ -25,7 +24,6 @@ class UnexpectedIndentation(SyntaxProblem):
             |> relu              # well: the operator continues the line
     """
 
-    code: ClassVar[str] = "E0110"
     is_declaration: bool = False
 
     def report(self) -> Report:
@@ -37,7 +35,7 @@ class UnexpectedIndentation(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MissingBody(SyntaxProblem):
+class MissingBody(SyntaxProblem, code="E0111"):
     """A line ends with `:`, and no body follows: the next lines, indented further.
 
     if stride != 1:
@@ -49,7 +47,6 @@ class MissingBody(SyntaxProblem):
       x = x |> proj: conv2d(c, 1, stride)    # well
     """
 
-    code: ClassVar[str] = "E0111"
     opener: str
 
     def report(self) -> Report:
@@ -61,7 +58,7 @@ class MissingBody(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MissingColon(SyntaxProblem):
+class MissingColon(SyntaxProblem, code="E0112"):
     """A line that opens a body has no `:` at its end.
 
     block Twice()(x: [n, d]) -> [n, d]       # E0112
@@ -71,7 +68,6 @@ class MissingColon(SyntaxProblem):
       return x + x
     """
 
-    code: ClassVar[str] = "E0112"
     opener: str
 
     def report(self) -> Report:
@@ -89,7 +85,7 @@ class MissingColon(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MisplacedStatement(SyntaxProblem):
+class MisplacedStatement(SyntaxProblem, code="E0124"):
     """A statement stands in a declaration that has no use for it.
 
     `minimize`, `metric` and `run` describe training, so they belong in a `train`. `return` gives
@@ -100,7 +96,6 @@ class MisplacedStatement(SyntaxProblem):
           return x
     """
 
-    code: ClassVar[str] = "E0124"
     home: str
 
     def report(self) -> Report:
@@ -111,7 +106,7 @@ class MisplacedStatement(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class OutsideDeclaration(SyntaxProblem):
+class OutsideDeclaration(SyntaxProblem, code="E0125"):
     """A line at the left margin begins no declaration.
 
     Declarations begin with `from`, `def`, `block`, `model`, `train` or `expect`. Everything else
@@ -122,7 +117,6 @@ class OutsideDeclaration(SyntaxProblem):
         return y                 # E0125: outside of the block
     """
 
-    code: ClassVar[str] = "E0125"
     is_statement: bool
 
     def report(self) -> Report:
@@ -134,7 +128,7 @@ class OutsideDeclaration(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class UnfinishedLine(SyntaxProblem):
+class UnfinishedLine(SyntaxProblem, code="E0129"):
     """A line ends with an operator, which needs something on its right.
 
     A long line goes on where the next one *begins* with an operator.
@@ -145,7 +139,6 @@ class UnfinishedLine(SyntaxProblem):
           + z                    # well
     """
 
-    code: ClassVar[str] = "E0129"
     following: str
 
     def report(self) -> Report:
@@ -159,7 +152,7 @@ class UnfinishedLine(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MissingBrackets(SyntaxProblem):
+class MissingBrackets(SyntaxProblem, code="E0131"):
     """A block has one pair of brackets instead of two.
 
     The first pair holds its configuration, which may be empty, the second its tensors.
@@ -167,8 +160,6 @@ class MissingBrackets(SyntaxProblem):
         block Net(x: [n, d]) -> [n, d]:          # E0131
         block Net()(x: [n, d]) -> [n, d]:        # well
     """
-
-    code: ClassVar[str] = "E0131"
 
     def report(self) -> Report:
         text, code = "write both, even if the first is empty", "block Net()(x: [n, d]) -> [n, d]:"
@@ -182,7 +173,7 @@ class MissingBrackets(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class ValueWithoutUse(SyntaxProblem):
+class ValueWithoutUse(SyntaxProblem, code="E0132"):
     """A value stands alone on a line, where it does nothing.
 
     x |> conv1: conv2d(64, 3)                # E0132
@@ -190,7 +181,6 @@ class ValueWithoutUse(SyntaxProblem):
     return x |> conv1: conv2d(64, 3)         # well
     """
 
-    code: ClassVar[str] = "E0132"
     name: str
 
     def report(self) -> Report:
@@ -202,14 +192,12 @@ class ValueWithoutUse(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class LabelWithoutPipe(SyntaxProblem):
+class LabelWithoutPipe(SyntaxProblem, code="E0133"):
     """A labelled layer stands at the beginning of a line, with nothing piped into it.
 
     conv1: conv2d(64, 3)                     # E0133
     x = x |> conv1: conv2d(64, 3)            # well
     """
-
-    code: ClassVar[str] = "E0133"
 
     def report(self) -> Report:
         place = Span(self.span.source, self.span.start, self.span.start)
@@ -218,15 +206,13 @@ class LabelWithoutPipe(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class LoopWithoutRange(SyntaxProblem):
+class LoopWithoutRange(SyntaxProblem, code="E0135"):
     """A loop runs over a range of whole numbers, from the first up to but without the last.
 
     for i in range(4):       # E0135
     for i in 0..4:           # 0, 1, 2, 3
     for i in 1..depth:       # from 1 to depth - 1
     """
-
-    code: ClassVar[str] = "E0135"
 
     def report(self) -> Report:
         written = certainty.range_of(self.span.text)
@@ -235,7 +221,7 @@ class LoopWithoutRange(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class ColonAfterDef(SyntaxProblem):
+class ColonAfterDef(SyntaxProblem, code="E0136"):
     """A `def` has a body like that of a block. It is a formula: one expression after `=`.
 
     def down(h, s):          # E0136
@@ -243,8 +229,6 @@ class ColonAfterDef(SyntaxProblem):
 
     def down(h, s) = (h - 1) // s + 1        # well
     """
-
-    code: ClassVar[str] = "E0136"
 
     def report(self) -> Report:
         text, body = "write one expression after `=`", certainty.returned_formula(self.span)
@@ -254,19 +238,3 @@ class ColonAfterDef(SyntaxProblem):
             else replacing(text, body, " = ")
         )
         return self.say("a `def` has no body", "expected `=` and an expression", cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    UnexpectedIndentation,
-    MissingBody,
-    MissingColon,
-    MisplacedStatement,
-    OutsideDeclaration,
-    UnfinishedLine,
-    MissingBrackets,
-    ValueWithoutUse,
-    LabelWithoutPipe,
-    LoopWithoutRange,
-    ColonAfterDef,
-)
-"""Every problem of this module."""

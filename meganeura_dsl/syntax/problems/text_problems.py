@@ -7,9 +7,8 @@ import re
 import unicodedata
 from abc import ABC
 from dataclasses import dataclass
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Edit, Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.problems import certainty
 
@@ -60,21 +59,18 @@ def replacing(text: str, span: Span, new: str, *, certain: bool = True) -> Help:
 
 
 @dataclass(frozen=True)
-class SyntaxProblem(Problem, ABC):
+class SyntaxProblem(Problem, ABC, topic="syntax"):
     """A problem at one place of the text."""
-
-    topic: ClassVar[str] = "syntax"
 
     span: Span
 
     def say(self, headline: str, label: str, cure: Help | None = None, *remarks: Remark) -> Report:
         """The report of these words at the place of this problem."""
-        place = Label(self.span, label)
-        return Report(self.code, self.severity, headline, self.topic, place, remarks, cure)
+        return self.message(headline, *remarks, span=self.span, label=label, cure=cure)
 
 
 @dataclass(frozen=True)
-class UnreadableFile(Problem):
+class UnreadableFile(Problem, code="E0119", topic="file"):
     """A file cannot be read: it does not exist, is a folder, or is not yours to read.
 
         meganeura check resent.mgn       # E0119: there is no such file
@@ -84,18 +80,15 @@ class UnreadableFile(Problem):
         meganeura check resnet
     """
 
-    code: ClassVar[str] = "E0119"
-    topic: ClassVar[str] = "file"
     path: str
     reason: str
 
     def report(self) -> Report:
-        headline = f"cannot read `{self.path}`: {self.reason}"
-        return Report(self.code, self.severity, headline, self.topic, None)
+        return self.message(f"cannot read `{self.path}`: {self.reason}")
 
 
 @dataclass(frozen=True)
-class NotUtf8(SyntaxProblem):
+class NotUtf8(SyntaxProblem, code="E0118", topic="file"):
     """A file holds bytes that are not UTF-8, the one encoding of `.mgn` files.
 
     The editor has saved it in another encoding, such as Latin-1, or the file is no text at all (a
@@ -104,8 +97,6 @@ class NotUtf8(SyntaxProblem):
     Save the file again as UTF-8.
     """
 
-    code: ClassVar[str] = "E0118"
-    topic: ClassVar[str] = "file"
     byte: int
     offset: int
 
@@ -118,7 +109,7 @@ class NotUtf8(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class FileTooLarge(SyntaxProblem):
+class FileTooLarge(SyntaxProblem, code="E0117", topic="file"):
     """A file is larger than any program: the limit is one mebibyte.
 
     A file of that size is usually not the one that was meant, such as a data set. A program that
@@ -127,8 +118,6 @@ class FileTooLarge(SyntaxProblem):
         from layers import Encoder
     """
 
-    code: ClassVar[str] = "E0117"
-    topic: ClassVar[str] = "file"
     limit: int
 
     def report(self) -> Report:
@@ -136,7 +125,7 @@ class FileTooLarge(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class EmptyFile(SyntaxProblem):
+class EmptyFile(SyntaxProblem, code="E0115", topic="file"):
     """A file declares nothing: it is empty, or holds comments only.
 
     A program is a sequence of declarations. The smallest model is
@@ -147,16 +136,13 @@ class EmptyFile(SyntaxProblem):
         model net = Net()
     """
 
-    code: ClassVar[str] = "E0115"
-    topic: ClassVar[str] = "file"
-
     def report(self) -> Report:
         cure = Help("declare a block and a model", "model net = Net()")
         return self.say("this file declares nothing", "nothing but comments here", cure)
 
 
 @dataclass(frozen=True)
-class TabInIndentation(SyntaxProblem):
+class TabInIndentation(SyntaxProblem, code="E0106"):
     """A line is indented with a tab.
 
     How wide a tab is depends on the editor, and indentation has meaning here. So it is made of
@@ -164,8 +150,6 @@ class TabInIndentation(SyntaxProblem):
 
     Replace the tab by spaces, or let `meganeura fmt` lay out the file once the tabs are gone.
     """
-
-    code: ClassVar[str] = "E0106"
 
     def report(self) -> Report:
         tabs = certainty.indenting_tabs(self.span)
@@ -175,7 +159,7 @@ class TabInIndentation(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class ForbiddenCharacter(SyntaxProblem):
+class ForbiddenCharacter(SyntaxProblem, code="E0107"):
     """A character is in the text that cannot be seen: a control character or a direction mark.
 
     Such characters come with copied text or with a file that is no program. They could make a
@@ -183,8 +167,6 @@ class ForbiddenCharacter(SyntaxProblem):
 
     Delete the character; the message says where it stands and which it is.
     """
-
-    code: ClassVar[str] = "E0107"
 
     def report(self) -> Report:
         point = ord(self.span.text)
@@ -195,7 +177,7 @@ class ForbiddenCharacter(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class UnknownCharacter(SyntaxProblem):
+class UnknownCharacter(SyntaxProblem, code="E0108"):
     """A character has no meaning in the language, at least not here.
 
     Names are made of the letters a to z and A to Z, digits and underscores, because they become
@@ -204,8 +186,6 @@ class UnknownCharacter(SyntaxProblem):
         x = größe |> relu        # E0108: `ö` cannot be part of a name
         x = y; z = w             # E0108: one statement stands on each line
     """
-
-    code: ClassVar[str] = "E0108"
 
     def report(self) -> Report:
         character = self.span.text
@@ -246,14 +226,12 @@ def _described(character: str) -> str:
 
 
 @dataclass(frozen=True)
-class UnterminatedString(SyntaxProblem):
+class UnterminatedString(SyntaxProblem, code="E0113"):
     """A text begins with a quote and has none at its end. A text never spans several lines.
 
     data = "digits.safetensors        # E0113
     data = "digits.safetensors"       # well
     """
-
-    code: ClassVar[str] = "E0113"
 
     def report(self) -> Report:
         text = self.span.text.split(" #")[0].rstrip()
@@ -265,7 +243,7 @@ class UnterminatedString(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MalformedNumber(SyntaxProblem):
+class MalformedNumber(SyntaxProblem, code="E0114"):
     """A number is written in a way that no number is written, or is too large for any use.
 
     Whole numbers may have single underscores between digits. A real number has digits on both
@@ -277,7 +255,6 @@ class MalformedNumber(SyntaxProblem):
     A whole number has at most 30 characters, and a real number fits 64 bits.
     """
 
-    code: ClassVar[str] = "E0114"
     fault: str = ""
 
     def report(self) -> Report:
@@ -289,7 +266,7 @@ class MalformedNumber(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class UnclosedBracket(SyntaxProblem):
+class UnclosedBracket(SyntaxProblem, code="E0104"):
     """A bracket is opened and never closed before the next declaration begins.
 
     Lines inside brackets belong together, so everything up to the end of the declaration was read
@@ -298,8 +275,6 @@ class UnclosedBracket(SyntaxProblem):
         x = x |> conv: conv2d(64, 3          # E0104
         x = x |> conv: conv2d(64, 3)         # well
     """
-
-    code: ClassVar[str] = "E0104"
 
     def report(self) -> Report:
         closing = {"(": ")", "[": "]"}[self.span.text]
@@ -311,14 +286,13 @@ class UnclosedBracket(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class UnexpectedClosingBracket(SyntaxProblem):
+class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
     """A closing bracket has no opening one, or closes one of the other kind.
 
     x = relu(x))             # E0105: one too many
     y: [n, c)                # E0105: `[` is closed by `]`
     """
 
-    code: ClassVar[str] = "E0105"
     opening: Span | None = None
 
     def report(self) -> Report:
@@ -336,7 +310,7 @@ class UnexpectedClosingBracket(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class InconsistentIndentation(SyntaxProblem):
+class InconsistentIndentation(SyntaxProblem, code="E0109"):
     """A line is indented less than the line above, and no line above it is indented as much.
 
         if stride != 1:
@@ -346,7 +320,6 @@ class InconsistentIndentation(SyntaxProblem):
     Give it the indentation of the body that it belongs to.
     """
 
-    code: ClassVar[str] = "E0109"
     outer: int
     inner: int
 
@@ -360,7 +333,7 @@ class InconsistentIndentation(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class TooDeep(SyntaxProblem):
+class TooDeep(SyntaxProblem, code="E0116"):
     """Phrases are nested too deeply: brackets in brackets, or one chain of very many parts.
 
     The limit is far beyond what people write, and keeps every later stage safe from programs that
@@ -372,27 +345,8 @@ class TooDeep(SyntaxProblem):
         z = y |> layers2: Half(c)
     """
 
-    code: ClassVar[str] = "E0116"
     limit: int
 
     def report(self) -> Report:
         cure = Help("give a part of it a name, and use the name")
         return self.say("this is nested too deeply", f"more than {self.limit} levels", cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    UnclosedBracket,
-    UnexpectedClosingBracket,
-    TabInIndentation,
-    ForbiddenCharacter,
-    UnknownCharacter,
-    InconsistentIndentation,
-    UnterminatedString,
-    MalformedNumber,
-    EmptyFile,
-    TooDeep,
-    FileTooLarge,
-    NotUtf8,
-    UnreadableFile,
-)
-"""Every problem of this module."""

@@ -4,17 +4,16 @@ Every class docstring is the page that `meganeura explain CODE` prints.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Help, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.diagnostics.spelling import meant
-from meganeura_dsl.syntax.problems import certainty, line_problems, text_problems
+from meganeura_dsl.syntax.problems import certainty
 from meganeura_dsl.syntax.problems.text_problems import SyntaxProblem, replacing, rewritten
 
 
 @dataclass(frozen=True)
-class UnexpectedToken(SyntaxProblem):
+class UnexpectedToken(SyntaxProblem, code="E0101"):
     """Something stands where the grammar has no place for it.
 
     The message says what was found and what could have followed. Often the mistake is just before
@@ -24,7 +23,6 @@ class UnexpectedToken(SyntaxProblem):
         y = x |> conv2d(64, 3) |> relu       # well
     """
 
-    code: ClassVar[str] = "E0101"
     expected: tuple[str, ...]
 
     def report(self) -> Report:
@@ -47,7 +45,7 @@ def _choice(options: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class LabelLostColon(SyntaxProblem):
+class LabelLostColon(SyntaxProblem, code="E0102"):
     """A label and its layer stand side by side, without the colon between them.
 
     After `|>` comes a layer, or a label, a colon and a layer. The label is the path of the layer's
@@ -57,7 +55,6 @@ class LabelLostColon(SyntaxProblem):
         y = x |> conv1: conv2d(c, 3)         # creates conv1.weight
     """
 
-    code: ClassVar[str] = "E0102"
     label: str
 
     def report(self) -> Report:
@@ -74,14 +71,12 @@ class LabelLostColon(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class AssignmentInExpression(SyntaxProblem):
+class AssignmentInExpression(SyntaxProblem, code="E0103"):
     """A single `=` stands inside an expression. `=` gives a name to a value; `==` compares.
 
     if stride = 1:           # E0103
     if stride == 1:          # well
     """
-
-    code: ClassVar[str] = "E0103"
 
     def report(self) -> Report:
         return self.say(
@@ -97,7 +92,7 @@ class AssignmentInExpression(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class KeywordAsName(SyntaxProblem):
+class KeywordAsName(SyntaxProblem, code="E0120"):
     """A reserved word stands where a name is needed.
 
     Reserved are `and`, `else`, `false`, `for`, `if`, `not`, `or`, `return` and `true`. All other
@@ -107,8 +102,6 @@ class KeywordAsName(SyntaxProblem):
         block Net(if)(x: [n])    # E0120
     """
 
-    code: ClassVar[str] = "E0120"
-
     def report(self) -> Report:
         word = self.span.text
         cure = Help("choose another name", rewritten(self.span, f"{word}_"))
@@ -116,7 +109,7 @@ class KeywordAsName(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class ForeignSpelling(SyntaxProblem):
+class ForeignSpelling(SyntaxProblem, code="E0121"):
     """A word or sign of another language stands here, one that this language spells differently.
 
     elif stride == 2:        # E0121: else if stride == 2:
@@ -124,7 +117,6 @@ class ForeignSpelling(SyntaxProblem):
     x += y                   # E0121: x = x + y
     """
 
-    code: ClassVar[str] = "E0121"
     advice: str
 
     def report(self) -> Report:
@@ -134,14 +126,13 @@ class ForeignSpelling(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class DuplicateName(SyntaxProblem):
+class DuplicateName(SyntaxProblem, code="E0122"):
     """A name is given twice, as an argument of one call or as a parameter of one declaration.
 
     conv2d(64, 3, pad=1, pad=2)              # E0122
     block Net(c, c)(x: [n, c])               # E0122
     """
 
-    code: ClassVar[str] = "E0122"
     first: Span
     name: str
 
@@ -151,14 +142,12 @@ class DuplicateName(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class PositionalAfterNamed(SyntaxProblem):
+class PositionalAfterNamed(SyntaxProblem, code="E0123"):
     """An argument without a name follows one with a name, so its place in the order is unclear.
 
     conv2d(64, stride=2, 3)                  # E0123
     conv2d(64, 3, stride=2)                  # well
     """
-
-    code: ClassVar[str] = "E0123"
 
     def report(self) -> Report:
         return self.say(
@@ -169,14 +158,13 @@ class PositionalAfterNamed(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MisspeltKeyword(SyntaxProblem):
+class MisspeltKeyword(SyntaxProblem, code="E0137"):
     """A word that nothing explains here is almost a keyword that would fit.
 
     blok Net()(x: [n, d]) -> [n, d]:         # E0137: `block`
     retrun x                                 # E0137: `return`
     """
 
-    code: ClassVar[str] = "E0137"
     keyword: str
 
     def report(self) -> Report:
@@ -200,7 +188,7 @@ _SAME_TYPES = {
 
 
 @dataclass(frozen=True)
-class UnknownElementType(SyntaxProblem):
+class UnknownElementType(SyntaxProblem, code="E0126"):
     """The word before a shape is none of the element types.
 
     They are bf16, bool, f16, f32, f64, i32, i64, u8 and u32; f32 may be left out.
@@ -209,8 +197,6 @@ class UnknownElementType(SyntaxProblem):
         label: i32[batch]        # well
         image: [batch, 784]      # f32
     """
-
-    code: ClassVar[str] = "E0126"
 
     def report(self) -> Report:
         headline = f"`{self.span.text}` is no element type"
@@ -221,28 +207,24 @@ class UnknownElementType(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class RestOutsideShape(SyntaxProblem):
+class RestOutsideShape(SyntaxProblem, code="E0127"):
     """`...name` stands in a list. It means any number of axes, so it belongs in a shape.
 
     block relu()(x: [...s]) -> [...s] = max(x, 0)        # well
     sizes = [...s]                                       # E0127
     """
 
-    code: ClassVar[str] = "E0127"
-
     def report(self) -> Report:
         return self.say("a list cannot hold `...`", "this is no shape", Help("write out its items"))
 
 
 @dataclass(frozen=True)
-class LabelWithoutLayer(SyntaxProblem):
+class LabelWithoutLayer(SyntaxProblem, code="E0128"):
     """A path with an index is used as a layer. With an index it can only be a label.
 
     x = x |> layers[0]                       # E0128
     x = x |> layers[0]: linear(d)            # well
     """
-
-    code: ClassVar[str] = "E0128"
 
     def report(self) -> Report:
         path = self.span.text
@@ -251,14 +233,13 @@ class LabelWithoutLayer(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class ChainedComparison(SyntaxProblem):
+class ChainedComparison(SyntaxProblem, code="E0130"):
     """Two comparisons share an operand. Compare twice, and join the comparisons with `and`.
 
     if 1 < stride < 4:                       # E0130
     if 1 < stride and stride < 4:            # well
     """
 
-    code: ClassVar[str] = "E0130"
     middle: str
 
     def report(self) -> Report:
@@ -269,36 +250,14 @@ class ChainedComparison(SyntaxProblem):
 
 
 @dataclass(frozen=True)
-class MissingComma(SyntaxProblem):
+class MissingComma(SyntaxProblem, code="E0134"):
     """Two things stand side by side in brackets, without a comma or an operator between them.
 
     conv2d(64 3)             # E0134
     conv2d(64, 3)            # well
     """
 
-    code: ClassVar[str] = "E0134"
-
     def report(self) -> Report:
         certain = certainty.lacks_comma(self.span)
         cure = replacing("separate them", self.span, ", ", certain=certain)
         return self.say("a comma or an operator is missing", "missing here", cure)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    *text_problems.PROBLEMS,
-    *line_problems.PROBLEMS,
-    UnexpectedToken,
-    LabelLostColon,
-    AssignmentInExpression,
-    KeywordAsName,
-    ForeignSpelling,
-    DuplicateName,
-    PositionalAfterNamed,
-    MisspeltKeyword,
-    UnknownElementType,
-    RestOutsideShape,
-    LabelWithoutLayer,
-    ChainedComparison,
-    MissingComma,
-)
-"""Every syntax problem."""

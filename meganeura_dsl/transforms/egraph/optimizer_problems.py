@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
@@ -11,15 +10,12 @@ LISTED = 12
 
 
 @dataclass(frozen=True)
-class UnknownRule(Problem):
+class UnknownRule(Problem, code="E0570", topic="optimizer"):
     """`--disable-rule` or the setting `disabled_rules` names a rewrite rule that does not exist.
 
     A name that was passed over would leave the rule on, and a search for the rule that is to blame
     would look in the wrong place. `meganeura explain-opt MODEL` lists the rules a model meets.
     """
-
-    code = "E0570"
-    topic: ClassVar[str] = "optimizer"
 
     name: str
     known: tuple[str, ...]
@@ -27,44 +23,33 @@ class UnknownRule(Problem):
     def report(self) -> Report:
         near = get_close_matches(self.name, self.known, n=1)
         more = ", ..." if len(self.known) > LISTED else ""
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"there is no rule `{self.name}` to disable",
-            self.topic,
-            None,
-            (Remark("there are", ", ".join(self.known[:LISTED]) + more),),
-            Help(f"did you mean `{near[0]}`?") if near else None,
+            Remark("there are", ", ".join(self.known[:LISTED]) + more),
+            cure=Help(f"did you mean `{near[0]}`?") if near else None,
         )
 
 
 @dataclass(frozen=True)
-class GaveUp(Problem):
+class GaveUp(Problem, code="E0571", topic="optimizer"):
     """The optimizer could not finish with all its rules, and does not guess.
 
     The rules applied to a graph again and again must come to an end. The message names the rule
     that found most to do; without it, or without the optimizer, the program runs as it is written.
     """
 
-    code = "E0571"
-    topic: ClassVar[str] = "optimizer"
-
     reason: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             "the optimizer gave up",
-            self.topic,
-            None,
-            (Remark("reason", self.reason),),
-            Help("run the program as it is written", "--no-opt"),
+            Remark("reason", self.reason),
+            cure=Help("run the program as it is written", "--no-opt"),
         )
 
 
 @dataclass(frozen=True)
-class FoldedOverflow(Problem):
+class FoldedOverflow(Problem, code="E0572", topic="optimizer"):
     """A weight that the optimizer derives from others is beyond the largest number of its type.
 
     Batch norms, scales and sums of kernels are folded into one weight when weights are loaded, in
@@ -73,25 +58,14 @@ class FoldedOverflow(Problem):
     leave the range.
     """
 
-    code = "E0572"
-    topic: ClassVar[str] = "optimizer"
-
     name: str
     dtype: str
     sources: tuple[str, ...]
 
     def report(self) -> Report:
         more = ", ..." if len(self.sources) > LISTED else ""
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"the folded weight `{self.name}` is not finite in {self.dtype}",
-            self.topic,
-            None,
-            (Remark("folded from", ", ".join(self.sources[:LISTED]) + more),),
-            Help("run the program as it is written", "--no-opt"),
+            Remark("folded from", ", ".join(self.sources[:LISTED]) + more),
+            cure=Help("run the program as it is written", "--no-opt"),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (UnknownRule, GaveUp, FoldedOverflow)
-"""Every kind of problem that only the optimizer has."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
+from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.transforms.egraph.optimizer_problems import GaveUp, UnknownRule
 
 if TYPE_CHECKING:
-    from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.transforms.egraph.optimize import Optimized
     from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.errors import DeviceError
 
+if TYPE_CHECKING:
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.settings.device_sharding import DeviceSharding
     from meganeura_runtime.backends.base import Session
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.timing.profile import Profile
     from meganeura_runtime.backends.timing.timeline import Timeline
@@ -41,6 +45,51 @@ class Capabilities:
     """Whether a device is worth opening in a thread while the program is read."""
     stages: tuple[str, ...] = ()
     """What `build --emit` prints; `after:PASS` stands for every name that begins with `after:`."""
+    precisions: tuple[ComputePrecision, ...] = (ComputePrecision.F32,)
+    """How exactly its devices can compute, if not all of them each."""
+    plans_memory: bool = False
+    """Whether it knows what a step takes without compiling it."""
+    cache: str = ""
+    """The folder of our cache in which a library of its own keeps what it compiled."""
+    only_f32: str = "it has kernels for no others"
+    """Why there is no other precision, where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The processes that train one model together, and which of them this is."""
+
+    count: int = 1
+    index: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes what is written once."""
+        return self.index == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the processes of a run find each other, and which of them this is."""
+
+    coordinator: str
+    """`HOST:PORT` of the first process."""
+    hosts: Hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How sessions use several devices."""
+
+    devices: int
+    """Those of all hosts together."""
+    sharding: DeviceSharding
+    rows: Mapping[str, int]
+    """Of inputs whose first axis counts examples, the rows of one; all others are replicated."""
+
+
+ALONE = Hosts()
+"""One process."""
 
 
 class Backend(ABC):
@@ -78,11 +127,25 @@ class Backend(ABC):
 
     @abstractmethod
     def preferred(self) -> str:
-        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none."""
+        """The name of the device that `auto` takes; raises `DeviceError` if it is to take none.
+
+        The text of the error is why; it is empty where a user who asks for nothing misses nothing.
+        """
 
     @abstractmethod
     def ops(self) -> OpSupport:
         """Which ops it runs, which it lowers, which it refuses."""
+
+    def require_precision(self, precision: ComputePrecision) -> None:
+        """Raise `ProblemError` for a precision that none of its devices has."""
+        able = self.capabilities
+        if precision not in able.precisions:
+            from meganeura_dsl.diagnostics.problem import ProblemError
+            from meganeura_runtime.backends.device_problems import UnsupportedPrecision
+
+            raise ProblemError(
+                UnsupportedPrecision(self.name, precision, able.only_f32, able.precisions)
+            )
 
     def cost_model(self, name: str) -> DeviceModel:
         """What the optimizer takes a device for, before it is opened; it need not be there."""
@@ -95,9 +158,35 @@ class Backend(ABC):
     def open(self, name: str, reason: str) -> OpenDevice:
         """The device of that name, which was chosen for a reason."""
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
-        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass."""
-        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} for {device}")
+    def meet(self, rendezvous: Rendezvous | None) -> Hosts:
+        """Bring the processes of a run together, before a device is opened; raises `DeviceError`.
+
+        Without a place to meet, those that a launcher started, where the backend knows of it.
+        """
+        if rendezvous is None:
+            return ALONE
+        raise DeviceError(
+            f"`{self.name}` runs on one host, and not on {rendezvous.hosts.count}; "
+            f"`--device xla` runs on several"
+        )
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory | None:
+        """What a step takes on a device, or on any; `None` where that is not known before it runs.
+
+        Raises `LimitError` for a value that is larger than the device can hold in one piece, and
+        `ProblemError` for an op that is refused.
+        """
+        del graph, device
+        return None
+
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
+        """The text of a stage, for a device or for any; raises `ValueError` for an unknown pass.
+
+        A device computes in that precision already.
+        """
+        raise NotImplementedError(f"{self.name} emits no {stage} of {graph} in {precision}")
 
 
 class OpenDevice(ABC):
@@ -117,6 +206,28 @@ class OpenDevice(ABC):
 
         Raises `ProblemError` for an op that the backend refuses, and `DeviceError`.
         """
+
+    @property
+    def hosts(self) -> Hosts:
+        """The processes that its sessions run in."""
+        return ALONE
+
+    def spread(self, spread: Spread) -> OpenDevice:
+        """This device and others like it as one; raises `DeviceError` where that cannot be."""
+        raise DeviceError(
+            f"`{self.backend.name}` runs on one device, and not on {spread.devices}; "
+            f"`--device xla` runs on several"
+        )
+
+    def replicated(self, graph: Graph) -> tuple[str, ...]:
+        """The parameters and states of a graph that were to be sharded and cannot be."""
+        del graph
+        return ()
+
+    def at(self, precision: ComputePrecision) -> OpenDevice:
+        """The same device, computing so exactly; raises `ProblemError` if it cannot."""
+        self.backend.require_precision(precision)
+        return self
 
     def tuned(self) -> OpenDevice:
         """The same device, configured as `meganeura tune` found best."""

@@ -91,6 +91,17 @@ class Session(Closing):
         """The types of what a step is fed."""
         return self._inputs
 
+    def own(self, examples: int) -> range:
+        """Which of so many examples of a step this process feeds: all, but on several hosts.
+
+        `inputs` has the types of what it feeds.
+        """
+        return range(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process of a run wishes something; all of them ask after the same step."""
+        return wish
+
     def write(self, name: str, array: Array) -> None:
         """Give a parameter or state its value; raises `FeedError` for another name or type."""
         self._put(name, fitting(name, self._kept, array))

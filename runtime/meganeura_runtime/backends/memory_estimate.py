@@ -57,7 +57,20 @@ def available_bytes() -> int | None:
 
 
 def estimate_memory(graph: Graph) -> MemoryEstimate:
-    """What the interpreter holds: each value from its computation to its last use."""
+    """What the interpreter holds at the fullest moment of a step."""
+    fullest = fullest_values(graph)
+    kept = sum(stored_bytes(value) for value in graph.values if _is_kept(value))
+    rest = (value for value in fullest if not _is_kept(value))
+    largest = sorted(rest, key=stored_bytes, reverse=True)[:NAMED]
+    return MemoryEstimate(sum(map(stored_bytes, fullest)), kept, tuple(map(_told, largest)))
+
+
+def fullest_values(graph: Graph) -> tuple[Value, ...]:
+    """The values in memory when they take most, in the order of their computation.
+
+    What is given from outside is there all the time, and any other value from its computation to
+    its last use. A view takes the memory of what it shows.
+    """
     owner: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, value in enumerate(graph.values):
@@ -65,22 +78,25 @@ def estimate_memory(graph: Graph) -> MemoryEstimate:
         owner[value.id] = owner[value.operands[0].id] if viewed else value.id
         last |= {owner[each.id]: at for each in (value, *value.operands)}
     last |= {owner[root.id]: len(graph.values) for root in graph.roots}
-    alive: dict[int, Value] = {}
-    now = most = 0
-    fullest: tuple[Value, ...] = ()
+    alive = {value.id: value for value in graph.values if not value.operands}
+    last |= dict.fromkeys(alive, len(graph.values))
+    now = most = sum(map(stored_bytes, alive.values()))
+    fullest = tuple(alive.values())
     for at, value in enumerate(graph.values):
-        if owner[value.id] == value.id:
+        if owner[value.id] == value.id and value.operands:
             alive[value.id] = value
-            now += _bytes(value)
+            now += stored_bytes(value)
         if now > most:
             most, fullest = now, tuple(alive.values())
         for number in {owner[each.id] for each in (value, *value.operands)}:
             if last[number] == at:
-                now -= _bytes(alive.pop(number))
-    kept = [value for value in graph.values if _is_kept(value)]
-    rest = (value for value in fullest if not _is_kept(value))
-    largest = sorted(rest, key=_bytes, reverse=True)[:NAMED]
-    return MemoryEstimate(most, sum(map(_bytes, kept)), tuple(map(_told, largest)))
+                now -= stored_bytes(alive.pop(number))
+    return fullest
+
+
+def stored_bytes(value: Value) -> int:
+    """The bytes of a value as an array of NumPy."""
+    return prod(concrete_shape(value.type.shape)) * NUMPY[value.type.dtype].itemsize
 
 
 def gigabytes(size: int) -> str:
@@ -92,10 +108,6 @@ def _is_kept(value: Value) -> bool:
     return isinstance(value.op, Leaf) and value.op.is_kept
 
 
-def _bytes(value: Value) -> int:
-    return prod(concrete_shape(value.type.shape)) * NUMPY[value.type.dtype].itemsize
-
-
 def _told(value: Value) -> str:
     what = f"`{value.op.name}`" if isinstance(value.op, Leaf) else f"`{type(value.op).__name__}`"
-    return f"{gigabytes(_bytes(value))}: {what} {value.type} {value.origin}".rstrip()
+    return f"{gigabytes(stored_bytes(value))}: {what} {value.type} {value.origin}".rstrip()

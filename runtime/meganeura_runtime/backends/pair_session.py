@@ -5,7 +5,7 @@ own. The parameters go from one to the other when the size of the batch changes,
 epoch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_runtime.backends.base import (
@@ -19,7 +19,7 @@ from meganeura_runtime.backends.base import (
 
 
 class PairSession(Session):
-    """Two sessions of graphs that keep the same tensors; `is_small` decides which one runs a step.
+    """Two sessions of graphs that keep the same tensors, and differ in the size of an input.
 
     Takes the memory of both, the parameters and states among it.
     """
@@ -28,11 +28,12 @@ class PairSession(Session):
         self,
         large: Graph,
         small: Graph,
-        is_small: Callable[[Mapping[str, Array]], bool],
+        sized: str,
         open_session: OpenSession,
     ) -> None:
+        """`sized` names the input whose size says which graph a step runs."""
         super().__init__(*leaf_types(large))
-        self._is_small = is_small
+        self._sized = sized
         self._large = open_session(large)
         try:
             self._small = open_session(small)
@@ -51,6 +52,14 @@ class PairSession(Session):
     def kernels(self) -> int:
         """Those of both."""
         return self._large.kernels + self._small.kernels
+
+    def own(self, examples: int) -> range:
+        """Those that either session feeds."""
+        return self._large.own(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process wishes it."""
+        return self._large.agree(wish=wish)
 
     def ready(self) -> None:
         """Wait for both."""
@@ -103,7 +112,8 @@ class PairSession(Session):
 
     def _of(self, feeds: Mapping[str, Array]) -> Session:
         """The session that these inputs are for."""
-        return self._small if self._is_small(feeds) else self._large
+        is_small = feeds[self._sized].shape == self._small.inputs[self._sized].shape
+        return self._small if is_small else self._large
 
 
 class _Placed(Uploaded):

@@ -10,19 +10,21 @@ one will be asked for, a thread opens it while the program is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import SYNTAX, DeviceNames
 from meganeura_dsl.support.phases import Phase, tell
-from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.backend import ALONE, Backend, Hosts, OpenDevice, Rendezvous
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+from meganeura_runtime.backends.xla.backend import XlaBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from concurrent.futures import Future
 
     from meganeura_dsl.ir.cost_model import DeviceModel
@@ -31,8 +33,11 @@ AUTO = "auto"
 GROUP = "meganeura.backends"
 """The group of entry points that name backends of other packages."""
 
-BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), ReferenceBackend())
-"""The backends of this package, in the order in which `auto` prefers them."""
+BUILT_IN: tuple[Backend, ...] = (WebGpuBackend(), XlaBackend(), ReferenceBackend())
+"""The backends of this package, in the order in which `auto` prefers them.
+
+In float32 the kernels of `wgpu` are faster than XLA's for convolutions, and about as fast for the
+rest, so `xla` is taken where its GPU has no driver that `wgpu` knows."""
 
 _registered: list[Backend] = []
 
@@ -117,16 +122,55 @@ DEVICE_NAMES = DeviceNames(is_device, lambda: _listed("or"))
 """What the setting `device` may be."""
 
 
-def choose_device(selector: str = AUTO, *, tuned: bool = True) -> OpenDevice:
+def choose_device(
+    selector: str = AUTO,
+    *,
+    tuned: bool = True,
+    precision: ComputePrecision = ComputePrecision.F32,
+) -> OpenDevice:
     """The device of that name; `auto` takes the first backend that has one to prefer.
 
-    Raises `DeviceError`. Kernels are configured as they were tuned for the device, if they were.
+    Raises `DeviceError`, and `ProblemError` for a precision that the device does not have; `auto`
+    looks at no backend without it. Kernels are configured as they were tuned for the device, if
+    they were.
     """
     begun = _begun.pop(selector, None)
-    device, phase = _timed(selector) if begun is None else begun.result()
+    if begun is None or (selector == AUTO and precision is not ComputePrecision.F32):
+        device, phase = _timed(selector, precision)
+    else:
+        device, phase = begun.result()
     if device.backend.capabilities.opens_slowly:
         tell(phase)
+    device = device.at(precision)
     return device.tuned() if tuned else device
+
+
+def meet_hosts(selector: str, rendezvous: Rendezvous | None) -> Hosts:
+    """Bring the processes of a run together, before the device is opened; raises `DeviceError`.
+
+    Without a place to meet, those that a launcher started, if any.
+    """
+    if selector != AUTO:
+        return backend_of(selector).meet(rendezvous)
+    if rendezvous is None:
+        return ALONE
+    raise DeviceError("a run on several hosts names its device, such as `--device xla`")
+
+
+def device_or_any(selector: str, *, tuned: bool = True) -> tuple[Backend, OpenDevice | None]:
+    """The backend and the device of a name, to plan for; nothing is to run.
+
+    No device stands for any of a backend, where the backend is named and has none here. Raises
+    `DeviceError` for another name that no device has.
+    """
+    try:
+        device = choose_device(selector, tuned=tuned)
+    except DeviceError:
+        backend = None if selector == AUTO else backend_of(selector)
+        if backend is None or backend.name != selector:
+            raise
+        return backend, None
+    return device.backend, device
 
 
 def begin_to_open(selector: str) -> None:
@@ -144,13 +188,13 @@ def require_device(selector: str) -> None:
         backend_of(selector).require(selector)
 
 
-def model_of(selector: str) -> DeviceModel:
+def model_of(selector: str, precision: ComputePrecision = ComputePrecision.F32) -> DeviceModel:
     """What the optimizer takes a device for, before it is opened.
 
     One that cannot be had is none of its concern: `require_device` and `choose_device` say so.
     """
     try:
-        backend, name, _ = _meant(selector)
+        backend, name, _ = _meant(selector, precision)
         return backend.cost_model(name)
     except DeviceError:
         from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE
@@ -164,23 +208,31 @@ def model_of(selector: str) -> DeviceModel:
 _begun: dict[str, Future[tuple[OpenDevice, Phase]]] = {}
 
 
-def _timed(selector: str) -> tuple[OpenDevice, Phase]:
+def _timed(
+    selector: str, precision: ComputePrecision = ComputePrecision.F32
+) -> tuple[OpenDevice, Phase]:
     start = perf_counter()
-    backend, name, reason = _meant(selector)
+    backend, name, reason = _meant(selector, precision)
     device = backend.open(name, reason)
     return device, Phase("gpu_init", "device", start, perf_counter())
 
 
-def _meant(selector: str) -> tuple[Backend, str, str]:
+def _meant(
+    selector: str, precision: ComputePrecision = ComputePrecision.F32
+) -> tuple[Backend, str, str]:
     """The backend, the name of the device, and why it is that one."""
     if selector != AUTO:
         return backend_of(selector), selector, "as asked"
     reasons: list[str] = []
     for backend in BUILT_IN:
+        if precision not in backend.capabilities.precisions:
+            continue
         try:
             return backend, backend.preferred(), "; ".join(reasons)
         except DeviceError as error:
-            reasons.append(str(error))
+            reasons += [reason] if (reason := str(error)) else []
+    if precision is not ComputePrecision.F32:
+        raise DeviceError(f"no GPU computes in {precision} here; `xla:cpu` can, slowly")
     raise DeviceError("; ".join(reasons))
 
 

@@ -10,7 +10,7 @@ class SessionProxy(Session):
     """The parameters, states and inputs of a graph, and another session that runs it."""
 
     def __init__(self, graph: Graph, inner: Session) -> None:
-        super().__init__(*leaf_types(graph))
+        super().__init__(leaf_types(graph)[0], inner.inputs)
         self._inner = inner
 
     @property
@@ -22,6 +22,14 @@ class SessionProxy(Session):
     def kernels(self) -> int:
         """Those of the other session."""
         return self._inner.kernels
+
+    def own(self, examples: int) -> range:
+        """Those that the other session feeds."""
+        return self._inner.own(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process wishes it."""
+        return self._inner.agree(wish=wish)
 
     def ready(self) -> None:
         """Wait until the other session is ready."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import ClassVar, Literal
+from typing import Literal
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
@@ -11,15 +11,12 @@ Kind = Literal["image", "sound"]
 
 
 @dataclass(frozen=True)
-class WrongInputs(Problem):
+class WrongInputs(Problem, code="E0560", topic="inputs"):
     """The inputs given are not those the model takes.
 
     Each input of a model is given once, by its name. Where there is only one, its name may be left
     out: `--input cat.png`.
     """
-
-    code = "E0560"
-    topic: ClassVar[str] = "inputs"
 
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -30,15 +27,7 @@ class WrongInputs(Problem):
         parts = [f"there is no input `{name}`" for name in self.unknown]
         parts += [f"`{name}` is not given" for name in self.missing]
         takes = "\n".join(f"{name}: {type_}" for name, type_ in self.declared)
-        return Report(
-            self.code,
-            self.severity,
-            ", ".join(parts),
-            self.topic,
-            None,
-            (Remark("the model takes", takes),),
-            self._cure(),
-        )
+        return self.message(", ".join(parts), Remark("the model takes", takes), cure=self._cure())
 
     def _cure(self) -> Help | None:
         near = get_close_matches(self.unknown[0], self.missing, n=1) if self.unknown else []
@@ -48,15 +37,12 @@ class WrongInputs(Problem):
 
 
 @dataclass(frozen=True)
-class InputShape(Problem):
+class InputShape(Problem, code="E0561", topic="inputs"):
     """An input has another shape than the model takes.
 
     Sizes that the model leaves open are those of the inputs, so the same name has the same size
     everywhere. Nothing is stretched, squeezed or transposed to fit.
     """
-
-    code = "E0561"
-    topic: ClassVar[str] = "inputs"
 
     name: str
     given: str
@@ -69,68 +55,46 @@ class InputShape(Problem):
         known = tuple(
             Remark(f"{name} = {size}", f"from {origin}") for name, size, origin in self.sizes
         )
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.name}` has another shape than the model takes",
-            self.topic,
-            None,
-            (Remark("given", self.given), Remark("the input is", self.wanted), *known),
-            Help(self.hint) if self.hint else None,
+            Remark("given", self.given),
+            Remark("the input is", self.wanted),
+            *known,
+            cure=Help(self.hint) if self.hint else None,
         )
 
 
 @dataclass(frozen=True)
-class OpenSize(Problem):
+class OpenSize(Problem, code="E0562", topic="inputs"):
     """A size of the model does not follow from its inputs.
 
     `[n, 3]` tells `n`, and `[2 * n, 3]` does too. `[ceil(n / 2)]` fits two numbers, so one of them
     has to be chosen.
     """
 
-    code = "E0562"
-    topic: ClassVar[str] = "inputs"
-
     size: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"the size `{self.size}` does not follow from the inputs",
-            self.topic,
-            None,
-            (),
-            Help("choose it with", f"--set {self.size}=NUMBER"),
+            cure=Help("choose it with", f"--set {self.size}=NUMBER"),
         )
 
 
 @dataclass(frozen=True)
-class UnusedChoice(Problem):
+class UnusedChoice(Problem, code="E0565", topic="inputs"):
     """An option says how images or sounds are read, and none is read.
 
     Tensors are fed as they are: nothing is resized, cropped or normalised. An option that changed
     nothing would leave the impression that it had.
     """
 
-    code = "E0565"
-    topic: ClassVar[str] = "inputs"
-
     option: str
     kind: Kind
 
     def report(self) -> Report:
         one = f"{'an' if self.kind == 'image' else 'a'} {self.kind}"
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.option}` is for {self.kind}s, and no input is {one}",
-            self.topic,
-            None,
-            (),
-            Help(f"leave it out, or feed {one}; tensors are taken as they are"),
+            cure=Help(f"leave it out, or feed {one}; tensors are taken as they are"),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (WrongInputs, InputShape, OpenSize, UnusedChoice)
-"""Every kind of problem of inputs."""

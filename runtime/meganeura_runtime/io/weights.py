@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
@@ -78,7 +78,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class WeightsMismatch(Problem):
+class WeightsMismatch(Problem, code="E0540", topic="weights"):
     """A weights file and the parameters of a model are not the same set of tensors.
 
     Loading is strict: a name on one side only, another shape or another kind of number each mean
@@ -91,9 +91,6 @@ class WeightsMismatch(Problem):
     file unused. A tensor of another shape is unused and its parameter starts anew if both globs
     cover it, as for the last layer of a network that is trained on other classes.
     """
-
-    code = "E0540"
-    topic: ClassVar[str] = "weights"
 
     file: Path
     missing: tuple[str, ...]
@@ -118,14 +115,10 @@ class WeightsMismatch(Problem):
             *self._listed("shape", [_in_words(each) for each in self.shapes]),
             *self._listed("type", [_in_words(each) for each in self.types]),
         )
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.file}` is not of this model: {summary}",
-            self.topic,
-            None,
-            remarks,
-            Help("see what the model declares with", "meganeura abi MODEL"),
+            *remarks,
+            cure=Help("see what the model declares with", "meganeura abi MODEL"),
         )
 
     def nearest(self, name: str) -> str | None:
@@ -146,15 +139,12 @@ class WeightsMismatch(Problem):
 
 
 @dataclass(frozen=True)
-class NothingToAllow(Problem):
+class NothingToAllow(Problem, code="E0541", topic="weights"):
     """A glob that should excuse missing or unexpected tensors matches none of them.
 
     It has a typing error, or it was written for another file. If it were passed over, the next
     difference it happens to match would be excused without anybody having looked at it.
     """
-
-    code = "E0541"
-    topic: ClassVar[str] = "weights"
 
     glob: str
     kind: str
@@ -168,14 +158,10 @@ class NothingToAllow(Problem):
         """Name the glob, and what it could have matched."""
         listed = ", ".join(self.names[:LISTED])
         more = f" and {len(self.names) - LISTED} more" if len(self.names) > LISTED else ""
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"no tensor that is {self.kind} matches `{self.glob}`",
-            self.topic,
-            None,
-            (Remark(self.kind, f"{listed}{more}" if listed else "none"),),
-            self._cure(),
+            Remark(self.kind, f"{listed}{more}" if listed else "none"),
+            cure=self._cure(),
         )
 
     def _cure(self) -> Help | None:
@@ -340,7 +326,3 @@ def write_weights(
     """Save all parameters under their own names and in their stored types, atomically."""
     stored = {each.name: values[each.name].astype(BITS[each.stored]) for each in parameters}
     write_tensors(path, stored, metadata)
-
-
-PROBLEMS: tuple[type[Problem], ...] = (WeightsMismatch, NothingToAllow)
-"""Every kind of problem that only weights have."""

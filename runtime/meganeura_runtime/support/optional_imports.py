@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
 
 
 @dataclass(frozen=True)
-class MissingExtra(Problem):
+class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 
     Images are decoded by Pillow, sounds by soundfile and soxr; ONNX files are written by onnx and
@@ -17,23 +16,15 @@ class MissingExtra(Problem):
     `onnx`.
     """
 
-    code = "E0564"
-    topic: ClassVar[str] = "installation"
-
     module: str
     extra: str
     purpose: str
 
     def report(self) -> Report:
         """The words for this problem."""
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.module}` is not installed, and is needed to {self.purpose}",
-            self.topic,
-            None,
-            (),
-            Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
+            cure=Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
         )
 
 
@@ -43,7 +34,3 @@ def load(module: str, extra: str, purpose: str) -> ModuleType:
         return import_module(module)
     except (ImportError, OSError):
         raise ProblemError(MissingExtra(module, extra, purpose)) from None
-
-
-PROBLEMS: tuple[type[Problem], ...] = (MissingExtra,)
-"""The problem of a library that is not there."""

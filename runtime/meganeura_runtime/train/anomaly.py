@@ -59,7 +59,7 @@ def find_anomaly(
         if step < good:
             session.step(fed)
             continue
-        suspect = Suspect(step, session.kept(), fed)
+        suspect = Suspect(step, session.kept(), feeder.whole(step))
         graph = job.step_on(job.examples_of(step % job.steps_per_epoch))
         anomaly = suspect.judge(graph, session, dict(session.step(fed)))
         if anomaly is not None:

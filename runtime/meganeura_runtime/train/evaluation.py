@@ -26,14 +26,16 @@ class Evaluator:
         totals: dict[str, float] = {}
         unread: deque[tuple[int, Outputs]] = deque()
         written: set[int] = set()
-        batch = even_batch(split.examples, self.job.batch)
+        batch = even_batch(split.examples, self.job.batch, self.job.settings.devices)
         for run in runs(split.examples, batch):
             examples = run.stop - run.start
             graph, session = self._session(examples)
             if examples not in written:
                 session.load({name: kept[name] for name in session.names})
                 written.add(examples)
-            fed = feeds(graph, split.take(run), self.job.settings.seed, 0, 0.0)
+            own = session.own(examples)
+            here = slice(run.start + own.start, run.start + own.stop)
+            fed = feeds(graph, split.take(here), self.job.settings.seed, 0, 0.0)
             outputs = session.step(fed)
             outputs.request()
             unread.append((examples, outputs))

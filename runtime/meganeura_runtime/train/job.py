@@ -24,12 +24,15 @@ from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.run_settings import RunSettings, data_of, resolve_settings
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, with_overrides
 from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
+from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.batches import require_batch, steps_of_epoch
@@ -46,6 +49,7 @@ from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.data_fingerprint import fingerprints
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
+from meganeura_runtime.train.training_problems import IndivisibleBatch
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -114,6 +118,23 @@ class Job:
     def batch(self) -> int:
         """Examples of one step."""
         return self.demand.batch
+
+    @property
+    def spread(self) -> Spread | None:
+        """How its sessions use several devices; `None` on one."""
+        if self.settings.devices == 1:
+            return None
+        rows = {name: feed.rows for name, feed in self.dataset.train.feeds.items() if feed.rows}
+        return Spread(self.settings.devices, DeviceSharding(self.settings.sharding), rows)
+
+    def spread_over(self, device: OpenDevice) -> OpenDevice:
+        """The device, or the several as one that the settings ask for; raises `DeviceError`."""
+        if self.spread is not None:
+            return device.spread(self.spread)
+        hosts = device.hosts.count
+        if hosts > 1:
+            raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
+        return device
 
     @property
     def steps_per_epoch(self) -> int:
@@ -201,6 +222,7 @@ def prepare(
         pipeline.whole_inputs(program, train),
         settings.tensors,
     )
+    _require_shares(demand.counter, demand.batch, settings)
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     dataset = _dataset(raw, settings, demand, folder, run)
     bounds = leaf_bounds(symbolic.graph, settings.sizes)
@@ -214,12 +236,13 @@ def prepare(
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     wanted = training_settings(settings)
-    device = model_of(settings.device)
+    device = model_of(settings.device, settings.precision)
     checked = with_checks(forward.graph)
     optimized = cached_training_step(checked, wanted, rewriting_of(settings, device))
     rest = 0 if settings.drop_last else dataset.train.examples % demand.batch
     last = None
     if rest:
+        _require_shares(demand.counter, rest, settings, is_last=True)
         last = _last_step(elaborated(rest, training=True).graph, rest, settings, device)
     found = None if start is None else compare(start.files, forward.parameters, start.allowed)
     given = {} if found is None else found.read()
@@ -238,6 +261,15 @@ def prepare(
         last=last,
         bounds={name: bound for name, bound in bounds.items() if name not in demand.inputs},
     )
+
+
+def _require_shares(
+    counter: str | None, batch: int, settings: RunSettings, *, is_last: bool = False
+) -> None:
+    """Raise `ProblemError` unless the devices can share a batch evenly."""
+    if batch % settings.devices:
+        problem = IndivisibleBatch(counter or "", batch, settings.devices, is_last)
+        raise ProblemError(problem)
 
 
 def _last_step(

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.pair_session import PairSession
@@ -72,6 +74,7 @@ def train(
         trainer = Trainer(job, folder, session, evaluator, watch, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
         trainer.span = manner.span
+        trainer.hosts = manner.hosts
         trainer.weights = weights
         if first is not None:
             trainer.begin(first.result())
@@ -89,13 +92,8 @@ def _opened(job: Job, open_session: OpenSession) -> Session:
     last = job.last
     if last is None:
         return checked(job.compiled)
-    name, rows = next((name, x.rows) for name, x in job.dataset.train.feeds.items() if x.rows)
-    return PairSession(
-        job.compiled,
-        last.optimized,
-        lambda fed: len(fed[name]) == last.examples * rows,
-        checked,
-    )
+    sized = next(name for name, x in job.dataset.train.feeds.items() if x.rows)
+    return PairSession(job.compiled, last.optimized, sized, checked)
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,7 @@ class Trainer:
     looks_at_every_step = False
     weights: tuple[Origin, ...] = ()
     """What the run started from."""
+    hosts: Hosts = ALONE
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class Trainer:
         self.finite = 0
         """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
-        self.feeder = Feeder(job)
+        self.feeder = Feeder(job, session.own)
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
@@ -209,7 +208,7 @@ class Trainer:
                 self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
             ):
                 self._step(epoch, position)
-                if self.stop():
+                if self._is_to_stop(position):
                     self._read()
                     kept = self.session.kept()
                     self._save_checkpoint(kept, epoch, position + 1)
@@ -217,6 +216,19 @@ class Trainer:
                     return True
         self._end_epoch(epoch)
         return False
+
+    def _is_to_stop(self, position: int) -> bool:
+        """Whether the run is to end after this step.
+
+        Several processes have to end after the same one: they agree, which waits for the devices,
+        where a step is logged and at the end of an epoch.
+        """
+        if self.hosts.count == 1:
+            return self.stop()
+        every = self.job.settings.log_every
+        is_asked = every > 0 and self.step % every == 0
+        is_asked |= position + 1 == self.job.steps_per_epoch
+        return is_asked and self.session.agree(wish=self.stop())
 
     def _step(self, epoch: int, position: int) -> None:
         """Hand one step to the device, and read the losses that are there by now."""
@@ -253,8 +265,8 @@ class Trainer:
 
     def _look(self, examples: int) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
-        suspect = Suspect(self.step, self.session.kept(), self.feeder.feeds(self.step))
-        outputs = self.session.step(suspect.fed)
+        suspect = Suspect(self.step, self.session.kept(), self.feeder.whole(self.step))
+        outputs = self.session.step(self.feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_on(examples), self.session, outputs)
         if anomaly is not None:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
@@ -337,11 +349,15 @@ class Trainer:
         self.watch(Evaluated(self.step, epoch, loss, metrics, best))
         if best:
             self.lowest = loss
-            write_weights(self.folder.best, self.job.parameters, kept, self._metadata())
+            self._write_weights(self.folder.best, kept)
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
-        write_weights(self.folder.weights, self.job.parameters, kept, self._metadata())
+        self._write_weights(self.folder.weights, kept)
         self.watch(Saved(self.folder.weights))
+
+    def _write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
+        if self.folder.writes:
+            write_weights(path, self.job.parameters, kept, self._metadata())
 
     def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
         """Save everything; the next step will be number `position` of `epoch`.
@@ -355,6 +371,8 @@ class Trainer:
         self.watch(Saved(self.folder.checkpoint))
 
     def _write_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+        if not self.folder.writes:
+            return
         progress = Progress(
             program=self.job.program_hash,
             step=self.step,

@@ -9,6 +9,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -20,8 +21,21 @@ from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import leaves
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
-CHANGEABLE = ("epochs", "log_every", "eval_every", "save_every", "device", "data")
-"""Settings that do not change what a step computes; data may be elsewhere, but not other data."""
+CHANGEABLE = (
+    "epochs",
+    "log_every",
+    "eval_every",
+    "save_every",
+    "device",
+    "devices",
+    "sharding",
+    "precision",
+    "data",
+)
+"""Settings that change no formula of a step, but perhaps how it rounds.
+
+Data may be elsewhere, but not other data.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,8 @@ class RunOptions:
     """Whether each step is checked, so that the first that is not finite is the last."""
     span: Span = unobserved
     """A tracer of what the host does."""
+    hosts: Hosts = ALONE
+    """The processes that run it together."""
 
 
 FROM_THE_START = RunOptions()

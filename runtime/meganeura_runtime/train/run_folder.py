@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -10,11 +10,12 @@ from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.io.checkpoint import Origin
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.files.file_problems import CannotWrite, NoSuchFile, UnreadableFile
 from meganeura_runtime.train.folder_lock import LOCK, locked
-from meganeura_runtime.train.training_problems import FolderInUse
+from meganeura_runtime.train.training_problems import FolderInUse, UnnamedFolder
 
 RUNS = Path("runs")
 """Where run folders are made when none is named."""
@@ -25,6 +26,8 @@ class RunFolder:
     """Names of the files of a run, and the way to write those that are text."""
 
     path: Path
+    writes: bool = True
+    """Whether this process writes; of several that train together one does."""
 
     @property
     def settings(self) -> Path:
@@ -56,6 +59,8 @@ class RunFolder:
 
         A line that is no record, as a crash may leave one, is dropped too. Raises `ProblemError`.
         """
+        if not self.writes:
+            return
         for partial in self.path.glob(".*.partial"):
             partial.unlink(missing_ok=True)
         if self.metrics.is_file():
@@ -69,11 +74,15 @@ class RunFolder:
 
     def write_settings(self, settings: RunSettings, weights: Sequence[Origin] = ()) -> None:
         """Write `settings.json`, which also names the weights the run started from."""
+        if not self.writes:
+            return
         told = {**settings.model_dump(mode="json"), "weights": [dict(each) for each in weights]}
         write_text(self.settings, json.dumps(told, indent=2) + "\n")
 
     def add_metrics(self, record: Mapping[str, str | float]) -> None:
         """Add one line to `metrics.jsonl`. A number that is not finite becomes null."""
+        if not self.writes:
+            return
         finite = {name: value if _has_json(value) else None for name, value in record.items()}
         line = json.dumps(finite, allow_nan=False) + "\n"
         try:
@@ -83,8 +92,18 @@ class RunFolder:
             raise ProblemError(CannotWrite(self.metrics, error.strerror or str(error))) from None
 
 
-def folder_of(name: str, out: Path | None) -> AbstractContextManager[RunFolder]:
-    """The locked folder of a new run: `out`, or one of that name in `runs`."""
+def folder_of(
+    name: str, out: Path | None, hosts: Hosts = ALONE
+) -> AbstractContextManager[RunFolder]:
+    """The locked folder of a new run: `out`, or one of that name in `runs`.
+
+    Of several hosts the first locks it and writes; all of them have to name it, as only one could
+    number it. Raises `ProblemError`.
+    """
+    if out is None and hosts.count > 1:
+        raise ProblemError(UnnamedFolder(hosts.count))
+    if out is not None and not hosts.is_first:
+        return nullcontext(RunFolder(out, writes=False))
     return new_folder(RUNS, name) if out is None else named_folder(out)
 
 
@@ -110,12 +129,12 @@ def named_folder(path: Path) -> Generator[RunFolder]:
 
 
 @contextmanager
-def resumed_folder(path: Path) -> Generator[RunFolder]:
-    """The folder of an earlier run, and its lock."""
+def resumed_folder(path: Path, hosts: Hosts = ALONE) -> Generator[RunFolder]:
+    """The folder of an earlier run, and its lock where this process writes."""
     if not path.is_dir():
         raise ProblemError(NoSuchFile(path))
-    with locked(path):
-        yield RunFolder(path)
+    with locked(path) if hosts.is_first else nullcontext():
+        yield RunFolder(path, hosts.is_first)
 
 
 def _begun(path: Path, held: ExitStack) -> bool:

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
 @dataclass(frozen=True)
-class LossNotFinite(Problem):
+class LossNotFinite(Problem, code="E0550", topic="training"):
     """The loss became infinite or NaN, and every parameter with it or soon after.
 
     The run is stopped, and its last checkpoint, from before, is kept. The steps since then are made
@@ -17,9 +16,6 @@ class LossNotFinite(Problem):
     made, which is slower. Common causes: a learning rate that is too large, data that is not
     scaled, a division or a logarithm that reached 0.
     """
-
-    code = "E0550"
-    topic: ClassVar[str] = "training"
 
     step: int
     loss: str
@@ -32,29 +28,25 @@ class LossNotFinite(Problem):
     def report(self) -> Report:
         found = (Remark("first", self.first),) if self.first else ()
         what = f"the loss is {self.loss}" if self.loss else "a parameter is no longer finite"
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"{what} at step {self.step:,}",
-            self.topic,
-            None if self.span is None else Label(self.span, "this is no longer finite"),
-            (*found, Remark("", "the last checkpoint, from before, is kept")),
-            Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
-            self.path,
+            *found,
+            Remark("", "the last checkpoint, from before, is kept"),
+            span=self.span,
+            label="this is no longer finite",
+            cure=Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
+            path=self.path,
         )
 
 
 @dataclass(frozen=True)
-class CannotResume(Problem):
+class CannotResume(Problem, code="E0553", topic="training"):
     """A run cannot go on as if it had not been interrupted.
 
     `meganeura train PROGRAM --resume RUN` needs the program as it was when the run began, and the
     run's last checkpoint. Everything a step depends on is as it was then; only what it does not
     depend on may be given anew, such as `--set epochs=40`.
     """
-
-    code = "E0553"
-    topic: ClassVar[str] = "training"
 
     reason: str
     changeable: tuple[str, ...] = ()
@@ -63,11 +55,11 @@ class CannotResume(Problem):
         names = ", ".join(self.changeable)
         cure = Help(f"only these may be given anew: {names}") if names else None
         headline = f"the run cannot be resumed: {self.reason}"
-        return Report(self.code, self.severity, headline, self.topic, None, (), cure)
+        return self.message(headline, cure=cure)
 
 
 @dataclass(frozen=True)
-class FolderInUse(Problem):
+class FolderInUse(Problem, code="E0555", topic="training"):
     """Another process is writing to the folder of a run.
 
     Two runs in one folder would mix their metrics, and each replace the other's weights. The
@@ -75,28 +67,20 @@ class FolderInUse(Problem):
     that process ends, however it ends: a lock never has to be removed by hand.
     """
 
-    code = "E0555"
-    topic: ClassVar[str] = "training"
-
     folder: Path
     process: int | None
     """Who has it; `None` if it has not said so yet."""
 
     def report(self) -> Report:
         who = "another process" if self.process is None else f"process {self.process}"
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"the run folder `{self.folder}` is in use by {who}",
-            self.topic,
-            None,
-            (),
-            Help("wait until it is done, or give another folder", "--out FOLDER"),
+            cure=Help("wait until it is done, or give another folder", "--out FOLDER"),
         )
 
 
 @dataclass(frozen=True)
-class DataChanged(Problem):
+class DataChanged(Problem, code="E0557", topic="training"):
     """A run cannot go on with other data than it was begun with.
 
     A checkpoint has a fingerprint of every tensor that the run is fed: its type, its shape, how
@@ -104,9 +88,6 @@ class DataChanged(Problem):
     the number of its steps and every loss would be those of another run. Where the data is does not
     matter: `--set data=FILE` names a file that was moved.
     """
-
-    code = "E0557"
-    topic: ClassVar[str] = "training"
 
     file: Path
     changed: tuple[tuple[str, str, str], ...]
@@ -118,21 +99,59 @@ class DataChanged(Problem):
             for name, then, now in self.changed
             for label, what in ((f"{name} was", then), ("is now", now))
         ]
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"the run cannot be resumed: `{self.file}` is not the data it was begun with",
-            self.topic,
-            None,
-            tuple(remarks),
-            Help("name the data it was begun with, if it was moved", "--set data=FILE"),
+            *remarks,
+            cure=Help("name the data it was begun with, if it was moved", "--set data=FILE"),
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (
-    LossNotFinite,
-    FolderInUse,
-    DataChanged,
-    CannotResume,
-)
-"""Every kind of problem that only a run can have."""
+@dataclass(frozen=True)
+class IndivisibleBatch(Problem, code="E0567", topic="training"):
+    """A batch cannot be divided evenly over the devices that are to share it.
+
+    Each device computes on as many examples as any other, so the batch is a multiple of
+    `devices`, and so is the smaller last batch of an epoch with `drop_last = false`. All of it is
+    known before anything runs.
+    """
+
+    size: str
+    """The name of the size that counts examples; empty where none does."""
+    batch: int
+    devices: int
+    is_last: bool = False
+    """Whether it is the last batch of an epoch."""
+
+    def report(self) -> Report:
+        which = "the last batch of an epoch has" if self.is_last else "a batch has"
+        headline = (
+            f"{which} {self.batch:,} example{'' if self.batch == 1 else 's'}, "
+            f"which {self.devices:,} devices cannot share evenly"
+        )
+        return self.message(headline, cure=self._cure())
+
+    def _cure(self) -> Help:
+        if self.is_last:
+            return Help("leave out the examples that fill no batch", "--set drop_last=true")
+        if not self.size:
+            return Help("use one device", "--set devices=1")
+        near = max(1, round(self.batch / self.devices)) * self.devices
+        return Help("a multiple is shared evenly", f"--set {self.size}={near}")
+
+
+@dataclass(frozen=True)
+class UnnamedFolder(Problem, code="E0566", topic="training"):
+    """A run on several hosts has no name for its folder.
+
+    A run without `--out` numbers its folder, and each host would count for itself. One of them
+    writes the metrics, checkpoints and weights; all of them read a checkpoint when the run goes on,
+    so the folder is on a file system that they share.
+    """
+
+    hosts: int
+
+    def report(self) -> Report:
+        return self.message(
+            f"{self.hosts} hosts train together, and the folder of the run has no name",
+            cure=Help("name one that all of them reach", "--out FOLDER"),
+        )

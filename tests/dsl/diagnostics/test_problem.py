@@ -5,22 +5,19 @@ from typing import ClassVar
 
 import pytest
 
-from meganeura_dsl.diagnostics.problem import Label, Problem, ProblemError, Report, Severity, Sink
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Report, Severity, Sink
 from meganeura_dsl.diagnostics.source import Source, Span
 
 
 @dataclass(frozen=True)
-class Wrong(Problem):
+class Wrong(Problem, code="E0999", topic="test"):
     """An error, at a place or at none."""
 
-    code: ClassVar[str] = "E0999"
-    topic: ClassVar[str] = "test"
     headline: str
     span: Span | None = None
 
     def report(self) -> Report:
-        label = None if self.span is None else Label(self.span)
-        return Report(self.code, self.severity, self.headline, self.topic, label)
+        return self.message(self.headline, span=self.span)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from tests.effort import effort
 from tests.standard import declared
 
 LAYER_FILES = ("nn", "loss")
-THOROUGH = ("resnet: ResNet", "unet: UNet", "repvgg: RepVGG")
-"""Whole networks that are checked with as many examples as a layer."""
 
 LAYERS = [(file, block) for file in LAYER_FILES for block in declared(file, "block")]
 BLOCKS = {
@@ -55,9 +53,7 @@ def test_layers_on_kinks(file: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    """Layers are the parts of all of these, and are checked with more examples."""
-    budget = SearchBudget(examples=effort(200 if name in THOROUGH else 50, 10_000))
-    verdict = check_gradients(subject(*BLOCKS[name]), budget)
+    verdict = check_gradients(subject(*BLOCKS[name]), SearchBudget(examples=effort(200, 10_000)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
 
@@ -66,6 +62,6 @@ def test_blocks(name: str) -> None:
 def test_small_models(name: str) -> None:
     """Of larger ones, the configurations are among those of their blocks."""
     (model,) = (each for each in subjects(pipeline.load(name).module) if each.is_model)
-    verdict = check_gradients(model, SearchBudget(examples=effort(50, 10_000)))
+    verdict = check_gradients(model, SearchBudget(examples=effort(200, 10_000)))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0

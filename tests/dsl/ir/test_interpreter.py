@@ -1,5 +1,6 @@
 """The reference interpreter: what may be fed, what it keeps, and in which numbers it computes."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -22,6 +23,7 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     Reshape,
+    StopGradient,
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
@@ -219,16 +221,38 @@ def test_reshape_of_a_transposed_view_reads_in_row_major_order() -> None:
     np.testing.assert_array_equal(found, [[1, 1], [1, 2], [2, 2]])
 
 
+def test_from_the_values_of_a_run_a_nearby_one_follows() -> None:
+    build = Builder()
+    x, y = (build.add(Input(name, DType.F32, (2,))) for name in "xy")
+    held = build.add(StopGradient(), build.add(Exp(), x))
+    out = build.add(Add(), build.add(Mul(), build.add(Neg(), x), held), build.add(Exp(), y))
+    graph = build.graph({"out": out, "exp": build.add(Exp(), y)})
+    interpreter = Interpreter(graph, Precision.DOUBLE)
+    feeds = {"x": np.array([1.0, 2.0]), "y": np.array([3.0, 4.0])}
+    values = interpreter.every_value(feeds)
+    near = interpreter.perturbed(values, {"x": np.array([5.0, 6.0])})
+    expected = -np.array([5.0, 6.0]) * np.exp(feeds["x"]) + np.exp(feeds["y"])
+    np.testing.assert_array_equal(near["out"], expected)
+    np.testing.assert_array_equal(near["exp"], np.exp(feeds["y"]))
+    for changed in ({"y": np.array([0.0, 1.0])}, {}):
+        found = interpreter.perturbed(values, changed)
+        for name, array in interpreter.run({**feeds, **changed}).outputs.items():
+            np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(FeedError, match=re.escape("`x` is f32[2], but float64[3] was fed")):
+        interpreter.perturbed(values, {"x": np.zeros(3)})
+
+
 def test_a_watched_run_tells_each_op_once_and_gives_the_same() -> None:
     graph = affine()
     feeds = {"x": singles(1, 2, 3), "weight": singles(4, 5, 6)}
-    told: list[tuple[Value, float, float]] = []
-    found = Interpreter(graph).watched(feeds, lambda *each: told.append(each))
+    told: list[tuple[tuple[Value, ...], float, float]] = []
+    found = Interpreter(graph).run(feeds, lambda *each: told.append(each))
     expected = evaluate(graph, feeds)
     assert found.outputs.keys() == expected.outputs.keys()
     for name, array in expected.outputs.items():
         np.testing.assert_array_equal(found.outputs[name], array)
-    assert [value for value, _, _ in told] == [value for value in graph.values if value.operands]
+    computed = [(value,) for value in graph.values if value.operands]
+    assert [results for results, _, _ in told] == computed
     ends = [end for _, _, end in told]
     assert all(start <= end for _, start, end in told)
     assert ends == sorted(ends)

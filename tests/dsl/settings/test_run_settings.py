@@ -120,7 +120,7 @@ def test_missing_data_is_asked_for() -> None:
         ("data", 3, "`data` must be a text, not 3"),
         ("data", "", "`data` must not be empty"),
         ("data", [1], "`data` must be a text, not [1]"),
-        ("device", "cuda", "`device` must be auto, cpu, wgpu or wgpu:N"),
+        ("device", "cuda", f"`device` must be {DEVICE_NAMES.listed()}"),
         ("optimizer", 3, "`optimizer` must be one of sgd, adam, adamw, not 3"),
         ("optimizer", Invocation("adm", {}), "`adm` is no optimizer"),
         ("optimizer", Invocation("adam", {"lr": 0}), "`optimizer.lr` must be above 0"),

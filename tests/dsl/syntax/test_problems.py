@@ -3,10 +3,10 @@
 import pytest
 
 from meganeura_dsl.diagnostics.fixes import hunks
-from meganeura_dsl.diagnostics.problem import Report
+from meganeura_dsl.diagnostics.problem import Report, problems_in
 from meganeura_dsl.diagnostics.terminal import render
 from meganeura_dsl.syntax.parser.parser import LARGEST
-from meganeura_dsl.syntax.problems.token_problems import PROBLEMS
+from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
 from tests.dsl.syntax.trees import read
 
 HEADER = "block B(c)(x: [n, d]) -> [n, d]:\n"
@@ -185,7 +185,7 @@ def test_mistake_at_the_top(code: str, text: str, cure: str) -> None:
 def test_every_problem_is_met() -> None:
     of_files = {"E0117", "E0118", "E0119"}
     met = {code for code, _, _ in IN_A_BODY + AT_THE_TOP} | of_files | {"E0116"}
-    assert met == {problem.code for problem in PROBLEMS}
+    assert met == {each.code for each in problems_in(text_problems, line_problems, token_problems)}
 
 
 # --- nothing nests without end -------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_adapter_style_and_choices_are_in_the_key() -> None:
         plan_of(small(), adapter(info=replace(INFO, driver="1.1")), UNTUNED),
         plan_of(small(), adapter(info=replace(INFO, backend="Metal")), UNTUNED),
         plan_of(small(), adapter(), TunedConfigs("tuned")),
-        plan_of(small(), adapter(), TunedConfigs("tuned", {"matmul": KernelConfig(parts=2)})),
+        plan_of(small(), adapter(), TunedConfigs("tuned", {"matmul": KernelConfig(split_k=2)})),
     ]
     assert len({one.key for one in found}) == len(found)
 

@@ -18,7 +18,7 @@ from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, Index
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import prepare
 
-DEVICES = ("cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
+DEVICES = ("cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter))
 
 TRAIN = """\
 train fit(x: [batch, 3], y: i32[batch], table: whole [9, 2]):

@@ -1,9 +1,12 @@
 """What a step takes is known before it runs, and told where there is not so much."""
 
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Builder, Graph
 from meganeura_dsl.ir.ops import Add, Broadcast, Exp, Input, Mul, Parameter, Sum
@@ -12,12 +15,21 @@ from meganeura_runtime.backends import memory_estimate
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.device_problems import TooLittleMemory
 from meganeura_runtime.backends.errors import OutOfMemoryError
-from meganeura_runtime.backends.memory_estimate import MemoryExceededError, estimate_memory
+from meganeura_runtime.backends.memory_estimate import (
+    MemoryExceededError,
+    estimate_memory,
+    stored_bytes,
+)
+from meganeura_runtime.backends.memory_roles import MemoryRole, roles_of
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.device.device import Buffer, Device
 from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
-from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.train.job import settings_of, step_of
 
 
 def chain(batch: int) -> Graph:
@@ -33,16 +45,84 @@ def chain(batch: int) -> Graph:
 def test_a_value_counts_from_its_computation_to_its_last_use() -> None:
     found = estimate_memory(chain(10))
     assert found.kept == 4000
-    assert found.bytes == 4000 + 2 * 40_000  # the weights, and of each op its operand and result
+    assert found.bytes == 4000 + 3 * 40_000  # the weights, the input, an op's operand and result
     assert found.largest[0].startswith("0.0 MB: `")
     twice = estimate_memory(chain(20))
     assert twice.bytes - twice.kept == 2 * (found.bytes - found.kept)
 
 
+def test_the_count_is_what_numpy_allocates() -> None:
+    graph = chain(1000)
+    feeds = {"x": np.ones((1000, 1000), np.float32)}
+    tracemalloc.start()
+    try:
+        with ReferenceSession(graph) as session:
+            session.write("w", np.ones(1000, np.float32))
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            session.step(feeds)
+            taken = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    given = feeds["x"].nbytes + 4000
+    assert estimate_memory(graph).bytes - given == pytest.approx(taken, rel=0.01)
+
+
+def test_each_byte_has_a_role() -> None:
+    found = ReferenceBackend().memory(chain(10), None)
+    assert found.roles == {
+        MemoryRole.INPUTS: 40_000,
+        MemoryRole.PARAMETERS: 4000,
+        MemoryRole.ACTIVATIONS: 80_000,
+    }
+    assert found.bytes == estimate_memory(chain(10)).bytes
+    assert found.held == 4000
+
+
+def test_roles_follow_the_graph_of_a_training_step() -> None:
+    program = pipeline.load("digits_cnn")
+    settings = settings_of(program, "fit")
+    step = step_of(program, "fit", settings)
+    roles = roles_of(step.graph)
+    assert set(roles.values()) == {
+        MemoryRole.PARAMETERS,
+        MemoryRole.OPTIMIZER,
+        MemoryRole.STATES,
+        MemoryRole.INPUTS,
+        MemoryRole.OUTPUTS,
+        MemoryRole.ACTIVATIONS,
+        MemoryRole.GRADIENTS,
+        MemoryRole.UPDATES,
+    }
+    parameters = [v for v in step.graph.values if roles[v.id] is MemoryRole.PARAMETERS]
+    moments = [v for v in step.graph.values if roles[v.id] is MemoryRole.OPTIMIZER]
+    assert sum(map(stored_bytes, parameters)) == sum(map(stored_bytes, moments))  # momentum
+
+
+def test_the_memory_of_a_plan_is_known_before_its_kernels_are_written() -> None:
+    program = pipeline.load("digits_cnn")
+    graph = step_of(program, "fit", settings_of(program, "fit")).optimized.graph
+    found, plan = plan_memory(graph, PORTABLE), plan_graph(graph, PORTABLE)
+    assert found.bytes == found.held == sum(buffer.bytes for buffer in plan.buffers)
+    kept = found.roles[MemoryRole.PARAMETERS] + found.roles[MemoryRole.OPTIMIZER]
+    kept += found.roles[MemoryRole.STATES]
+    assert kept <= plan.bytes_for(Role.PARAMETERS) < kept + 256 * len(plan.parameters)
+    assert found.roles[MemoryRole.PADDING] < 0.1 * found.bytes
+
+
+@pytest.mark.adapter
+def test_a_session_allocates_what_was_said(device: Device) -> None:
+    before = device.allocated
+    graph = chain(100)
+    with WebGpuSession(plan_graph(graph, device.limits, device.style), device):
+        taken = device.allocated - before
+    assert plan_memory(graph, device.limits, device.style).bytes == taken
+
+
 def test_a_step_that_does_not_fit_is_refused_before_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory_estimate, "available_bytes", lambda: 44_000)
+    monkeypatch.setattr(memory_estimate, "available_bytes", lambda: 64_000)
     with pytest.raises(ProblemError, match="E0554") as caught, explained_failures(("batch", 10)):
         ReferenceSession(chain(10))
     problem = caught.value.problem
@@ -73,8 +153,8 @@ def test_the_system_says_what_is_free_or_nothing(
     monkeypatch.setattr(memory_estimate, "MEMORY", told)
     assert memory_estimate.available_bytes() is None
     ReferenceSession(chain(10))
-    told.write_text("MemTotal:  2000 kB\nMemAvailable:   84 kB\n")
-    assert memory_estimate.available_bytes() == 84 * 1024
+    told.write_text("MemTotal:  2000 kB\nMemAvailable:  124 kB\n")
+    assert memory_estimate.available_bytes() == 124 * 1024
     ReferenceSession(chain(10))
     told.write_text("MemTotal:  2000 kB\n")
     assert memory_estimate.available_bytes() is None

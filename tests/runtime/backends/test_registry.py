@@ -80,13 +80,29 @@ def test_a_driver_that_fails_is_told_where_the_device_is_opened(
 
 
 def test_each_name_belongs_to_one_backend() -> None:
-    for name in ("cpu", "wgpu", "wgpu:0", "wgpu:123456789"):
+    for name in ("cpu", "wgpu", "wgpu:0", "wgpu:123456789", "xla", "xla:cpu", "xla:gpu:1"):
         assert [each.name for each in BUILT_IN if each.accepts(name)] == [name.partition(":")[0]]
         assert backend_of(name).name == name.partition(":")[0]
-    assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N")
+    assert device_forms() == ("auto", "cpu", "wgpu", "wgpu:N", *XLA)
 
 
-NO_DEVICES = ("cuda", "", "cpu:0", "wgpu:", "wgpu:x", "wgpu:-1", "wgpu:0:0", "CPU", "cpu\n")
+XLA = ("xla", "xla:cpu", "xla:gpu", "xla:gpu:N")
+LISTED = "auto, cpu, wgpu, wgpu:N, xla, xla:cpu, xla:gpu"
+NO_DEVICES = (
+    "xla:",
+    "xla:cpu:0",
+    "xla:gpu:",
+    "xla:tpu",
+    "cuda",
+    "",
+    "cpu:0",
+    "wgpu:",
+    "wgpu:x",
+    "wgpu:-1",
+    "wgpu:0:0",
+    "CPU",
+    "cpu\n",
+)
 
 
 @pytest.mark.parametrize("name", [*NO_DEVICES, f"wgpu:{'9' * 5000}"])
@@ -95,8 +111,8 @@ def test_what_names_no_device_is_refused(name: str) -> None:
     for ask in (choose_device, require_device):
         with pytest.raises(DeviceError) as caught:
             ask(name)
-        assert str(caught.value) == f"`{name}` is no device; there are auto, cpu, wgpu and wgpu:N"
-    assert DEVICE_NAMES.listed() == "auto, cpu, wgpu or wgpu:N"
+        assert str(caught.value) == f"`{name}` is no device; there are {LISTED} and xla:gpu:N"
+    assert DEVICE_NAMES.listed() == f"{LISTED} or xla:gpu:N"
 
 
 def test_a_name_is_given_once() -> None:
@@ -110,7 +126,16 @@ def test_to_know_the_backends_loads_none_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
     )
-    heavy = {"numpy", "wgpu", "cffi", "threadpoolctl", "pydantic", "egglog", "importlib.metadata"}
+    heavy = {
+        "numpy",
+        "wgpu",
+        "jax",
+        "cffi",
+        "threadpoolctl",
+        "pydantic",
+        "egglog",
+        "importlib.metadata",
+    }
     assert not heavy & set(done.stdout.split())
 
 

@@ -23,11 +23,11 @@ from meganeura_runtime.backends.webgpu.session import AHEAD, WebGpuSession
 Open = Callable[[Graph], Session]
 
 
-@pytest.fixture(params=["cpu", pytest.param("wgpu", marks=pytest.mark.adapter)])
+@pytest.fixture(params=["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)])
 def open_session(request: pytest.FixtureRequest) -> Iterator[Open]:
     """Opens a graph on either kind of device."""
-    if request.param == "cpu":
-        yield ReferenceSession
+    if request.param != "wgpu":
+        yield choose_device(request.param).open
         return
     device: Device = request.getfixturevalue("device")
     opened: list[WebGpuSession] = []

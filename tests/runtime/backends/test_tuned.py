@@ -37,22 +37,22 @@ FEW = FusionConfig(epilogue=0)
 
 def written(
     path: Path,
-    ways: dict[str, KernelConfig],
+    configs: dict[str, KernelConfig],
     place: TuningKey = HERE,
     fusings: dict[str, FusionConfig] | None = None,
 ) -> Path:
-    found = {name: TuningRecord(way, 1.0, 2.0) for name, way in ways.items()}
+    found = {name: TuningRecord(config, 1.0, 2.0) for name, config in configs.items()}
     path.write_text(content_of(place, TuningDatabase(found, fusings or {})))
     return path
 
 
 def test_a_file_gives_back_what_was_kept(tmp_path: Path) -> None:
-    ways = {"a": KernelConfig(2, WIDE), "b": KernelConfig(1), "c": KernelConfig(3, rows=16)}
-    path = written(tmp_path / "gpu.json", ways)
+    configs = {"a": KernelConfig(2, WIDE), "b": KernelConfig(1), "c": KernelConfig(3, rows=16)}
+    path = written(tmp_path / "gpu.json", configs)
     read = read_tuned_configs(path, HERE, DeviceLimits(lanes=8))
-    assert read.ways == ways
+    assert read.configs == configs
     assert read.name.startswith("gpu.json (")
-    assert read_tuned_configs(path, HERE, DeviceLimits()).ways == {
+    assert read_tuned_configs(path, HERE, DeviceLimits()).configs == {
         "a": KernelConfig(2, WIDE),
         "b": KernelConfig(1),
     }
@@ -60,8 +60,8 @@ def test_a_file_gives_back_what_was_kept(tmp_path: Path) -> None:
 
 def test_the_name_of_choices_tells_when_they_have_changed(tmp_path: Path) -> None:
     names = {
-        read_tuned_configs(written(tmp_path / "gpu.json", ways), HERE, DeviceLimits()).name
-        for ways in (
+        read_tuned_configs(written(tmp_path / "gpu.json", configs), HERE, DeviceLimits()).name
+        for configs in (
             {"a": KernelConfig(2)},
             {"a": KernelConfig(3)},
             {"b": KernelConfig(2)},
@@ -101,7 +101,7 @@ def test_a_file_that_is_cut_short_is_refused(cut: int, tmp_path: Path) -> None:
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "gpu.json", {"a": KernelConfig(2)})
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 2}))
+    path.write_text(json.dumps({**content, "version": 1}))
     with pytest.raises(TunedConfigsError, match="holds no choices"):
         read_tuning_record(path, HERE)
     path.unlink()
@@ -133,7 +133,7 @@ def test_what_is_kept_for_an_adapter_is_used_by_its_next_session(
     assert path is not None
     assert known_configs(device.info) == known
     choices, line = tuned_configs(device.info, device.limits)
-    assert choices.ways == {"a": KernelConfig(2)}
+    assert choices.configs == {"a": KernelConfig(2)}
     assert line == f"kernels as tuned: {path}"
     other = replace(device.info, driver="another")
     assert tuned_configs(other, device.limits) == (TunedConfigs(), "")

@@ -8,7 +8,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
 from meganeura_dsl.ir.graph import Builder, Graph, Origin
-from meganeura_dsl.ir.ops import Add, Gather, Input, MatMul, Parameter, Sub
+from meganeura_dsl.ir.ops import Add, Gather, Input, MatMul, MaxPool, Parameter, Sub
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.reference.profile import peaks_of_numpy, profile_of
@@ -68,6 +68,16 @@ def test_the_ops_of_the_reference_device_are_all_there() -> None:
     assert sum(row.flops for row in found.rows) == 2 * 2 * 6**3 + 36
     assert found.memory["parameters"] == found.memory["inputs"] == 144
     assert found.memory["temporaries"] >= 2 * 144
+
+
+def test_all_results_of_an_op_are_traffic() -> None:
+    build = Builder()
+    pool = MaxPool((2, 2), (2, 2), (0, 0))
+    largest, indices = build.add_all(pool, build.add(Input("x", DType.F32, (1, 3, 8, 8))))
+    read, written = 4 * 3 * 64, 4 * 3 * 16
+    for outputs, results in (({"y": largest}, 1), ({"y": largest, "at": indices}, 2)):
+        (row,) = profile_of(build.graph(outputs)).rows
+        assert (row.calls, row.bytes) == (1, read + results * written)
 
 
 def test_alike_pieces_are_one_row_and_the_dearest_comes_first() -> None:

@@ -174,9 +174,7 @@ def test_what_is_not_finite_is_found_in_it(place: Place) -> None:
 def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
     job = place.job(KEEP)
     assert job.last is not None
-    session = PairSession(
-        job.compiled, job.last.optimized, lambda fed: len(fed["x"]) == 2, ReferenceSession
-    )
+    session = PairSession(job.compiled, job.last.optimized, "x", ReferenceSession)
     with pytest.raises(SessionError, match="no value was written"):
         session.step({})
     session.load(job.initial_values())

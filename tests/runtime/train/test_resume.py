@@ -23,6 +23,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.webgpu.device.device import Device, explained
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -93,6 +94,25 @@ def test_resumed_is_uninterrupted_on_an_adapter(place: Place, device: Device) ->
     whole = place.start("whole", open_session=opened)
     place.start("parts", steps=7, open_session=opened)
     assert_same_run(place.resume("parts", open_session=opened), whole)
+
+
+@pytest.mark.adapter
+def test_a_run_goes_on_with_other_backends(place: Place, device: Device) -> None:
+    """Dropout, the order of examples, moments and statistics are those of one run on the CPU."""
+    whole = place.start("whole")
+
+    def on_adapter(graph: Graph) -> Session:
+        return WebGpuSession(plan_graph(graph, device.limits, device.style), device)
+
+    place.start("parts", steps=7, open_session=on_adapter)
+    place.resume("parts", steps=6, open_session=choose_device("xla:cpu").open)
+    folder = place.resume("parts")
+    assert steps_logged(folder) == steps_logged(whole)
+    assert epochs_told(folder) == pytest.approx(epochs_told(whole), rel=1e-5)
+    found, expected = load_file(folder.weights), load_file(whole.weights)
+    # Batch norm takes the bias away: its gradient is rounding, and Adam makes steps of that.
+    for name in expected.keys() - {"fc1.bias", "norm.running_mean"}:
+        np.testing.assert_allclose(found[name], expected[name], 1e-4, 1e-5, err_msg=name)
 
 
 def test_a_cold_restart_is_another_run(place: Place) -> None:

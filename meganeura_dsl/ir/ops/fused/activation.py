@@ -24,7 +24,7 @@ from meganeura_dsl.ir.ops.primitive.elementwise import (
 from meganeura_dsl.ir.ops.primitive.erf import erf
 from meganeura_dsl.ir.ops.type_rules import FLOATS, require_dtype, require_same_type
 from meganeura_dsl.ir.traits import Operands, Trait
-from meganeura_dsl.ir.types import TensorType, element_count
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Activation", "ActivationGradient", "SwiGLU"]
@@ -48,6 +48,7 @@ class Activation(Fused):
 
     operands = Operands(("x",))
     traits = frozenset({Trait.ELEMENTWISE})
+    flops_per_element = 4
     kind: ActivationKind
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -90,9 +91,6 @@ class Activation(Fused):
             case _:
                 assert_never(self.kind)
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * element_count(result)
-
 
 @dataclass(frozen=True)
 class ActivationGradient(Fused):
@@ -103,6 +101,7 @@ class ActivationGradient(Fused):
 
     operands = Operands(("x", "cotangent"))
     traits = frozenset({Trait.ELEMENTWISE})
+    flops_per_element = 8
     kind: ActivationKind
 
     def infer(self, facts: Facts, x: TensorType, cotangent: TensorType) -> TensorType:
@@ -171,9 +170,6 @@ class ActivationGradient(Fused):
             case _:
                 assert_never(kind)
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * element_count(result)
-
 
 @dataclass(frozen=True)
 class SwiGLU(Fused):
@@ -181,6 +177,7 @@ class SwiGLU(Fused):
 
     operands = Operands(("gate", "value"))
     traits = frozenset({Trait.ELEMENTWISE})
+    flops_per_element = 5
 
     def infer(self, facts: Facts, gate: TensorType, value: TensorType) -> TensorType:
         require_dtype(self, gate, FLOATS)
@@ -201,9 +198,6 @@ class SwiGLU(Fused):
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         gate, value = operands
         return build.add(Mul(), Activation("silu").expand(build, (gate,)), value)
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * element_count(result)
 
 
 OPS: tuple[type[Op], ...] = (Activation, ActivationGradient, SwiGLU)

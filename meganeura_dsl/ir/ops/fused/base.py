@@ -19,8 +19,11 @@ class Fused(Op, abstract=True):
     @classmethod
     def require_declared(cls) -> None:
         super().require_declared()
-        if cls.expand is Fused.expand or cls.flops is Op.flops:
-            raise TypeError(f"the fused op `{cls.__name__}` does not declare `expand` and `flops`")
+        counts = cls.flops is not Op.flops or cls.flops_per_element != Op.flops_per_element
+        if cls.expand is Fused.expand or not counts:
+            raise TypeError(
+                f"the fused op `{cls.__name__}` does not declare `expand` and `flops_per_element`"
+            )
 
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value | tuple[Value, ...]:
         """The same result, or results, in primitives, for a device without a kernel for this op."""

@@ -20,7 +20,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, Sum, others
 from meganeura_dsl.ir.ops.primitive.elementwise import Add, Mul
 from meganeura_dsl.ir.ops.type_rules import require_axes, require_same_type
 from meganeura_dsl.ir.traits import Operands
-from meganeura_dsl.ir.types import TensorType, element_count
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Norm", "NormInputGradient", "NormWeightGradient", "ScaledNorm"]
@@ -33,6 +33,7 @@ class Norm(OverRows):
     """x standardised along `axes`, times a weight, plus a bias, which lie along `kept` axes."""
 
     operands = Operands(("x", "weight", "bias"))
+    flops_per_element = 8
     eps: float
     kept: tuple[int, ...]
 
@@ -68,15 +69,13 @@ class Norm(OverRows):
         scaled = ScaledNorm(self.axes, self.eps, self.kept, centred=True).expand(build, (x, weight))
         return build.add(Add(), scaled, build.add(Broadcast(x.type.shape, self.kept), bias))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * element_count(result)
-
 
 @dataclass(frozen=True)
 class ScaledNorm(OverRows):
     """x standardised along `axes`, times a weight that lies along `kept` axes."""
 
     operands = Operands(("x", "weight"))
+    flops_per_element = 7
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -111,15 +110,13 @@ class ScaledNorm(OverRows):
         standard = self.standardize.expand(build, (x,))
         return build.add(Mul(), standard, build.add(Broadcast(x.type.shape, self.kept), weight))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * element_count(result)
-
 
 @dataclass(frozen=True)
 class NormInputGradient(OverRows):
     """The cotangent of what a norm was given: that of what it standardised, from dy weight."""
 
     operands = Operands(("x", "weight", "cotangent"))
+    flops_per_element = 13
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -147,15 +144,13 @@ class NormInputGradient(OverRows):
         spread = build.add(Broadcast(x.type.shape, self.kept), weight)
         return self.gradient.expand(build, (x, build.add(Mul(), cotangent, spread)))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 13 * element_count(result)
-
 
 @dataclass(frozen=True)
 class NormWeightGradient(OverRows):
     """The cotangent of a norm's weight: the sum of dy y over all axes but the weight's."""
 
     operands = Operands(("x", "cotangent"))
+    flops_per_element = 8
     eps: float
     kept: tuple[int, ...]
     centred: bool
@@ -177,9 +172,6 @@ class NormWeightGradient(OverRows):
         x, cotangent = operands
         product = build.add(Mul(), cotangent, self.standardize.expand(build, (x,)))
         return build.add(Sum(others(self.kept, x.type.rank)), product)
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * element_count(operands[0])
 
     def row_axes(self, rank: int) -> tuple[int, ...]:
         return others(self.kept, rank)

@@ -22,7 +22,7 @@ from meganeura_dsl.ir.ops.type_rules import (
     title,
 )
 from meganeura_dsl.ir.traits import Operands, Trait
-from meganeura_dsl.ir.types import TensorType, element_count
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = ["Rotate"]
@@ -37,6 +37,7 @@ class Rotate(Fused):
 
     operands = Operands(("x", "cosine", "sine"))
     traits = frozenset({Trait.GATHER})
+    flops_per_element = 3
 
     def infer(
         self, facts: Facts, x: TensorType, cosine: TensorType, sine: TensorType
@@ -83,9 +84,6 @@ class Rotate(Fused):
             for each, table in ((x, level), (swapped, cross))
         )
         return build.add(Add(), *terms)
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 3 * element_count(result)
 
 
 OPS: tuple[type[Op], ...] = (Rotate,)

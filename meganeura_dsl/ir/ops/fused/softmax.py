@@ -30,7 +30,7 @@ from meganeura_dsl.ir.ops.type_rules import (
     require_same_type,
 )
 from meganeura_dsl.ir.traits import Operands, Trait
-from meganeura_dsl.ir.types import DType, TensorType, element_count
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
 __all__ = [
@@ -52,6 +52,7 @@ class Softmax(Fused):
 
     operands = Operands(("x",))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 5
     axis: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -70,9 +71,6 @@ class Softmax(Fused):
         total = build.add(Sum((self.axis,)), powers)
         return build.add(Div(), powers, _spread(build, total, powers, self.axis))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * element_count(result)
-
 
 @dataclass(frozen=True)
 class SoftmaxGradient(Fused):
@@ -80,6 +78,7 @@ class SoftmaxGradient(Fused):
 
     operands = Operands(("y", "cotangent"))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 4
     axis: int
 
     def infer(self, facts: Facts, y: TensorType, cotangent: TensorType) -> TensorType:
@@ -97,9 +96,6 @@ class SoftmaxGradient(Fused):
         rest = build.add(Sub(), cotangent, _spread(build, level, y, self.axis))
         return build.add(Mul(), y, rest)
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * element_count(result)
-
 
 @dataclass(frozen=True)
 class LogSoftmax(Fused):
@@ -107,6 +103,7 @@ class LogSoftmax(Fused):
 
     operands = Operands(("x",))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 5
     axis: int
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
@@ -130,9 +127,6 @@ class LogSoftmax(Fused):
         total = build.add(Log(), build.add(Sum((self.axis,)), build.add(Exp(), shifted)))
         return build.add(Sub(), shifted, _spread(build, total, shifted, self.axis))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 5 * element_count(result)
-
 
 @dataclass(frozen=True)
 class CrossEntropy(Fused):
@@ -143,6 +137,7 @@ class CrossEntropy(Fused):
 
     operands = Operands(("logits", "labels"))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 6
 
     def infer(self, facts: Facts, logits: TensorType, labels: TensorType) -> TensorType:
         require_dtype(self, logits, FLOATS)
@@ -166,9 +161,6 @@ class CrossEntropy(Fused):
         picked = build.add(Where(), _picked(build, logits, labels), logs, full(build, logs.type, 0))
         return build.add(Neg(), build.add(Sum((last,)), picked))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 6 * element_count(operands[0])
-
 
 @dataclass(frozen=True)
 class CrossEntropyGradient(Fused):
@@ -179,6 +171,7 @@ class CrossEntropyGradient(Fused):
 
     operands = Operands(("logits", "labels", "cotangent"))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 7
 
     def infer(
         self, facts: Facts, logits: TensorType, labels: TensorType, cotangent: TensorType
@@ -200,9 +193,6 @@ class CrossEntropyGradient(Fused):
         rest = build.add(Sub(), share, picked)
         return build.add(Mul(), rest, _spread(build, cotangent, logits, last))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * element_count(result)
-
 
 @dataclass(frozen=True)
 class SoftCrossEntropy(Fused):
@@ -213,6 +203,7 @@ class SoftCrossEntropy(Fused):
 
     operands = Operands(("logits", "labels"))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 7
 
     def infer(self, facts: Facts, logits: TensorType, labels: TensorType) -> TensorType:
         require_dtype(self, logits, FLOATS)
@@ -236,9 +227,6 @@ class SoftCrossEntropy(Fused):
         weighed = build.add(Mul(), labels, LogSoftmax(last).expand(build, (logits,)))
         return build.add(Neg(), build.add(Sum((last,)), weighed))
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 7 * element_count(operands[0])
-
 
 @dataclass(frozen=True)
 class SoftCrossEntropyGradient(Fused):
@@ -246,6 +234,7 @@ class SoftCrossEntropyGradient(Fused):
 
     operands = Operands(("logits", "labels", "cotangent"))
     traits = frozenset({Trait.REDUCTION})
+    flops_per_element = 8
 
     def infer(
         self, facts: Facts, logits: TensorType, labels: TensorType, cotangent: TensorType
@@ -265,9 +254,6 @@ class SoftCrossEntropyGradient(Fused):
         share = build.add(Mul(), Softmax(last).expand(build, (logits,)), total)
         rest = build.add(Sub(), share, labels)
         return build.add(Mul(), rest, _spread(build, cotangent, logits, last))
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 8 * element_count(result)
 
 
 OPS: tuple[type[Op], ...] = (

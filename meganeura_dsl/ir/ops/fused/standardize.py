@@ -44,6 +44,7 @@ class Variance(OverRows):
     """The mean of (x - mean(x))**2 along axes, which disappear."""
 
     operands = Operands(("x",))
+    flops_per_element = 4
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
         require_dtype(self, x, FLOATS)
@@ -63,15 +64,13 @@ class Variance(OverRows):
         (x,) = operands
         return _mean_square(build, _centred(build, x, self.axes), self.axes)
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 4 * element_count(operands[0])
-
 
 @dataclass(frozen=True)
 class Standardize(OverRows):
     """(x - m) / sqrt(mean((x - m)**2) + eps) along axes; m is the mean, or 0 if not `centred`."""
 
     operands = Operands(("x",))
+    flops_per_element = 6
     eps: float
     centred: bool
 
@@ -90,9 +89,6 @@ class Standardize(OverRows):
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         return standard_value(build, operands[0], self)[0]
 
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 6 * element_count(result)
-
 
 @dataclass(frozen=True)
 class StandardizeGradient(OverRows):
@@ -102,6 +98,7 @@ class StandardizeGradient(OverRows):
     """
 
     operands = Operands(("x", "cotangent"))
+    flops_per_element = 12
     eps: float
     centred: bool
 
@@ -139,9 +136,6 @@ class StandardizeGradient(OverRows):
         rest = build.add(Sub(), cotangent, part)
         scale = factor if weight is None else build.add(Mul(), factor, weight)
         return build.add(Mul(), rest, _spread(build, scale, x.type, self.axes))
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 12 * element_count(result)
 
 
 OPS: tuple[type[Op], ...] = (Variance, Standardize, StandardizeGradient)

@@ -36,7 +36,7 @@ class Sum(Op):
         return x.with_shape(tuple(x.shape[axis] for axis in others(self.axes, x.rank)))
 
     def evaluate(self, x: Array) -> Array:
-        return np.sum(x, axis=self.axes, dtype=x.dtype)
+        return np.add.reduce(x, axis=self.axes, dtype=x.dtype)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         (x,) = out.operands
@@ -69,8 +69,10 @@ class Broadcast(Op):
 
     def evaluate(self, x: Array) -> Array:
         shape = concrete_shape(self.shape)
-        kept = tuple(size if axis in self.axes else 1 for axis, size in enumerate(shape))
-        return np.broadcast_to(x.reshape(kept), shape)
+        spread = [1] * len(shape)
+        for axis, size in zip(self.axes, x.shape, strict=True):
+            spread[axis] = size
+        return np.broadcast_to(x.reshape(spread), shape)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         return (build.add(Sum(others(self.axes, len(self.shape))), cotangent),)

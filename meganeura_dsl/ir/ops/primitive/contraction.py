@@ -6,7 +6,12 @@ from math import prod
 
 from meganeura_dsl.ir.graph import Array, Builder, Op, TypeRuleError, Value
 from meganeura_dsl.ir.ops.primitive.movement import Reshape
-from meganeura_dsl.ir.ops.primitive.windows import Windows, output_shape
+from meganeura_dsl.ir.ops.primitive.windows import (
+    Windows,
+    channels_first,
+    channels_last,
+    output_shape,
+)
 from meganeura_dsl.ir.ops.type_rules import (
     FLOATS,
     concrete,
@@ -150,13 +155,15 @@ class Convolution(Op, abstract=True):
         """[..., channels] as [groups, rows, width], where a row holds channels of its group."""
         groups = concrete(self.groups)
         split = rows.reshape(*rows.shape[:-1], groups, rows.shape[-1] // groups)
-        return np.moveaxis(split, -2, 0).reshape(groups, -1, width)
+        last = split.ndim - 1
+        return split.transpose(last - 1, *range(last - 1), last).reshape(groups, -1, width)
 
     def _join(self, rows: Array, shape: tuple[int, ...]) -> Array:
         """[groups, rows, width] as [*shape, channels], the inverse of `_split`."""
         width = rows.size // (rows.shape[0] * prod(shape))
         split = rows.reshape(rows.shape[0], *shape, width)
-        return np.moveaxis(split, 0, -2).reshape(*shape, -1)
+        last = split.ndim - 1
+        return split.transpose(*range(1, last), 0, last).reshape(*shape, -1)
 
     @property
     def _geometry(self) -> tuple[Shape, Shape, Shape, Size]:
@@ -191,7 +198,7 @@ class Conv(Convolution):
             products = self._split(windows.rows(x[part]), right.shape[1]) @ right
             filled = result[part]
             places = (filled.shape[0], *filled.shape[2:])
-            filled[...] = np.moveaxis(self._join(products, places), -1, 1)
+            filled[...] = channels_first(self._join(products, places))
         return result
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
@@ -231,7 +238,7 @@ class ConvInputGradient(Convolution):
         channels = w.shape[1] * concrete(self.groups)
         result = np.empty((dy.shape[0], channels, *concrete_shape(self.spatial)), dy.dtype)
         for part in windows.batches(result.shape):
-            cotangents = np.moveaxis(dy[part], 1, -1)
+            cotangents = channels_last(dy[part])
             products = self._split(cotangents, right.shape[1]) @ right
             rows = self._join(products, (*cotangents.shape[:-1], *w.shape[2:]))
             result[part] = windows.add_rows(rows, result.shape[2:])
@@ -277,9 +284,9 @@ class ConvWeightGradient(Convolution):
         result = np.zeros((groups, outputs // groups, prod(kernel) * depth), x.dtype)
         for part in windows.batches(x.shape):
             rows = self._split(windows.rows(x[part]), result.shape[2])
-            cotangents = self._split(np.moveaxis(dy[part], 1, -1), result.shape[1])
+            cotangents = self._split(channels_last(dy[part]), result.shape[1])
             result += np.swapaxes(cotangents, 1, 2) @ rows
-        return np.moveaxis(result.reshape(outputs, *kernel, depth), -1, 1)
+        return channels_first(result.reshape(outputs, *kernel, depth))
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         x, dy = out.operands

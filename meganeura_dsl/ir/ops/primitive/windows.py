@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from meganeura_dsl.ir.graph import Array, Op
 from meganeura_dsl.ir.ops.type_rules import title
@@ -75,7 +76,7 @@ class Windows:
         Channels stand last: what is copied together is long, and is read as it lies.
         """
         padded = np.zeros((x.shape[0], *self.padded(x.shape[2:]), x.shape[1]), x.dtype)
-        self.unpad(np.moveaxis(padded, -1, 1))[...] = x
+        self.unpad(channels_first(padded))[...] = x
         sample, *steps, channel = padded.strides
         forward = (step * s for step, s in zip(steps, self.stride, strict=True))
         inside = (step * d for step, d in zip(steps, self.dilation, strict=True))
@@ -91,12 +92,22 @@ class Windows:
         total = np.zeros((rows.shape[0], *self.padded(spatial), rows.shape[-1]), rows.dtype)
         for tap, place in self.taps(spatial):
             total[(slice(None), *place)] += rows[(..., *tap, slice(None))]
-        return self.unpad(np.moveaxis(total, -1, 1))
+        return self.unpad(channels_first(total))
 
     def batches(self, shape: tuple[int, ...]) -> Iterator[slice]:
         """Runs of samples whose columns together stay small."""
         samples, channels, *spatial = shape
-        each = channels * int(np.prod(self.window)) * int(np.prod(self.count(tuple(spatial))))
+        each = channels * prod(self.window) * prod(self.count(tuple(spatial)))
         length = max(1, ELEMENTS_AT_ONCE // each)
         for start in range(0, samples, length):
             yield slice(start, min(start + length, samples))
+
+
+def channels_last(x: Array) -> Array:
+    """[n, c, *spatial] as [n, *spatial, c]."""
+    return x.transpose(0, *range(2, x.ndim), 1)
+
+
+def channels_first(x: Array) -> Array:
+    """[n, *spatial, c] as [n, c, *spatial]."""
+    return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, OpenDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from meganeura_dsl.ir.graph import Graph
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.reference.device import ReferenceDevice
 
@@ -20,6 +21,9 @@ class ReferenceBackend(Backend):
     title = "CPU"
     forms = ("cpu",)
     pattern = "cpu"
+    capabilities = Capabilities(
+        plans_memory=True, only_f32="it is the reference that other floats are compared with"
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """The CPU."""
@@ -37,6 +41,13 @@ class ReferenceBackend(Backend):
         from meganeura_runtime.backends.reference.session import SUPPORT
 
         return SUPPORT
+
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory:
+        """The arrays of a step."""
+        del device  # they are the same on every machine
+        from meganeura_runtime.backends.reference.step_memory import step_memory
+
+        return step_memory(graph)
 
     def open(self, name: str, reason: str) -> ReferenceDevice:
         """The CPU; there is nothing to open."""

@@ -5,12 +5,12 @@ Every time is the median of several steps.
 
 import statistics
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.graph import Array, Graph, Value
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -35,17 +35,11 @@ def profile_of(graph: Graph) -> Profile:
     with ReferenceSession(graph) as session:
         session.load(example.kept)
         step = step_seconds(session, example)
-        runs: list[list[tuple[Value, float]]] = []
-        for _ in range(RUNS):
-            told: list[tuple[Value, float]] = []
-            session.watch = _keeper(told)
-            session.step(example.feeds)
-            runs.append(told)
-        session.watch = None
+        runs = [_timed_ops(session, example.feeds) for _ in range(RUNS)]
         peak = _peak_bytes(lambda: session.step(example.feeds))
     pieces = [
-        _op_piece(value, statistics.median(each[number][1] for each in runs))
-        for number, (value, _) in enumerate(runs[0])
+        _op_piece(results, statistics.median(each[number][1] for each in runs))
+        for number, (results, _) in enumerate(runs[0])
     ]
     memory = {
         "parameters": sum(array.nbytes for array in example.kept.values()),
@@ -55,8 +49,15 @@ def profile_of(graph: Graph) -> Profile:
     return Profile(HOST_CLOCK, peaks, rows_of(pieces), step, {}, memory, None)
 
 
-def _keeper(told: list[tuple[Value, float]]) -> Callable[[Value, float, float], None]:
-    return lambda value, start, end: told.append((value, end - start))
+def _timed_ops(
+    session: ReferenceSession, feeds: Mapping[str, Array]
+) -> list[tuple[tuple[Value, ...], float]]:
+    """The results of each op of a step, and its seconds."""
+    ops: list[tuple[tuple[Value, ...], float]] = []
+    session.watch = lambda results, start, end: ops.append((results, end - start))
+    session.step(feeds)
+    session.watch = None
+    return ops
 
 
 def _peak_bytes(run: Callable[[], object]) -> int:
@@ -71,12 +72,14 @@ def _peak_bytes(run: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def _op_piece(value: Value, seconds: float) -> Piece:
+def _op_piece(results: tuple[Value, ...], seconds: float) -> Piece:
+    """What one op does, with the bytes of its operands and of all results that are used."""
+    value = results[0]
     types = [each.type for each in value.operands]
     name = op_name(value.op, types, value.type)
     moved = 0
     if Trait.VIEW not in value.op.traits:  # NumPy moves nothing for most views
-        tensors = {each.id: each.type for each in (value, *value.operands)}
+        tensors = {each.id: each.type for each in (*results, *value.operands)}
         moved = sum(map(size_in_bytes, tensors.values()))
     flops = value.op.flops(types, value.type)
     return Piece(name, kind_of(value.op), str(value.origin), name, seconds, flops, moved)

@@ -45,9 +45,7 @@ class ReferenceSession(HostSession):
     def _computed(self, given: Mapping[str, Array]) -> Results:
         alone = nullcontext() if self._threads is None else self._threads.limit(limits=1)
         with alone:
-            if self.watch is None:
-                return self._interpreter.run(given)
-            return self._interpreter.watched(given, self.watch)
+            return self._interpreter.run(given, self.watch)
 
 
 def _multiply_adds(value: Value) -> float:

@@ -23,7 +23,8 @@ class OpTracer(Tracer):
             raise TypeError(f"{session} is of another device")
         kernels = self.timeline.kernels
 
-        def told(value: Value, start: float, end: float) -> None:
+        def record(results: tuple[Value, ...], start: float, end: float) -> None:
+            value = results[0]
             name = op_name(value.op, [each.type for each in value.operands], value.type)
             line = with_line(name, str(value.origin))
             kernels.append(Moment(OPS, line, start, end))
@@ -34,7 +35,7 @@ class OpTracer(Tracer):
             name: sum(map(size_in_bytes, each.values())) / MEBI for name, each in types.items()
         }
         self.timeline.levels.append(Level("memory, MiB", start, amounts))
-        session.watch = told
+        session.watch = record
         try:
             return session.step(feeds)
         finally:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow
+from meganeura_runtime.backends.backend import Backend, Capabilities, DeviceRow, OpenDevice
 from meganeura_runtime.backends.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meganeura_dsl.ir.cost_model import DeviceModel
     from meganeura_dsl.ir.graph import Graph
+    from meganeura_dsl.settings.compute_precision import ComputePrecision
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.backends.memory_roles import StepMemory
     from meganeura_runtime.backends.op_support import OpSupport
     from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 
@@ -24,7 +25,12 @@ class WebGpuBackend(Backend):
     title = "GPU"
     forms = ("wgpu", "wgpu:N")
     pattern = r"wgpu(:[0-9]{1,9})?"
-    capabilities = Capabilities(opens_slowly=True, stages=("plan", "wgsl", "after:PASS"))
+    capabilities = Capabilities(
+        plans_memory=True,
+        opens_slowly=True,
+        stages=("plan", "wgsl", "after:PASS"),
+        only_f32="WebGPU reaches no matrix units, without which other floats are no faster",
+    )
 
     def devices(self) -> Sequence[DeviceRow]:
         """Every adapter."""
@@ -72,8 +78,17 @@ class WebGpuBackend(Backend):
 
         return OpenAdapter.of(self, open_device(name))
 
-    def emit(self, stage: str, graph: Graph, device: OpenDevice | None) -> str:
+    def memory(self, graph: Graph, device: OpenDevice | None) -> StepMemory:
+        """The buffers of the step's plan for an adapter, or for the least that WebGPU promises."""
+        from meganeura_runtime.backends.webgpu.open_adapter import memory_on
+
+        return memory_on(graph, device)
+
+    def emit(
+        self, stage: str, graph: Graph, device: OpenDevice | None, precision: ComputePrecision
+    ) -> str:
         """The plan, its kernels, or the graph after a pass; for an adapter, or for any."""
+        del precision  # there is one
         from meganeura_runtime.backends.webgpu.emit import emit
 
         return emit(stage, graph, device)

@@ -5,17 +5,19 @@ from typing import TYPE_CHECKING
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.backend import Backend, OpenDevice
+from meganeura_runtime.backends.memory_roles import StepMemory
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.tuning_cache import tuned_configs
+from meganeura_runtime.support.tracing import Span
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.timing.profile import Profile
     from meganeura_runtime.backends.timing.timeline import Timeline
     from meganeura_runtime.backends.timing.tracer import Tracer
-    from meganeura_runtime.support.tracing import Span
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,13 @@ class OpenAdapter(OpenDevice):
         from meganeura_runtime.backends.webgpu.timing.trace import AdapterTracer
 
         return AdapterTracer(timeline, self.device, span)
+
+
+def memory_on(graph: Graph, device: OpenDevice | None) -> StepMemory:
+    """What the plan of a step takes on an open adapter, or on any; raises `LimitError`."""
+    from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
+
+    if isinstance(device, OpenAdapter):
+        opened = device.device
+        return plan_memory(graph, opened.limits, opened.style, device.configs)
+    return plan_memory(graph, PORTABLE)

@@ -63,6 +63,6 @@ def plan_of(graph: Graph, device: Device, choices: TunedConfigs) -> PlanOf:
         f"{device.info.backend}, {device.info.driver}",
         repr(device.limits),
         device.style.value,
-        repr((choices.name, sorted(choices.ways.items()), choices.fusing_of(graph))),
+        repr((choices.name, sorted(choices.configs.items()), choices.fusing_of(graph))),
         compiler(),
     )

@@ -1,13 +1,12 @@
 """Problems of deploying a model."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 @dataclass(frozen=True)
-class DeployedDiffers(Problem):
+class DeployedDiffers(Problem, code="E0580", topic="deploy"):
     """The inference form of a model does not give what the model gives.
 
     Both are run on random inputs before anything is written. A difference beyond rounding means
@@ -15,25 +14,14 @@ class DeployedDiffers(Problem):
     huge, or a mistake of the optimizer. `--disable-rule` finds out which rule is to blame.
     """
 
-    code = "E0580"
-    topic: ClassVar[str] = "deploy"
-
     output: str
     difference: float
     allowed: float
 
     def report(self) -> Report:
         found = f"{self.difference:.3g}, and {self.allowed:g} is allowed"
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.output}` of the inference form differs from that of the model",
-            self.topic,
-            None,
-            (Remark("largest difference", found),),
-            Help("nothing was written"),
+            Remark("largest difference", found),
+            cure=Help("nothing was written"),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (DeployedDiffers,)
-"""Every kind of problem of a model that is deployed."""

@@ -20,7 +20,9 @@ from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.text import GraphTextError, format_graph, parse_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.ir.verify import GraphError, verify
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.expand_fused import expand_fused
+from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Session, leaf_types
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.index_checks import with_indices_checked
@@ -86,9 +88,14 @@ class Artefact:
         """The inputs and parameters that are indices."""
         return leaf_bounds(expand_fused(self.graph))
 
-    def open(self, device: str = "auto") -> Session:
+    def open(
+        self, device: str = "auto", precision: ComputePrecision = ComputePrecision.F32
+    ) -> Session:
         """The model on a device, ready to run: its plan on an adapter, its graph on any other."""
-        chosen = choose_device(device)
+        return self.open_on(choose_device(device, precision=precision))
+
+    def open_on(self, chosen: OpenDevice) -> Session:
+        """The same on a device that is open."""
         is_adapter = isinstance(chosen, OpenAdapter)
         inner = self._on(chosen.device) if is_adapter else chosen.open(self.graph)
         session = with_indices_checked(self.graph, inner, self.bounds)

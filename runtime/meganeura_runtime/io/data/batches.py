@@ -36,13 +36,14 @@ def steps_of_epoch(examples: int, batch: int, *, drop_last: bool) -> int:
     return examples // batch if drop_last else -(-examples // batch)
 
 
-def even_batch(examples: int, batch: int) -> int:
+def even_batch(examples: int, batch: int, devices: int = 1) -> int:
     """The largest batch, not above `batch`, that leaves no remainder; `batch` if that is too small.
 
-    A remainder needs a graph of its own size, which takes longer to prepare than to run.
+    It is one that the devices share evenly. A remainder needs a graph of its own size, which takes
+    longer to prepare than to run.
     """
     sizes = range(min(batch, examples), batch // 2, -1)
-    return next((size for size in sizes if examples % size == 0), batch)
+    return next((n for n in sizes if examples % n == 0 and n % devices == 0), batch)
 
 
 def runs(examples: int, batch: int) -> Iterator[slice]:

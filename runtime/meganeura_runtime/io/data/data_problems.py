@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, Remark, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 
 
 @dataclass(frozen=True)
-class DataProblem(Problem):
+class DataProblem(Problem, topic="data"):
     """A problem of the data, at the place of the setting that names it."""
-
-    topic: ClassVar[str] = "data"
 
     place: Span | None
     file: Path
@@ -23,19 +20,16 @@ class DataProblem(Problem):
         self, headline: str, remarks: Sequence[Remark] = (), advice: Help | None = None
     ) -> Report:
         """The report with this problem's code and place."""
-        label = None if self.place is None else Label(self.place, "")
-        return Report(self.code, self.severity, headline, self.topic, label, tuple(remarks), advice)
+        return self.message(headline, *remarks, span=self.place, cure=advice)
 
 
 @dataclass(frozen=True)
-class NoData(DataProblem):
+class NoData(DataProblem, code="E0520"):
     """The setting `data` names neither a file nor an embedded data set.
 
     A name without a suffix, such as `digits`, is an embedded data set. Anything else is a path: in
     a .mgn file it starts from the folder of that file, in `--set data=...` from where you are.
     """
-
-    code = "E0520"
 
     embedded: tuple[str, ...]
 
@@ -47,14 +41,12 @@ class NoData(DataProblem):
 
 
 @dataclass(frozen=True)
-class OutsideFolder(DataProblem):
+class OutsideFolder(DataProblem, code="E0529"):
     """A program names data that is not below its own folder.
 
     A program from elsewhere could otherwise read any file there is. Whoever starts the run decides:
     a path on the command line may be any.
     """
-
-    code = "E0529"
 
     def report(self) -> Report:
         return self.words(
@@ -64,15 +56,13 @@ class OutsideFolder(DataProblem):
 
 
 @dataclass(frozen=True)
-class ForeignData(DataProblem):
+class ForeignData(DataProblem, code="E0538"):
     """A run that goes on names data outside of its own folder and of the program's.
 
     What a run began with stands in its checkpoint, and a run folder from elsewhere could name any
     file there is. Whoever goes on with the run decides: a path on the command line may be any, as
     long as it holds as many examples. One that was given when the run began is given again.
     """
-
-    code = "E0538"
 
     def report(self) -> Report:
         return self.words(
@@ -83,7 +73,7 @@ class ForeignData(DataProblem):
 
 
 @dataclass(frozen=True)
-class UnknownFormat(DataProblem):
+class UnknownFormat(DataProblem, code="E0521"):
     """The file has a suffix that no reader here knows.
 
     Data is read from .safetensors (in place, whatever its size), .npz, .npy, IDX such as
@@ -91,8 +81,6 @@ class UnknownFormat(DataProblem):
     input it feeds; the four files of MNIST hold `train.image`, `train.label`, `test.image` and
     `test.label`.
     """
-
-    code = "E0521"
 
     def report(self) -> Report:
         return self.words(
@@ -102,7 +90,7 @@ class UnknownFormat(DataProblem):
 
 
 @dataclass(frozen=True)
-class MissingTensor(DataProblem):
+class MissingTensor(DataProblem, code="E0522"):
     """An input of the `train` block has no tensor of its name in the data.
 
     Inputs and tensors are matched by name. A file may hold two splits, `train.image` and
@@ -113,8 +101,6 @@ class MissingTensor(DataProblem):
     `data = file("x.npz", image="images")` the input `image` is fed from the tensor `images`, or
     from `train.images` and `test.images`.
     """
-
-    code = "E0522"
 
     name: str
     present: tuple[str, ...]
@@ -139,14 +125,12 @@ class MissingTensor(DataProblem):
 
 
 @dataclass(frozen=True)
-class DataShape(DataProblem):
+class DataShape(DataProblem, code="E0523"):
     """A tensor of the data does not have the shape of the input it feeds.
 
     The first axis counts examples and may have any length; all others must be equal. Nothing is
     stretched, squeezed or transposed to fit.
     """
-
-    code = "E0523"
 
     name: str
     given: str
@@ -162,14 +146,12 @@ class DataShape(DataProblem):
 
 
 @dataclass(frozen=True)
-class DataType(DataProblem):
+class DataType(DataProblem, code="E0524"):
     """A tensor of the data holds another kind of numbers than the input it feeds.
 
     Integers of any width feed integers and floats, as long as every value fits. Floats never feed
     integers: 0.5 is no class.
     """
-
-    code = "E0524"
 
     name: str
     given: str
@@ -182,10 +164,8 @@ class DataType(DataProblem):
 
 
 @dataclass(frozen=True)
-class UnequalExamples(DataProblem):
+class UnequalExamples(DataProblem, code="E0525"):
     """The tensors of one split do not hold the same number of examples."""
-
-    code = "E0525"
 
     counts: tuple[tuple[str, int], ...]
 
@@ -195,14 +175,12 @@ class UnequalExamples(DataProblem):
 
 
 @dataclass(frozen=True)
-class TooFewExamples(DataProblem):
+class TooFewExamples(DataProblem, code="E0526"):
     """The data has fewer examples than one batch takes, so not one step could be made.
 
     Training drops the last, incomplete batch of an epoch, unless `drop_last = false` trains on it;
     here that would be all of it.
     """
-
-    code = "E0526"
 
     examples: int
     batch: int
@@ -215,14 +193,12 @@ class TooFewExamples(DataProblem):
 
 
 @dataclass(frozen=True)
-class NothingHeldOut(DataProblem):
+class NothingHeldOut(DataProblem, code="E0556"):
     """The data has a held-out split, and not one example is in it.
 
     Nothing could be measured on it, and there would be no best weights. Data without tensors named
     `test.NAME` holds nothing out, and is trained on as it is.
     """
-
-    code = "E0556"
 
     def report(self) -> Report:
         return self.words(
@@ -232,14 +208,12 @@ class NothingHeldOut(DataProblem):
 
 
 @dataclass(frozen=True)
-class ExamplesNotFirst(DataProblem):
+class ExamplesNotFirst(DataProblem, code="E0527"):
     """The size that counts examples stands somewhere else than alone on the first axis.
 
     Batches are runs of whole rows. In `x: [batch, d]` a row is an example, in `x: [4 * batch, d]`
     an example has four rows; `x: [d, batch]` and `x: [batch + 1, d]` cannot be cut into examples.
     """
-
-    code = "E0527"
 
     name: str
     wanted: str
@@ -250,19 +224,3 @@ class ExamplesNotFirst(DataProblem):
             f"`{self.name}: {self.wanted}` cannot be cut into examples",
             (Remark("because", f"`{self.size}` counts them, and is not its first axis"),),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    NoData,
-    OutsideFolder,
-    ForeignData,
-    UnknownFormat,
-    MissingTensor,
-    DataShape,
-    DataType,
-    UnequalExamples,
-    TooFewExamples,
-    NothingHeldOut,
-    ExamplesNotFirst,
-)
-"""Every kind of problem data can have."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from meganeura_dsl.diagnostics.problem import Help, Label, Problem, ProblemError, Remark, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import Bound, Check
@@ -14,7 +13,7 @@ from meganeura_runtime.io.files.file_problems import show_index
 
 
 @dataclass(frozen=True)
-class IndexOutside(Problem):
+class IndexOutside(Problem, code="E0535", topic="data"):
     """A class, a word, a node or a position that is given is none of those there are.
 
     Where a program looks an integer up in a table, adds to the row it names, or compares it with
@@ -25,9 +24,6 @@ class IndexOutside(Problem):
 
     All values are checked where they are read or fed, before a step runs.
     """
-
-    code = "E0535"
-    topic: ClassVar[str] = "data"
 
     span: Span | None
     """The setting that names the data."""
@@ -43,19 +39,16 @@ class IndexOutside(Problem):
         at = f"{self.name}{show_index(self.index)}"
         found = Remark("found at" if not self.file else self.file, at)
         needed = (Remark("needed here", self.bound.place),) if self.bound.place else ()
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.name}` holds {self.value}, and must be {wanted}",
-            self.topic,
-            None if self.span is None else Label(self.span, ""),
-            (found, *needed),
-            None,
+            found,
+            *needed,
+            span=self.span,
         )
 
 
 @dataclass(frozen=True)
-class ComputedIndexOutside(Problem):
+class ComputedIndexOutside(Problem, code="E0537", topic="index range"):
     """An index that a program computes is none of those there are.
 
     Most computed indices are proved to be in range: those made of positions, of `argmax`, of
@@ -63,9 +56,6 @@ class ComputedIndexOutside(Problem):
     in each step, on every device, so that no step that was computed from it counts: its loss is not
     told, and no weights or checkpoint that depend on it are written.
     """
-
-    code = "E0537"
-    topic: ClassVar[str] = "index range"
 
     value: int
     count: int
@@ -75,14 +65,10 @@ class ComputedIndexOutside(Problem):
         wanted = f"below {self.count}" if self.value >= 0 else "at least 0"
         needed = (Remark("needed here", self.place),) if self.place else ()
         cure = f"minimum(..., {self.count - 1})" if self.value >= 0 else "maximum(..., 0)"
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"a computed index is {self.value}, and must be {wanted}",
-            self.topic,
-            None,
-            needed,
-            Help("keep it in range, if that is what is meant", cure),
+            *needed,
+            cure=Help("keep it in range, if that is what is meant", cure),
         )
 
 
@@ -116,7 +102,3 @@ def require_inside(checks: Mapping[str, Check], outputs: Mapping[str, Array]) ->
         value = check.outside(int(outputs[name]))
         if value is not None:
             raise ProblemError(ComputedIndexOutside(value, check.count, check.place))
-
-
-PROBLEMS: tuple[type[Problem], ...] = (IndexOutside, ComputedIndexOutside)
-"""Every kind of problem of indices."""

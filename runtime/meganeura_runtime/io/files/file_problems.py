@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 @dataclass(frozen=True)
-class UnreadableFile(Problem):
+class UnreadableFile(Problem, code="E0530", topic="files"):
     """A file of tensors is not what its name or its own header says.
 
     Nothing in a file is trusted: lengths, offsets, shapes and types are compared with the size of
@@ -16,36 +15,24 @@ class UnreadableFile(Problem):
     disk or a broken download is found here, and nothing of it is used.
     """
 
-    code = "E0530"
-    topic: ClassVar[str] = "files"
-
     file: Path
     reason: str
     instead: Help | None = None
     """What may be used instead."""
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
-            f"cannot read `{self.file}`",
-            self.topic,
-            None,
-            (Remark("because", self.reason),),
-            self.instead,
+        return self.message(
+            f"cannot read `{self.file}`", Remark("because", self.reason), cure=self.instead
         )
 
 
 @dataclass(frozen=True)
-class NotFinite(Problem):
+class NotFinite(Problem, code="E0531", topic="files"):
     """A tensor of a file holds an infinity or a NaN.
 
     One such value spreads through every sum it meets and ruins a whole run, mostly long after it
     was read. The message has its index, so that it can be looked up.
     """
-
-    code = "E0531"
-    topic: ClassVar[str] = "files"
 
     file: Path
     name: str
@@ -53,27 +40,21 @@ class NotFinite(Problem):
     value: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.name}` holds {self.value}",
-            self.topic,
-            None,
-            (Remark("at index", show_index(self.index)), Remark("in", str(self.file))),
+            Remark("at index", show_index(self.index)),
+            Remark("in", str(self.file)),
         )
 
 
 @dataclass(frozen=True)
-class OutOfRange(Problem):
+class OutOfRange(Problem, code="E0532", topic="files"):
     """A value in a file does not fit the type the program computes with.
 
     Files may store wider types than a graph has, such as i64 labels. They are read value by value,
     and a value that the narrower type cannot hold exactly (integers) or finitely (floats) is
     refused rather than wrapped around.
     """
-
-    code = "E0532"
-    topic: ClassVar[str] = "files"
 
     file: Path
     name: str
@@ -83,60 +64,44 @@ class OutOfRange(Problem):
     wanted: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.name}` holds {self.value}, which {self.wanted} cannot",
-            self.topic,
-            None,
-            (
-                Remark("at index", show_index(self.index)),
-                Remark("in", f"{self.file}, stored as {self.stored}"),
-            ),
+            Remark("at index", show_index(self.index)),
+            Remark("in", f"{self.file}, stored as {self.stored}"),
         )
 
 
 @dataclass(frozen=True)
-class NoSuchFile(Problem):
+class NoSuchFile(Problem, code="E0533", topic="files"):
     """A file or a folder that is to be read does not exist."""
-
-    code = "E0533"
-    topic: ClassVar[str] = "files"
 
     file: Path
 
     def report(self) -> Report:
-        return Report(self.code, self.severity, f"there is no `{self.file}`", self.topic, None)
+        return self.message(f"there is no `{self.file}`")
 
 
 @dataclass(frozen=True)
-class CannotWrite(Problem):
+class CannotWrite(Problem, code="E0534", topic="files"):
     """A file could not be written: the disk is full, or the folder may not be written to.
 
     Files are written beside their final name and renamed when they are whole, so the version that
     was there before is still there, unharmed.
     """
 
-    code = "E0534"
-    topic: ClassVar[str] = "files"
-
     file: Path
     reason: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"cannot write `{self.file}`",
-            self.topic,
-            None,
-            (Remark("because", self.reason),),
-            Help("an earlier version of the file, if there was one, is unharmed"),
+            Remark("because", self.reason),
+            cure=Help("an earlier version of the file, if there was one, is unharmed"),
         )
 
 
 @dataclass(frozen=True)
-class DamagedFile(Problem):
+class DamagedFile(Problem, code="E0542", topic="files"):
     """A file is not as it was written: some of its bits have changed.
 
     Checkpoints, weights and compiled models hold a checksum of each tensor and one of the header:
@@ -149,9 +114,6 @@ class DamagedFile(Problem):
     checksums is read as it is.
     """
 
-    code = "E0542"
-    topic: ClassVar[str] = "files"
-
     file: Path
     damaged: str
     """The tensor, in backticks, or `its header`."""
@@ -159,28 +121,13 @@ class DamagedFile(Problem):
     """What may be used instead."""
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.file}` is damaged",
-            self.topic,
-            None,
-            (Remark("because", f"{self.damaged} is not as it was written"),),
-            self.instead,
+            Remark("because", f"{self.damaged} is not as it was written"),
+            cure=self.instead,
         )
 
 
 def show_index(index: tuple[int, ...]) -> str:
     """`[3, 0, 7]`, in Python's syntax."""
     return f"[{', '.join(map(str, index))}]"
-
-
-PROBLEMS: tuple[type[Problem], ...] = (
-    UnreadableFile,
-    NotFinite,
-    OutOfRange,
-    NoSuchFile,
-    CannotWrite,
-    DamagedFile,
-)
-"""Every kind of problem a file of tensors can have."""

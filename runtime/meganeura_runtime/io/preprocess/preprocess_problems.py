@@ -2,21 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from meganeura_dsl.diagnostics.problem import Problem, Remark, Report
 
 
 @dataclass(frozen=True)
-class UnfitInput(Problem):
+class UnfitInput(Problem, code="E0563", topic="inputs"):
     """An image or a sound cannot be made into what an input takes.
 
     An image becomes floats `[1, 3, h, w]`, or `[1, 1, h, w]` where the model takes one colour; a
     sound becomes a log-mel spectrogram `[1, mels, t]`. Several files for one input make a batch.
     """
-
-    code = "E0563"
-    topic: ClassVar[str] = "inputs"
 
     name: str
     file: Path
@@ -24,15 +20,8 @@ class UnfitInput(Problem):
     reason: str
 
     def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
+        return self.message(
             f"`{self.file}` cannot feed `{self.name}`",
-            self.topic,
-            None,
-            (Remark("the input is", self.wanted), Remark("because", self.reason)),
+            Remark("the input is", self.wanted),
+            Remark("because", self.reason),
         )
-
-
-PROBLEMS: tuple[type[Problem], ...] = (UnfitInput,)
-"""Every kind of problem an image or a sound can have that a file of tensors has not."""

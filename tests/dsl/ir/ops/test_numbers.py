@@ -1,6 +1,7 @@
 """Reference semantics that NumPy does not give: checked against other definitions."""
 
 from math import erf, inf, nan
+from typing import cast
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from meganeura_dsl.ir.ops.fused import CrossEntropy, Fused, LogSoftmax, SoftCros
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.primitive.leaf import threefry
 from meganeura_dsl.ir.ops.primitive.windows import ELEMENTS_AT_ONCE, Windows
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import dim
 from tests.samples import SAMPLES, Sample
@@ -110,6 +112,22 @@ def test_padding_never_wins() -> None:
     found, indices = MaxPool((2,), (1,), (1,)).evaluate(x)
     np.testing.assert_array_equal(found, np.full((1, 1, 4), -1e30, np.float32))
     np.testing.assert_array_equal(indices, [[[1, 0, 0, 0]]])
+
+
+@pytest.mark.parametrize("sample", [each for each in SAMPLES if isinstance(each.op, MaxPool)])
+def test_max_pooling_says_which_element_of_a_window_is_the_first_largest(sample: Sample) -> None:
+    pool = cast("MaxPool", sample.op)
+    (x,) = sample.operands
+    found, indices = pool.evaluate(x)
+    stride, padding = concrete_shape(pool.stride), concrete_shape(pool.padding)
+    for at in np.ndindex(found.shape):
+        window: list[float] = []
+        for tap in np.ndindex(concrete_shape(pool.window)):
+            axes = zip(at[2:], stride, tap, padding, strict=True)
+            place = tuple(i * s + t - p for i, s, t, p in axes)
+            inside = all(0 <= i < size for i, size in zip(place, x.shape[2:], strict=True))
+            window.append(float(x[(*at[:2], *place)]) if inside else -inf)
+        assert (found[at], indices[at]) == (max(window), window.index(max(window)))
 
 
 @pytest.mark.parametrize(

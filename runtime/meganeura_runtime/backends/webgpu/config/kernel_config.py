@@ -42,7 +42,7 @@ class Tile:
 class KernelConfig:
     """In how many parts a contraction is summed, and by what: tiles, shuffled rows, or neither."""
 
-    parts: int = 1
+    split_k: int = 1
     tile: Tile | None = None
     rows: int | None = None
     """Rows of a workgroup whose lanes exchange what they loaded."""
@@ -53,7 +53,7 @@ class KernelConfig:
             by = f"tiles of {self.tile}"
         elif self.rows is not None:
             by = f"{self.rows} shuffled rows"
-        return by if self.parts == 1 else f"{by}, {self.parts} parts"
+        return by if self.split_k == 1 else f"{by}, {self.split_k} parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class FusionConfig:
     """Operations that may follow a sum of products in its kernel, which repeats them a lot."""
     launch: float = 1.0
     """What one more kernel costs, in units of what the planner takes it for."""
-    attends: bool | None = None
+    fuse_attention: bool | None = None
     """Whether attention is one kernel wherever it fits, or never if it need not; or as it pays."""
 
     @property
@@ -74,11 +74,12 @@ class FusionConfig:
 
     def __str__(self) -> str:
         attention = {None: "", True: ", attention in one", False: ", attention spelled out"}
-        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{attention[self.attends]}"
+        fused = attention[self.fuse_attention]
+        return f"epilogues of {self.epilogue}, launches x {self.launch:g}{fused}"
 
 
 DEFAULT_FUSION = FusionConfig()
 """As the planner has it."""
 
-Ways: TypeAlias = Mapping[str, KernelConfig]
-"""The ways that were found for contractions, by their names."""
+KernelConfigs: TypeAlias = Mapping[str, KernelConfig]
+"""The configs that were found for contractions, by their names."""

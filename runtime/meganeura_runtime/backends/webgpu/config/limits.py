@@ -7,7 +7,7 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import (
     DEFAULT_FUSION,
     FusionConfig,
     KernelConfig,
-    Ways,
+    KernelConfigs,
 )
 
 
@@ -45,6 +45,6 @@ class Target:
 
     limits: DeviceLimits = DeviceLimits()
     style: Style = Style.GPU
-    ways: Ways = field(default_factory=dict[str, KernelConfig], hash=False)
+    configs: KernelConfigs = field(default_factory=dict[str, KernelConfig], hash=False)
     """The contractions that are computed otherwise than the planner would have it."""
     fusing: FusionConfig = DEFAULT_FUSION

@@ -25,7 +25,7 @@ from meganeura_runtime.backends.webgpu.config.kernel_config import (
 )
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 
-VERSION = 1
+VERSION = 2
 LONGEST = 16
 """Mebibytes of a file of choices: of many thousand contractions."""
 
@@ -39,7 +39,7 @@ class TunedConfigs:
     """Ways to compute contractions; `name` says where they are from."""
 
     name: str = ""
-    ways: Mapping[str, KernelConfig] = field(default_factory=dict[str, KernelConfig])
+    configs: Mapping[str, KernelConfig] = field(default_factory=dict[str, KernelConfig])
     fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
     """By the names of whole steps."""
 
@@ -79,7 +79,7 @@ class TuningKey:
 class TuningRecord:
     """The best way that was found, and the seconds of one run, with it and before."""
 
-    way: KernelConfig
+    config: KernelConfig
     seconds: float
     before: float
 
@@ -88,7 +88,7 @@ class TuningRecord:
 class TuningDatabase:
     """All that was found for one place."""
 
-    ways: Mapping[str, TuningRecord] = field(default_factory=dict[str, TuningRecord])
+    configs: Mapping[str, TuningRecord] = field(default_factory=dict[str, TuningRecord])
     fusings: Mapping[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
 
 
@@ -99,7 +99,7 @@ class TunedConfigsFile:
     place: TuningKey
     found: dict[str, TuningRecord]
     fusings: dict[str, FusionConfig] = field(default_factory=dict[str, FusionConfig])
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
 
 
 @cache
@@ -127,18 +127,22 @@ def read_tuning_record(path: Path, place: TuningKey) -> TuningDatabase:
 def read_tuned_configs(path: Path, place: TuningKey, limits: DeviceLimits) -> TunedConfigs:
     """The choices for a place, without what its limits forbid."""
     known = read_tuning_record(path, place)
-    ways = {name: one.way for name, one in known.ways.items() if is_possible(one.way, limits)}
+    configs = {
+        name: one.config for name, one in known.configs.items() if is_possible(one.config, limits)
+    }
     fusings = {name: one for name, one in known.fusings.items() if one.is_sensible}
-    shown = {name: str(each) for name, each in sorted({**ways, **fusings}.items())}
+    shown = {name: str(each) for name, each in sorted({**configs, **fusings}.items())}
     digest = sha256(json.dumps(shown).encode())
-    return TunedConfigs(f"{path.name} ({digest.hexdigest()[:8]})", ways, fusings)
+    return TunedConfigs(f"{path.name} ({digest.hexdigest()[:8]})", configs, fusings)
 
 
-def is_possible(way: KernelConfig, limits: DeviceLimits) -> bool:
+def is_possible(config: KernelConfig, limits: DeviceLimits) -> bool:
     """Whether kernels can be written in a way, and an adapter can run them."""
-    if way.parts < 1 or (way.rows is not None and not (0 < way.rows <= MOST_ROWS and limits.lanes)):
+    if config.split_k < 1 or (
+        config.rows is not None and not (0 < config.rows <= MOST_ROWS and limits.lanes)
+    ):
         return False
-    tile = way.tile
+    tile = config.tile
     if tile is None:
         return True
     sizes = (tile.rows, tile.columns, tile.terms, tile.rows_each, tile.columns_each)
@@ -156,5 +160,5 @@ MOST_ROWS = 256
 
 def content_of(place: TuningKey, known: TuningDatabase) -> str:
     """The text of a file."""
-    ways, fusings = dict(sorted(known.ways.items())), dict(sorted(known.fusings.items()))
-    return _adapter().dump_json(TunedConfigsFile(place, ways, fusings), indent=1).decode()
+    configs, fusings = dict(sorted(known.configs.items())), dict(sorted(known.fusings.items()))
+    return _adapter().dump_json(TunedConfigsFile(place, configs, fusings), indent=1).decode()

@@ -24,7 +24,7 @@ from meganeura_dsl.ir.ops.primitive.broadcast import others
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_runtime.backends.webgpu.codegen.lowering import elementwise as pointwise
-from meganeura_runtime.backends.webgpu.codegen.matmul.subgroup_matmul import QUAD
+from meganeura_runtime.backends.webgpu.codegen.matmul.subgroup_matmul import VEC4
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast, channels_last
 
@@ -76,7 +76,7 @@ class _Layout:
         pixels = samples * prod(concrete_shape(y.type.shape[2:]))
         if isinstance(op, ConvInputGradient):
             channels += concrete_shape(value.type.shape[1:2])
-        fit = not any(size % (QUAD * self.lanes) for size in channels)
+        fit = not any(size % (VEC4 * self.lanes) for size in channels)
         return fit and pixels >= FEWEST_PIXELS and concrete(op.groups) == 1
 
     def _are_moved(self, operands: tuple[Value, ...]) -> bool:

@@ -33,9 +33,9 @@ FEWEST_TERMS = {Style.GPU: 64, Style.SOFTWARE_VULKAN: 512}
 
 def split_k(whole: Contraction, target: Target) -> int:
     """How many parts the longest axis of the terms is cut into; 1 where none are needed."""
-    way = target.ways.get(whole.name)
-    if way is not None:
-        return way.parts
+    config = target.configs.get(whole.name)
+    if config is not None:
+        return config.split_k
     tile = tile_of(whole, target)
     if tile is not None:
         return split_k_of_tiles(whole, tile, target)

@@ -8,6 +8,7 @@ from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.errors import LimitError
+from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory, sum_by_role
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,
@@ -33,6 +34,7 @@ from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style,
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     Lifetime,
+    fullest,
     least_bytes,
     place,
     rounded,
@@ -61,14 +63,33 @@ def plan_graph(
     Raises `LimitError`, which names the value that does not fit the adapter, and `ValueError` if
     the graph updates what it does not declare.
     """
+    assembly = _assembly(graph, Target(limits, style, choices.configs, choices.fusing_of(graph)))
+    concern = _concern(choices, graph, assembly.graph)
+    return replace(assembly.plan(), choices=choices.name if concern else "")
+
+
+def plan_memory(
+    graph: Graph,
+    limits: DeviceLimits,
+    style: Style = Style.GPU,
+    choices: TunedConfigs = UNTUNED,
+) -> StepMemory:
+    """What the buffers of `plan_graph`'s plan take, by role; no kernel is written for that.
+
+    Raises as `plan_graph`, but for kernels of too many tensors.
+    """
+    target = Target(limits, style, choices.configs, choices.fusing_of(graph))
+    return _assembly(graph, target).memory()
+
+
+def _assembly(graph: Graph, target: Target) -> "_Assembly":
+    """A graph that is lowered, fused and scheduled."""
     _require_declared(graph)
-    target = Target(limits, style, choices.ways, choices.fusing_of(graph))
     lowered = run_passes(graph, target)
     stored = materialized_values(lowered, target)
-    for excess in _excesses(lowered, stored, limits):
+    for excess in _excesses(lowered, stored, target.limits):
         raise excess
-    plan = _Assembly(lowered, list_schedule(lowered, fuse(lowered, stored, target)), target).plan()
-    return replace(plan, choices=choices.name if _concern(choices, graph, lowered) else "")
+    return _Assembly(lowered, list_schedule(lowered, fuse(lowered, stored, target)), target)
 
 
 def _require_declared(graph: Graph) -> None:
@@ -82,8 +103,8 @@ def _concern(choices: TunedConfigs, graph: Graph, lowered: Graph) -> bool:
     """Whether choices speak of a graph, or of a contraction that it has once it is lowered."""
     if choices.fusing_of(graph) != DEFAULT_FUSION:
         return True
-    return bool(choices.ways) and any(
-        contraction_of(value).name in choices.ways
+    return bool(choices.configs) and any(
+        contraction_of(value).name in choices.configs
         for value in lowered.values
         if is_contraction(value)
     )
@@ -126,7 +147,7 @@ class _Assembly:
     """Puts a plan together, once it is known which kernels run in what order."""
 
     def __init__(self, graph: Graph, ordered: Schedule, target: Target) -> None:
-        self._graph = graph
+        self.graph = graph
         self._order = ordered
         self._target = target
         self._buffers: list[Buffer] = []
@@ -139,12 +160,8 @@ class _Assembly:
 
     def plan(self) -> Plan:
         """Everything placed, every kernel written."""
+        temporaries = self._place_all()
         inputs, parameters = self._sorted_leaves()
-        self._place_forever(Role.PARAMETERS, parameters.values())
-        self._place_forever(Role.INPUTS, inputs.values())
-        self._place_forever(Role.OUTPUTS, self._graph.outputs.values())
-        temporaries = self._lifetimes()
-        self._place(Role.TEMPORARIES, temporaries)
         tensors = {value: self._tensor(value) for value in self._stored()}
         dispatches = tuple(self._dispatch(one, tensors) for one in self._order.kernels)
         return Plan(
@@ -155,9 +172,30 @@ class _Assembly:
             copies=tuple(self._copies()),
             inputs=self._named(inputs),
             parameters=self._named(parameters),
-            outputs=self._named(self._graph.outputs),
+            outputs=self._named(self.graph.outputs),
             least_bytes=least_bytes(temporaries),
         )
+
+    def memory(self) -> StepMemory:
+        """The bytes of all buffers, by the roles of the tensors at the fullest moment of a step."""
+        temporaries = self._place_all()
+        at = fullest(temporaries) if temporaries else 0
+        alive = {one.tensor for one in temporaries if one.first <= at <= one.last}
+        alive |= self._slots.keys() - {one.tensor for one in temporaries}
+        there = [(value, byte_size(value)) for value in self.graph.values if value.id in alive]
+        total = sum(buffer.bytes for buffer in self._buffers)
+        padding = total - sum(size for _, size in there)
+        return StepMemory({**sum_by_role(self.graph, there), MemoryRole.PADDING: padding}, total)
+
+    def _place_all(self) -> list[Lifetime]:
+        """Give every tensor its slot; the lifetimes of those that share memory."""
+        inputs, parameters = self._sorted_leaves()
+        self._place_forever(Role.PARAMETERS, parameters.values())
+        self._place_forever(Role.INPUTS, inputs.values())
+        self._place_forever(Role.OUTPUTS, self.graph.outputs.values())
+        temporaries = self._lifetimes()
+        self._place(Role.TEMPORARIES, temporaries)
+        return temporaries
 
     def _sorted_leaves(self) -> tuple[dict[str, Value], dict[str, Value]]:
         """The inputs, and the parameters and states."""
@@ -189,7 +227,7 @@ class _Assembly:
         last = {read: step for step, one in enumerate(kernels) for read in one.reads}
         last |= {
             value.id: len(kernels)
-            for value in self._graph.updates.values()
+            for value in self.graph.updates.values()
             if value.id not in self._order.in_place
         }
         return [
@@ -207,7 +245,7 @@ class _Assembly:
             limit = str(self._target.limits.storage_buffers)
             needed = f"{len(kernel.tensors)} tensors in one kernel"
             raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
-        title = kernel_name(work, computed, {value.id for value in self._graph.updates.values()})
+        title = kernel_name(work, computed, {value.id for value in self.graph.updates.values()})
         return Dispatch(
             name=str(title),
             kind=title.kind,
@@ -243,7 +281,7 @@ class _Assembly:
         return reduction_kernel(work, memory, self._target)
 
     def _copies(self) -> Iterable[Copy]:
-        for name, value in self._graph.updates.items():
+        for name, value in self.graph.updates.items():
             if value.id not in self._order.in_place:
                 yield Copy(self._slots[value.id], self._slots[self._leaves[name].id])
 

@@ -42,8 +42,8 @@ from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.timing.clock_warmup import warmup_runs
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     Subject,
-    first_ways,
-    nearby_ways,
+    first_configs,
+    nearby_configs,
     planned,
     subjects,
 )
@@ -63,8 +63,8 @@ FUSINGS = (
     FusionConfig(epilogue=200),
     FusionConfig(launch=0.2),
     FusionConfig(launch=5.0),
-    FusionConfig(attends=True),
-    FusionConfig(attends=False),
+    FusionConfig(fuse_attention=True),
+    FusionConfig(fuse_attention=False),
 )
 """How values may share kernels: the planner's way first, then less and more readily."""
 GAIN = 0.02
@@ -111,8 +111,8 @@ class Tuning:
         if not self.gains:
             return UNTUNED
         gaining = (one for one in self.outcomes if one.gains)
-        ways = {one.subject.whole.name: one.best for one in gaining}
-        return TunedConfigs("what was just found", ways, {self.step: self.fusing})
+        configs = {one.subject.whole.name: one.best for one in gaining}
+        return TunedConfigs("what was just found", configs, {self.step: self.fusing})
 
     @property
     def gains(self) -> bool:
@@ -124,15 +124,15 @@ class Tuning:
         """What to keep of this and of what was known before."""
         if not self.gains:
             return known
-        ways, fusings = dict(known.ways), dict(known.fusings)
+        configs, fusings = dict(known.configs), dict(known.fusings)
         for one in self.outcomes:
-            ways.pop(one.subject.whole.name, None)
+            configs.pop(one.subject.whole.name, None)
             if one.gains:
-                ways[one.subject.whole.name] = TuningRecord(one.best, one.after, one.before)
+                configs[one.subject.whole.name] = TuningRecord(one.best, one.after, one.before)
         fusings.pop(self.step, None)
         if self.fusing != DEFAULT_FUSION:
             fusings[self.step] = self.fusing
-        return TuningDatabase(ways, fusings)
+        return TuningDatabase(configs, fusings)
 
 
 def tune(
@@ -152,9 +152,9 @@ def tune(
     for subject in subjects(graph, target):
         outcomes.append(_searched(device, subject, target))
         watch(outcomes[-1])
-    ways = {one.subject.whole.name: one.best for one in outcomes if one.gains}
+    configs = {one.subject.whole.name: one.best for one in outcomes if one.gains}
     step = step_name(graph)
-    choices = [UNTUNED, *(TunedConfigs("", ways, {step: fusing}) for fusing in FUSINGS)]
+    choices = [UNTUNED, *(TunedConfigs("", configs, {step: fusing}) for fusing in FUSINGS)]
     plans = [plan_graph(graph, target.limits, target.style, each) for each in choices]
     different = list(dict.fromkeys(plans))
     times = dict(zip(different, _steps_of(device, graph, different), strict=True))
@@ -168,8 +168,8 @@ def _searched(device: Device, subject: Subject, target: Target) -> Outcome:
     """First all ways, then the best of them in other numbers of parts."""
     whole, default = subject.whole, planned(subject.whole, target)
     race = _Race(device, subject, target)
-    race.run(first_ways(whole, target))
-    race.run(nearby_ways(race.best, default, whole, target.style))
+    race.run(first_configs(whole, target))
+    race.run(nearby_configs(race.best, default, whole, target.style))
     best = race.best
     if race.seconds[best] > (1 - GAIN) * race.seconds[default]:
         best = default
@@ -201,10 +201,14 @@ class _Race:
         """The fastest so far; the first of equals."""
         return min(self.seconds, key=self.seconds.__getitem__)
 
-    def run(self, ways: Sequence[KernelConfig]) -> None:
+    def run(self, configs: Sequence[KernelConfig]) -> None:
         """Try what was not tried yet. The first way of all has to run, and is what others match."""
         limits = self._target.limits
-        new = [way for way in ways if way not in self.seconds and is_possible(way, limits)]
+        new = [
+            config
+            for config in configs
+            if config not in self.seconds and is_possible(config, limits)
+        ]
         plans = list(self._plans(new))
         if self._first is None:
             self._first = plans.pop(0)
@@ -217,43 +221,43 @@ class _Race:
         for start in range(0, max(len(plans), 0 if is_timed else 1), together):
             self._take_turns([self._first, *plans[start : start + together]])
 
-    def _plans(self, ways: Sequence[KernelConfig]) -> Iterator[tuple[KernelConfig, Plan]]:
+    def _plans(self, configs: Sequence[KernelConfig]) -> Iterator[tuple[KernelConfig, Plan]]:
         limits, style = self._target.limits, self._target.style
-        for way in ways:
-            choices = TunedConfigs("", {self._subject.whole.name: way})
+        for config in configs:
+            choices = TunedConfigs("", {self._subject.whole.name: config})
             try:
-                yield way, plan_graph(self._subject.graph, limits, style, choices)
+                yield config, plan_graph(self._subject.graph, limits, style, choices)
             except LimitError as error:
-                self._refuse(way, str(error))
+                self._refuse(config, str(error))
 
-    def _refuse(self, way: KernelConfig, why: str) -> None:
-        self.refused.append(f"{way}: {why}")
+    def _refuse(self, config: KernelConfig, why: str) -> None:
+        self.refused.append(f"{config}: {why}")
 
     def _take_turns(self, plans: Sequence[tuple[KernelConfig, Plan]]) -> None:
         with ExitStack() as stack:
             ready: dict[KernelConfig, WebGpuSession] = {}
-            for way, plan in plans:
+            for config, plan in plans:
                 try:
                     session = stack.enter_context(WebGpuSession(plan, self._device))
                     found = session.step(self._feeds)["y"]
                 except DeviceError as error:
                     if self._expected is None:
                         raise
-                    self._refuse(way, str(error))
+                    self._refuse(config, str(error))
                     continue
-                if self._matches(way, found):
-                    ready[way] = session
+                if self._matches(config, found):
+                    ready[config] = session
             self._note(_turns(self._device, ready))
 
     def _note(self, turns: Sequence[Mapping[KernelConfig, float]]) -> None:
         """Each time as a share of the first way's in the same turn, whatever the clock was."""
         first, *others = turns[0]
         self.seconds.setdefault(first, statistics.median(turn[first] for turn in turns))
-        for way in others:
-            share = statistics.median(turn[way] / max(turn[first], 1e-9) for turn in turns)
-            self.seconds[way] = share * self.seconds[first]
+        for config in others:
+            share = statistics.median(turn[config] / max(turn[first], 1e-9) for turn in turns)
+            self.seconds[config] = share * self.seconds[first]
 
-    def _matches(self, way: KernelConfig, found: Array) -> bool:
+    def _matches(self, config: KernelConfig, found: Array) -> bool:
         """Whether a way gives the numbers of the first."""
         if self._expected is None:
             self._expected = np.array(found)
@@ -263,7 +267,7 @@ class _Race:
         off = float(np.abs(difference, out=difference).max()) / self._largest
         if off <= TOLERANCES[found.itemsize]:
             return True
-        self._refuse(way, f"its numbers are off by {off:.1g} of the largest")
+        self._refuse(config, f"its numbers are off by {off:.1g} of the largest")
         return False
 
 
@@ -275,7 +279,7 @@ def _turns(
     Where a turn is long the clock is up by itself, and each is a submission of its own: some
     systems take an adapter for lost that is busy for seconds.
     """
-    kernels = {way: session.launches() for way, session in ready.items()}
+    kernels = {config: session.launches() for config, session in ready.items()}
     everything = [launch for launches in kernels.values() for launch in launches]
     seconds = sum(device.timed(everything))
     if seconds > LONG_TURN:
@@ -283,7 +287,7 @@ def _turns(
     else:
         times = iter(device.timed(everything * TURNS, warmup_runs(device, seconds)))
     return [
-        {way: sum(islice(times, len(launches))) for way, launches in kernels.items()}
+        {config: sum(islice(times, len(launches))) for config, launches in kernels.items()}
         for _ in range(TURNS)
     ]
 

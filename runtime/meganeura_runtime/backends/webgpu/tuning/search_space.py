@@ -100,26 +100,26 @@ def planned(whole: Contraction, target: Target) -> KernelConfig:
     return KernelConfig(split_k(whole, target), tile_of(whole, target), rows)
 
 
-def first_ways(whole: Contraction, target: Target) -> list[KernelConfig]:
+def first_configs(whole: Contraction, target: Target) -> list[KernelConfig]:
     """The planner's way first, then all others in as many parts as the planner would take."""
     default = planned(whole, target)
     others = _on_gpu(whole, target) if target.style is Style.GPU else _on_cpu(default, target)
     return _distinct([default, *others], target.limits)
 
 
-def nearby_ways(
+def nearby_configs(
     best: KernelConfig, default: KernelConfig, whole: Contraction, style: Style
 ) -> list[KernelConfig]:
     """The same with fewer and with more terms at once, and in fewer and in more parts.
 
     The kernels of a CPU get no longer than the planner's.
     """
-    parts = {1, best.parts // 2, best.parts * 3 // 2, best.parts * 2, best.parts * 3}
-    least = default.parts if style is Style.SOFTWARE_VULKAN else 1
+    split_k = {1, best.split_k // 2, best.split_k * 3 // 2, best.split_k * 2, best.split_k * 3}
+    least = default.split_k if style is Style.SOFTWARE_VULKAN else 1
     most = min(max(whole.terms), whole.count // 16)
-    fitting = sorted(each for each in parts if least <= each <= most)
+    fitting = sorted(each for each in split_k if least <= each <= most)
     return [
-        *(replace(best, parts=each) for each in fitting if each != best.parts),
+        *(replace(best, split_k=each) for each in fitting if each != best.split_k),
         *(replace(best, tile=tile) for tile in _of_other_terms(best.tile)),
     ]
 
@@ -161,5 +161,5 @@ def tiles() -> list[Tile]:
     return list(dict.fromkeys([*SPEEDS, *even]))
 
 
-def _distinct(ways: Sequence[KernelConfig], limits: DeviceLimits) -> list[KernelConfig]:
-    return [way for way in dict.fromkeys(ways) if is_possible(way, limits)]
+def _distinct(configs: Sequence[KernelConfig], limits: DeviceLimits) -> list[KernelConfig]:
+    return [config for config in dict.fromkeys(configs) if is_possible(config, limits)]

@@ -180,7 +180,7 @@ def test_heads_of_a_projection_are_read_in_place(device: Device) -> None:
 
 @pytest.mark.parametrize("tile", [choice.TILE, SMALL, WIDE, TALL], ids=str)
 @pytest.mark.parametrize("width", [1, 8, 41, 64, 128])
-def test_every_lane_fetches_whole_quads(tile: AttentionTile, width: int) -> None:
+def test_every_lane_fetches_whole_vec4s(tile: AttentionTile, width: int) -> None:
     for size in (tile.rows, tile.columns, tile.sums(width).columns):
         assert size * tile.terms % (4 * tile.lanes) == 0
     assert tile.sums(width).columns >= width

@@ -38,11 +38,11 @@ def test_neighbours_are_read_and_written_together() -> None:
     assert kernel.count("array<vec4<f32>>") == 3
 
 
-def test_a_lane_of_a_large_contraction_computes_two_quads() -> None:
-    for rows, quads in ((64, 2), (8, 1)):
+def test_a_lane_of_a_large_contraction_computes_two_vec4s() -> None:
+    for rows, vec4s in ((64, 2), (8, 1)):
         graph, _ = graph_of(MatMul(), numbers(rows, 1024), numbers(1024, 1024))
         (kernel,) = plan_graph(graph, WITH, Style.SOFTWARE_VULKAN).kernels
-        assert kernel.count("var c0_") == quads
+        assert kernel.count("var c0_") == vec4s
 
 
 def residual(columns: int) -> tuple[Graph, dict[str, Array]]:

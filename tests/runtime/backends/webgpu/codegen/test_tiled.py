@@ -34,7 +34,7 @@ def tile_for(op: Op, *operands: Array) -> Tile | None:
 
 
 @pytest.mark.parametrize("tile", SPEEDS, ids=str)
-def test_every_lane_fetches_whole_quads_and_tiles_fit_the_least_adapter(tile: Tile) -> None:
+def test_every_lane_fetches_whole_vec4s_and_tiles_fit_the_least_adapter(tile: Tile) -> None:
     assert tile.rows * tile.terms % (4 * tile.lanes) == 0
     assert tile.columns * tile.terms % (4 * tile.lanes) == 0
     assert tile.bytes <= DeviceLimits().workgroup_bytes

@@ -34,8 +34,8 @@ from meganeura_runtime.backends.webgpu.tuning import autotuner, search_space
 from meganeura_runtime.backends.webgpu.tuning.autotuner import Outcome, Tuning, tune
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     Subject,
-    first_ways,
-    nearby_ways,
+    first_configs,
+    nearby_configs,
     planned,
     subjects,
     tiles,
@@ -79,10 +79,10 @@ def test_the_planner_s_way_comes_first_and_no_way_twice() -> None:
     for style in Style:
         target = Target(DeviceLimits(lanes=8), style)
         whole = subject(product((300, 700), (700, 200)), target).whole
-        ways = first_ways(whole, target)
-        assert ways[0] == planned(whole, target)
-        assert len(ways) == len(set(ways)) > 4
-        assert all(is_possible(way, target.limits) for way in ways)
+        configs = first_configs(whole, target)
+        assert configs[0] == planned(whole, target)
+        assert len(configs) == len(set(configs)) > 4
+        assert all(is_possible(config, target.limits) for config in configs)
 
 
 def test_tiles_are_the_planner_s_and_more_that_share_their_work_evenly() -> None:
@@ -95,7 +95,9 @@ def test_tiles_are_the_planner_s_and_more_that_share_their_work_evenly() -> None
 
 def test_a_tile_that_would_be_mostly_empty_is_not_tried() -> None:
     narrow = subject(product((2000, 900), (900, 32)), Target())
-    tried = {way.tile for way in first_ways(narrow.whole, Target()) if way.tile is not None}
+    tried = {
+        config.tile for config in first_configs(narrow.whole, Target()) if config.tile is not None
+    }
     assert {tile.columns for tile in tried} == {32}
 
 
@@ -103,7 +105,7 @@ def test_single_lanes_are_not_tried_on_a_product_of_many_terms() -> None:
     target = Target()
     for terms, lanes in ((4096, False), (16, True)):
         whole = subject(product((512, terms), (terms, 512)), target).whole
-        assert any(way.tile is None for way in first_ways(whole, target)) == lanes
+        assert any(config.tile is None for config in first_configs(whole, target)) == lanes
 
 
 @pytest.mark.parametrize("style", Style)
@@ -117,25 +119,33 @@ def test_tiles_nearby_share_their_work_evenly() -> None:
     whole = subject(product((512, 4096), (4096, 512)), Target()).whole
     for tile in tiles():
         best = KernelConfig(1, tile)
-        nearby = [way.tile for way in nearby_ways(best, best, whole, Style.GPU)]
+        nearby = [config.tile for config in nearby_configs(best, best, whole, Style.GPU)]
         assert all(other is None or other.is_even for other in nearby)
 
 
 def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> None:
     whole = subject(product((64, 4096), (4096, 64)), Target()).whole
     best, default = KernelConfig(4), KernelConfig(4)
-    assert [way.parts for way in nearby_ways(best, default, whole, Style.GPU)] == [1, 2, 6, 8, 12]
-    assert [way.parts for way in nearby_ways(best, default, whole, Style.SOFTWARE_VULKAN)] == [
+    assert [config.split_k for config in nearby_configs(best, default, whole, Style.GPU)] == [
+        1,
+        2,
         6,
         8,
         12,
     ]
-    tiled = nearby_ways(KernelConfig(1, SMALL), default, whole, Style.GPU)
-    assert [way.tile.terms for way in tiled if way.tile and way.parts == 1] == [8, 32]
+    assert [
+        config.split_k for config in nearby_configs(best, default, whole, Style.SOFTWARE_VULKAN)
+    ] == [
+        6,
+        8,
+        12,
+    ]
+    tiled = nearby_configs(KernelConfig(1, SMALL), default, whole, Style.GPU)
+    assert [config.tile.terms for config in tiled if config.tile and config.split_k == 1] == [8, 32]
 
 
 @pytest.mark.parametrize(
-    "way",
+    "config",
     [
         KernelConfig(0),
         KernelConfig(1, Tile(64, 64, 16, 3, 4)),
@@ -149,8 +159,8 @@ def test_parts_nearby_are_fewer_and_more_but_kernels_of_a_cpu_never_longer() -> 
     ],
     ids=str,
 )
-def test_what_no_kernel_could_be_written_for_is_not_possible(way: KernelConfig) -> None:
-    assert not is_possible(way, DeviceLimits())
+def test_what_no_kernel_could_be_written_for_is_not_possible(config: KernelConfig) -> None:
+    assert not is_possible(config, DeviceLimits())
 
 
 # --- searching -----------------------------------------------------------------------------------
@@ -185,7 +195,7 @@ def test_a_way_with_other_numbers_is_refused(
 ) -> None:
     def wrong(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> Plan:
         plan = plan_graph(graph, limits, style, choices)
-        if not any(way.tile == SMALL for way in choices.ways.values()):
+        if not any(config.tile == SMALL for config in choices.configs.values()):
             return plan
         return replace(plan, kernels=tuple(text.replace("+=", "-=") for text in plan.kernels))
 
@@ -204,15 +214,15 @@ def test_a_way_beyond_the_limits_of_the_device_is_refused(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def limited(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> Plan:
-        if any(way.tile == SMALL for way in choices.ways.values()):
+        if any(config.tile == SMALL for config in choices.configs.values()):
             raise LimitError(graph.values[-1], "lanes", "9", "8")
         return plan_graph(graph, limits, style, choices)
 
     monkeypatch.setattr(autotuner, "plan_graph", limited)
     target = Target(device.limits, Style.GPU)
     race = autotuner._Race(device, subject(product((8, 64), (64, 8)), target), target)
-    ways = [KernelConfig(1), KernelConfig(1, SMALL)]
-    assert [way for way, _ in race._plans(ways)] == ways[:1]
+    configs = [KernelConfig(1), KernelConfig(1, SMALL)]
+    assert [config for config, _ in race._plans(configs)] == configs[:1]
     (refused,) = race.refused
     assert "the adapter's limit `lanes` is 8" in refused
 
@@ -265,8 +275,8 @@ def outcome(best: KernelConfig, name: str = "a") -> Outcome:
 
 def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
     outcomes = (outcome(KernelConfig(2), "a"), outcome(KernelConfig(), "b"))
-    ways = {"b": TuningRecord(KernelConfig(7), 1, 2), "c": TuningRecord(KernelConfig(3), 1, 2)}
-    known = TuningDatabase(ways, {"step": FEW, "another": FEW})
+    configs = {"b": TuningRecord(KernelConfig(7), 1, 2), "c": TuningRecord(KernelConfig(3), 1, 2)}
+    known = TuningDatabase(configs, {"step": FEW, "another": FEW})
     faster = Tuning("step", outcomes, DEFAULT_FUSION, before=2.0, after=1.0)
     assert faster.found(known) == TuningDatabase(
         {"a": TuningRecord(KernelConfig(2), 1.0, 2.0), "c": TuningRecord(KernelConfig(3), 1, 2)},
@@ -277,7 +287,7 @@ def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
     assert not slower.gains
     assert slower.found(known) == known
     fused = Tuning("new", (), FEW, before=2.0, after=1.0)
-    assert fused.found(known) == TuningDatabase(ways, {**known.fusings, "new": FEW})
+    assert fused.found(known) == TuningDatabase(configs, {**known.fusings, "new": FEW})
 
 
 # --- plans ---------------------------------------------------------------------------------------
@@ -285,18 +295,18 @@ def test_only_what_gains_is_kept_and_only_if_the_step_does() -> None:
 
 @pytest.mark.adapter
 @pytest.mark.parametrize(
-    "way", [KernelConfig(3, SMALL), KernelConfig(1, WIDE), KernelConfig(2)], ids=str
+    "config", [KernelConfig(3, SMALL), KernelConfig(1, WIDE), KernelConfig(2)], ids=str
 )
 def test_a_plan_follows_its_choices_and_computes_the_same(
-    device: Device, way: KernelConfig
+    device: Device, config: KernelConfig
 ) -> None:
     graph = product((2, 16, 9, 9), (24, 16, 3, 3), op=Conv((1, 1), (1, 1), (1, 1), 1))
     name = subject(graph, Target()).whole.name
     plain = plan_graph(graph, device.limits, Style.GPU)
-    chosen = plan_graph(graph, device.limits, Style.GPU, TunedConfigs("a file", {name: way}))
+    chosen = plan_graph(graph, device.limits, Style.GPU, TunedConfigs("a file", {name: config}))
     assert chosen.kernels != plain.kernels
     assert (plain.choices, chosen.choices) == ("", "a file")
-    assert f"in {way.parts} parts" in chosen.dispatches[0].name or way.parts == 1
+    assert f"in {config.split_k} parts" in chosen.dispatches[0].name or config.split_k == 1
     generator = np.random.default_rng(0)
     feeds = {leaf.name: generator.standard_normal(leaf.shape, np.float32) for leaf in plain.inputs}
     results = [run_plan(plan, graph, feeds, device).outputs["y"] for plan in (plain, chosen)]
@@ -335,8 +345,8 @@ def test_attention_is_one_kernel_or_not_as_was_found() -> None:
         len(plan_graph(graph, DeviceLimits(), Style.GPU, TunedConfigs("", {}, chosen)).dispatches)
         for chosen in (
             {},
-            {step_name(graph): FusionConfig(attends=False)},
-            {step_name(graph): FusionConfig(attends=True)},
+            {step_name(graph): FusionConfig(fuse_attention=False)},
+            {step_name(graph): FusionConfig(fuse_attention=True)},
         )
     ]
     assert counts[0] == counts[1] > counts[2] == 1

@@ -43,7 +43,7 @@ class AttentionTile:
         return Tile(self.rows, self.columns, self.terms, self.rows_each, self.columns_each)
 
     def sums(self, width: int) -> Tile:
-        """The tile of what is summed for each row: as many quads of columns for each lane."""
+        """The tile of what is summed for each row: as many vec4 of columns for each lane."""
         each = -(-width // (4 * self.across)) * 4
         return Tile(self.rows, each * self.across, self.terms, self.rows_each, each)
 

@@ -16,7 +16,7 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Memory,
     Result,
     Work,
-    quads_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
@@ -50,13 +50,13 @@ def to_queries_kernel(
 
     places = frame.places((heads.width,), sums.tile, Affine(0), place)
     results = frame.results(0, lambda dq: places.elements(dq, frame.exists))
-    writer.quads = quads_of(walk.reads(), memory, results)
+    writer.vec4s = vec4s_of(walk.reads(), memory, results)
     frame.zero("c", sums.tile)
-    for quad in frame.quads:
-        at = [index for _, index in frame.row_quad(quad)]
+    for vec4 in frame.vec4s:
+        at = [index for _, index in frame.row_vec4(vec4)]
         for name, known in (("r", rows), ("e", level)):
             found = frame.vector([reader.at(known, (*head, *one)) for one in at])
-            writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
+            writer.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
     visible = Mask(heads.whole, tile, heads.keys)
     start, stop = visible.span()
     writer.line(f"let start = {start};")
@@ -119,7 +119,7 @@ class _ToKeys:
             *self._results(0, "b", to_keys, heads.width),
             *self._results(1, "c", to_values, heads.value_width),
         ]
-        writer.quads = quads_of(walk.reads(), frame.memory, results)
+        writer.vec4s = vec4s_of(walk.reads(), frame.memory, results)
         frame.zero("b", to_keys.tile)
         frame.zero("c", to_values.tile)
         if heads.whole.shared > 1:
@@ -156,12 +156,12 @@ class _ToKeys:
     def _know(self, name: str, known: Value) -> None:
         """What is known of the queries of the lane's columns."""
         frame = self._frame
-        for quad in range(self._tile.columns_each // 4):
-            guards: list[BoundsCheck] = frame.column_quad(quad)
+        for vec4 in range(self._tile.columns_each // 4):
+            guards: list[BoundsCheck] = frame.column_vec4(vec4)
             found = frame.vector(
                 [frame.reader.at(known, (*self._head, guard.index)) for guard in guards]
             )
-            frame.writer.line(f"let {name}{quad} = {found}{_in_powers(name)};")
+            frame.writer.line(f"let {name}{vec4} = {found}{_in_powers(name)};")
 
     def _results(self, index: int, sums: str, product: Product, width: int) -> list[Result]:
         frame, head = self._frame, tuple(self._frame.batch)

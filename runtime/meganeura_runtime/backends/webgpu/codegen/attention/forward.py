@@ -22,7 +22,7 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Kernel,
     Memory,
     Work,
-    quads_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import OutputCoordinate
@@ -76,11 +76,11 @@ class _Forward:
         means = frame.mix("c", values, heads.value_width)
         walk = KvLoop(frame.writer, frame.block, [scores, means])
         results = [*frame.results(0, self._of_means), *frame.results(1, self._of_rows)]
-        frame.writer.quads = quads_of(walk.reads(), frame.memory, results)
+        frame.writer.vec4s = vec4s_of(walk.reads(), frame.memory, results)
         frame.zero("c", self._means)
-        for quad in frame.quads:
-            frame.writer.line(f"var m{quad} = vec4<f32>({LEAST});")
-            frame.writer.line(f"var l{quad} = vec4<f32>();")
+        for vec4 in frame.vec4s:
+            frame.writer.line(f"var m{vec4} = vec4<f32>({LEAST});")
+            frame.writer.line(f"var l{vec4} = vec4<f32>();")
         self._walk(walk, scores)
         self._divide()
         for result in results:
@@ -113,27 +113,27 @@ class _Forward:
         each = range(self._tile.columns_each // 4)
         for i in range(self._tile.rows_each):
             writer.line(f"let t{i} = {_folded('max', [f's{i}_{j}' for j in each])};")
-        for quad in frame.quads:
+        for vec4 in frame.vec4s:
             four = ", ".join(
                 _folded("max", [f"t{i}.{letter}" for letter in "xyzw"])
-                for i in range(4 * quad, 4 * quad + 4)
+                for i in range(4 * vec4, 4 * vec4 + 4)
             )
-            writer.line(f"let o{quad} = vec4<f32>({four});")
-        for quad, found in enumerate(self._shared_by_lanes("o")):
-            writer.line(f"let top{quad} = max(m{quad}, {_folded('max', found)});")
-            writer.line(f"let f{quad} = exp2(m{quad} - top{quad});")
-            writer.line(f"m{quad} = top{quad};")
+            writer.line(f"let o{vec4} = vec4<f32>({four});")
+        for vec4, found in enumerate(self._shared_by_lanes("o")):
+            writer.line(f"let top{vec4} = max(m{vec4}, {_folded('max', found)});")
+            writer.line(f"let f{vec4} = exp2(m{vec4} - top{vec4});")
+            writer.line(f"m{vec4} = top{vec4};")
         for i, j in frame.each(self._tile.scores):
             writer.line(f"s{i}_{j} = exp2(s{i}_{j} - vec4<f32>({frame.of_row('m', i)}));")
         self._visible.hide(writer, "0.0f")
         for i in range(self._tile.rows_each):
             writer.line(f"let u{i} = {' + '.join(f's{i}_{j}' for j in each)};")
-        for quad in frame.quads:
+        for vec4 in frame.vec4s:
             four = ", ".join(
                 " + ".join(f"u{i}.{letter}" for letter in "xyzw")
-                for i in range(4 * quad, 4 * quad + 4)
+                for i in range(4 * vec4, 4 * vec4 + 4)
             )
-            writer.line(f"l{quad} = l{quad} * f{quad} + vec4<f32>({four});")
+            writer.line(f"l{vec4} = l{vec4} * f{vec4} + vec4<f32>({four});")
         for i, j in frame.each(self._means):
             writer.line(f"c{i}_{j} *= {frame.of_row('f', i)};")
 
@@ -141,16 +141,16 @@ class _Forward:
         """What all lanes of the same rows know of them, for every four rows."""
         frame, writer, tile = self._frame, self._frame.writer, self._tile
         pitch = tile.rows + GAP
-        for quad in frame.quads:
+        for vec4 in frame.vec4s:
             for v, letter in enumerate("xyzw"):
-                place = f"across / 4u * {pitch}u + down + {4 * quad * tile.down + v}u"
-                writer.line(f"told[{place}] = {name}{quad}.{letter};")
+                place = f"across / 4u * {pitch}u + down + {4 * vec4 * tile.down + v}u"
+                writer.line(f"told[{place}] = {name}{vec4}.{letter};")
         writer.line("workgroupBarrier();")
         found: list[list[str]] = []
-        for quad in frame.quads:
+        for vec4 in frame.vec4s:
             texts: list[str] = []
             for lane in range(tile.across):
-                start = lane * pitch + 4 * quad * tile.down
+                start = lane * pitch + 4 * vec4 * tile.down
                 words = ", ".join(f"told[down + {start + v}u]" for v in range(4))
                 texts.append(f"vec4<f32>({words})")
             found.append(texts)
@@ -163,13 +163,13 @@ class _Forward:
         a part among others, which must not count.
         """
         frame, writer = self._frame, self._frame.writer
-        for quad, found in enumerate(self._shared_by_lanes("l")):
-            writer.line(f"let w{quad} = {' + '.join(found)};")
-            share, none = f"vec4<f32>(1.0f) / w{quad}", "vec4<f32>()"
+        for vec4, found in enumerate(self._shared_by_lanes("l")):
+            writer.line(f"let w{vec4} = {' + '.join(found)};")
+            share, none = f"vec4<f32>(1.0f) / w{vec4}", "vec4<f32>()"
             if self._parts > 1:
-                share = f"select({share}, {none}, w{quad} == {none})"
-            writer.line(f"let d{quad} = {share};")
-            writer.line(f"let r{quad} = (m{quad} + log2(w{quad})) * {log(2):.9f}f;")
+                share = f"select({share}, {none}, w{vec4} == {none})"
+            writer.line(f"let d{vec4} = {share};")
+            writer.line(f"let r{vec4} = (m{vec4} + log2(w{vec4})) * {log(2):.9f}f;")
         for i, j in frame.each(self._means):
             writer.line(f"c{i}_{j} *= {frame.of_row('d', i)};")
 
@@ -187,15 +187,15 @@ class _Forward:
         frame, shape = self._frame, concrete_shape(rows.type.shape)
         exists = (*frame.exists, "across == 0u")
         found: list[list[Element]] = []
-        for quad in frame.quads:
+        for vec4 in frame.vec4s:
             four = [
                 Element(
                     ravel((*self._outer, *row), shape),
-                    {rows.id: f"r{quad}.{letter}"},
+                    {rows.id: f"r{vec4}.{letter}"},
                     exists,
                     (guard,),
                 )
-                for letter, (guard, row) in zip(LETTERS, frame.row_quad(quad), strict=True)
+                for letter, (guard, row) in zip(LETTERS, frame.row_vec4(vec4), strict=True)
             ]
             found += together(four)
         return found

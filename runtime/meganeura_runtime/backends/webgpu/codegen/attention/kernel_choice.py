@@ -56,8 +56,8 @@ def is_fused(heads: Heads, target: Target, *, trains: bool) -> bool:
     scores = prod(heads.batch) * heads.queries * heads.keys
     if scores * DType.F32.bytes > target.limits.binding_bytes:
         return True
-    if target.fusing.attends is not None:
-        return target.fusing.attends
+    if target.fusing.fuse_attention is not None:
+        return target.fusing.fuse_attention
     return (
         not trains
         and min(heads.width, heads.value_width) >= NARROWEST

@@ -138,12 +138,12 @@ class KernelTemplate:
     # --- registers --------------------------------------------------------------------------------
 
     @property
-    def quads(self) -> range:
+    def vec4s(self) -> range:
         """A lane's rows, four by four."""
         return range(self.tile.rows_each // 4)
 
     def each(self, tile: Tile) -> list[tuple[int, int]]:
-        """Rows and quads of columns of a lane."""
+        """Rows and vec4 of columns of a lane."""
         return [(i, j) for i in range(tile.rows_each) for j in range(tile.columns_each // 4)]
 
     def zero(self, sums: str, tile: Tile) -> None:
@@ -172,15 +172,15 @@ class KernelTemplate:
                 start = term * bank.pitch + 4 * (i // 4) * tile.down + i % 4
                 self.writer.line(f"left[spot + {start}u] = {name}{i}_{j}.{LETTERS[v]};")
 
-    def row_quad(self, quad: int) -> list[tuple[BoundsCheck, Index]]:
+    def row_vec4(self, vec4: int) -> list[tuple[BoundsCheck, Index]]:
         """Four of a lane's rows, and whether they exist."""
         places = self.places((), self.tile.scores, Affine(0), lambda row, _: OutputCoordinate(row))
-        return [places.at_row(4 * quad + v) for v in range(4)]
+        return [places.at_row(4 * vec4 + v) for v in range(4)]
 
-    def column_quad(self, quad: int) -> list[BoundsCheck]:
+    def column_vec4(self, vec4: int) -> list[BoundsCheck]:
         """Four of a lane's columns in a block, which need not exist."""
         first = variable(self.block) * self.tile.columns + self._across * 4
-        start = first + 4 * quad * self.tile.across
+        start = first + 4 * vec4 * self.tile.across
         return [BoundsCheck(start + v, 1, self.columns) for v in range(4)]
 
     def vector(self, elements: Sequence[Expression]) -> str:

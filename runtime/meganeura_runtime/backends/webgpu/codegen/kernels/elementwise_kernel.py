@@ -10,9 +10,9 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    are_many_quads,
-    quads_of,
+    are_many_vec4s,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import variable
@@ -26,7 +26,7 @@ WORKGROUP = 64
 def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Compute and store each element of the results."""
     count = prod(concrete_shape(work.stores[0].type.shape))
-    wide = are_many_quads(count, target)
+    wide = are_many_vec4s(count, target)
     each = 4 if wide else 1
     make = Expressions()
     launch = Launch(count // each, WORKGROUP, target)
@@ -35,6 +35,6 @@ def elementwise_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     elements = [Element(variable(axis) * each + at, {}, all_of(exists)) for at in range(each)]
     result = result_of(make, work.stores, memory.before(work), elements)
     if wide:
-        writer.quads = quads_of([], memory, [result])
+        writer.vec4s = vec4s_of([], memory, [result])
     write_result(writer, memory, result)
     return launch.kernel(writer, memory)

@@ -19,7 +19,7 @@ from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expression
 from meganeura_runtime.backends.webgpu.codegen.wgsl.math_library import functions
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 
-FEWEST_QUADS = {Style.GPU: 1 << 15, Style.SOFTWARE_VULKAN: 1}
+FEWEST_VEC4S = {Style.GPU: 1 << 15, Style.SOFTWARE_VULKAN: 1}
 """Quads that keep a device busy; with fewer of them, invocations count for more than wide loads."""
 
 
@@ -120,37 +120,37 @@ def _store(
     positions = [element.position for element in result.elements]
     for value, each in zip(result.values, texts, strict=True):
         tensor, dtype = memory.tensors[value.id], value.type.dtype
-        if tensor in writer.quads:
-            writer.store_quad(tensor, dtype, positions[0], each)
+        if tensor in writer.vec4s:
+            writer.store_vec4(tensor, dtype, positions[0], each)
         else:
             for position, text in zip(positions, each, strict=True):
                 writer.store(tensor, dtype, position, text)
 
 
-def quads_of(
+def vec4s_of(
     reads: Iterable[Expression], memory: Memory, results: Sequence[Result]
 ) -> frozenset[int]:
     """The tensors that a kernel reads and writes four neighbours at a time, or could do so."""
     used: dict[int, bool] = {}
     for load in walk([*reads, *(one for r in results for row in r.expressions for one in row)]):
         if isinstance(load, Load):
-            fits = _holds_quads(memory, load.tensor, load.dtype) and is_aligned(load.index)
+            fits = _holds_vec4s(memory, load.tensor, load.dtype) and is_aligned(load.index)
             used[load.tensor] = used.get(load.tensor, True) and fits
     for result in results:
-        whole = is_quad([element.position for element in result.elements])
+        whole = is_vec4([element.position for element in result.elements])
         for value in result.values:
             tensor = memory.tensors[value.id]
-            fits = whole and _holds_quads(memory, tensor, value.type.dtype)
+            fits = whole and _holds_vec4s(memory, tensor, value.type.dtype)
             used[tensor] = used.get(tensor, True) and fits
     return frozenset(tensor for tensor, fits in used.items() if fits)
 
 
-def are_many_quads(count: int, target: Target) -> bool:
+def are_many_vec4s(count: int, target: Target) -> bool:
     """Whether a device stays busy with one invocation for every four elements."""
-    return count % 4 == 0 and count >= 4 * FEWEST_QUADS[target.style]
+    return count % 4 == 0 and count >= 4 * FEWEST_VEC4S[target.style]
 
 
-def _holds_quads(memory: Memory, tensor: int, dtype: DType) -> bool:
+def _holds_vec4s(memory: Memory, tensor: int, dtype: DType) -> bool:
     return dtype.bytes == 4 and memory.bytes(tensor) % 16 == 0
 
 
@@ -159,7 +159,7 @@ def is_aligned(index: Affine) -> bool:
     return all(count % 4 == 0 for _, count in index.terms)
 
 
-def is_quad(positions: Sequence[Affine]) -> bool:
+def is_vec4(positions: Sequence[Affine]) -> bool:
     """Whether these are four neighbours that can be read or written at once."""
     first = positions[0]
     return (

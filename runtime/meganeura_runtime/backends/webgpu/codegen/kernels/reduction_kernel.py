@@ -16,9 +16,9 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    are_many_quads,
-    quads_of,
+    are_many_vec4s,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering import axis_reduction, gather_scatter, pool
@@ -107,7 +107,7 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
     """Combine all terms of an element one after another, then compute what is stored of it."""
     shape = concrete_shape(work.anchors[0].type.shape)
     reductions = [reduction_of(anchor) for anchor in work.anchors]
-    each = 4 if are_many_quads(prod(shape), target) and all(map(_is_plain, reductions)) else 1
+    each = 4 if are_many_vec4s(prod(shape), target) and all(map(_is_plain, reductions)) else 1
     launch = Launch(prod(shape) // each, WORKGROUP, target)
     writer, make = WgslEmitter(), Expressions()
     axis, exists = launch.declare(writer, "i")
@@ -129,7 +129,7 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         elements.append(Element(position, registers, all_of(exists)))
     result = result_of(make, work.stores, before, elements)
     if each == 4:
-        writer.quads = quads_of([term.element for _, term in accumulators], memory, [result])
+        writer.vec4s = vec4s_of([term.element for _, term in accumulators], memory, [result])
     for accumulator, _ in accumulators:
         accumulator.declare(writer)
     with ExitStack() as stack:

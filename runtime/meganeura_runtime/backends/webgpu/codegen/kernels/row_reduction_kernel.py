@@ -21,8 +21,8 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Result,
     Work,
     all_of,
-    quads_of,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.axis_reduction import merged, reduction
@@ -215,7 +215,7 @@ class _Writing:
         last = [self._of_row(per_row)] if per_row else []
         if self._team.contiguous and self._team.each == 4:
             reads = [one for stage in stages for total in stage for one in total.elements]
-            self._writer.quads = quads_of(reads, self._memory, [*again, *last])
+            self._writer.vec4s = vec4s_of(reads, self._memory, [*again, *last])
         for stage in stages:
             self._reduce(stage)
         for result in again:

@@ -15,9 +15,9 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    is_quad,
-    quads_of,
+    is_vec4,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
@@ -81,7 +81,7 @@ def winograd_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         for anchors, stores in _passes(work)
     ]
     reads = [one for some in read.values() for square in some for row in square for one in row]
-    writer.quads = quads_of(reads, memory, [result for _, results in passes for result in results])
+    writer.vec4s = vec4s_of(reads, memory, [result for _, results in passes for result in results])
     for anchors, results in passes:
         for anchor in anchors:
             for called, square in zip(names, read[anchor.id], strict=True):
@@ -160,6 +160,6 @@ def _together(rows: Sequence[Sequence[Element]]) -> list[list[Element]]:
     same = all(element.guards == elements[0].guards for element in elements)
     for order in (elements, [element for column in zip(*rows, strict=True) for element in column]):
         fours = [order[start : start + 4] for start in range(0, len(order), 4)]
-        if same and all(is_quad([element.position for element in four]) for four in fours):
+        if same and all(is_vec4([element.position for element in four]) for four in fours):
             return fours
     return [[element] for element in elements]

@@ -61,22 +61,22 @@ class Places:
     def at_row(self, i: int) -> tuple[BoundsCheck, Index]:
         """The i-th row of a lane, and whether it exists."""
         down = self.tile.rows // self.tile.rows_each
-        quad = self.row * (self.tile.rows // 4) + self.down + i // 4 * down
+        vec4 = self.row * (self.tile.rows // 4) + self.down + i // 4 * down
         total = prod(self.rows)
         if total % 4 == 0:
-            guard = BoundsCheck(quad, 1, total // 4)
+            guard = BoundsCheck(vec4, 1, total // 4)
             return guard, unravel(guard.index * 4 + i % 4, self.rows)
-        guard = BoundsCheck(quad * 4 + i % 4, 1, total)
+        guard = BoundsCheck(vec4 * 4 + i % 4, 1, total)
         return guard, unravel(guard.index, self.rows)
 
     def _columns(self, j: int) -> list[tuple[BoundsCheck, list[Index], int]]:
         across = self.tile.columns // self.tile.columns_each
-        quad = self.column * (self.tile.columns // 4) + self.across + j * across
+        vec4 = self.column * (self.tile.columns // 4) + self.across + j * across
         sizes = self.columns
         if prod(sizes) % 4 == 0:
-            guard = BoundsCheck(quad, 1, prod(sizes) // 4)
+            guard = BoundsCheck(vec4, 1, prod(sizes) // 4)
             return [(guard, [unravel(guard.index * 4 + v, sizes) for v in range(4)], 0)]
-        guards = [BoundsCheck(quad * 4 + v, 1, prod(sizes)) for v in range(4)]
+        guards = [BoundsCheck(vec4 * 4 + v, 1, prod(sizes)) for v in range(4)]
         return [(guard, [unravel(guard.index, sizes)], v) for v, guard in enumerate(guards)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_quad
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import is_vec4
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
 from meganeura_runtime.backends.webgpu.codegen.matmul.tile_sizes import Tile
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
@@ -152,17 +152,17 @@ def staged(side: Operand, steps: Steps, lane: Axis, make: Expressions) -> Shared
     divisible = (steps.length if along_terms else prod(side.axes)) % 4 == 0
     if divisible:
         staged = _spread(side, steps, lane, make, _Run(4, along_terms))
-        if _are_quads(staged.fetch(steps.at(Affine(0)))):
+        if _are_vec4s(staged.fetch(steps.at(Affine(0)))):
             return staged
     return _spread(side, steps, lane, make, _Run(1, along_terms))
 
 
-def _are_quads(elements: Sequence[Expression]) -> bool:
+def _are_vec4s(elements: Sequence[Expression]) -> bool:
     """Whether the elements are read four neighbours at a time."""
     loads = [next((e for e in walk([one]) if isinstance(e, Load)), None) for one in elements]
     indices = [load.index for load in loads if load is not None]
     return len(indices) == len(elements) and all(
-        is_quad(indices[first : first + 4]) for first in range(0, len(indices), 4)
+        is_vec4(indices[first : first + 4]) for first in range(0, len(indices), 4)
     )
 
 

@@ -20,8 +20,8 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Result,
     Work,
     all_of,
-    quads_of,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import Contraction
@@ -66,7 +66,7 @@ MOST_ACCESSES = 256
 
 A loop over the sums costs as much as the loads and stores in it.
 """
-QUAD = 4
+VEC4 = 4
 """Neighbouring columns that a lane computes as one vector."""
 
 
@@ -77,13 +77,13 @@ class SubgroupTile:
     rows: int
     lanes: int
     terms: int
-    quads: int
+    vec4s: int
     """Columns of a lane, in fours."""
 
     def grid(self, contraction: Contraction) -> tuple[int, int, int]:
         """Workgroups along the batch, the columns and the rows."""
         rows = -(-prod(contraction.rows) // self.rows)
-        columns = -(-prod(contraction.columns) // (QUAD * self.quads * self.lanes))
+        columns = -(-prod(contraction.columns) // (VEC4 * self.vec4s * self.lanes))
         return prod(contraction.batch), columns, rows
 
 
@@ -93,17 +93,17 @@ def subgroup_tile_of(contraction: Contraction, target: Target) -> SubgroupTile |
     if target.style is not Style.SOFTWARE_VULKAN or not lanes:
         return None
     terms = next(count for count in (4, 3, 2, 1) if contraction.terms[-1] % count == 0)
-    way = target.ways.get(contraction.name)
-    if way is not None:
-        return None if way.rows is None else SubgroupTile(way.rows, lanes, terms, 1)
+    config = target.configs.get(contraction.name)
+    if config is not None:
+        return None if config.rows is None else SubgroupTile(config.rows, lanes, terms, 1)
     total, columns = prod(contraction.rows), prod(contraction.columns)
     products = prod(contraction.batch) * total * columns * contraction.count
-    most, quads = (2 * MOST_ROWS if products >= MEDIUM else MOST_ROWS), 1
+    most, vec4s = (2 * MOST_ROWS if products >= MEDIUM else MOST_ROWS), 1
     if products >= LARGE:
-        wide = columns % (2 * QUAD) == 0 and -(-columns // (QUAD * lanes)) % 2 == 0
-        most, quads = (2 * MOST_ROWS, 2) if wide else (4 * MOST_ROWS, 1)
+        wide = columns % (2 * VEC4) == 0 and -(-columns // (VEC4 * lanes)) % 2 == 0
+        most, vec4s = (2 * MOST_ROWS, 2) if wide else (4 * MOST_ROWS, 1)
     blocks = -(-total // most)
-    return SubgroupTile(-(-total // blocks), lanes, terms, quads)
+    return SubgroupTile(-(-total // blocks), lanes, terms, vec4s)
 
 
 def subgroup_kernel(
@@ -120,9 +120,9 @@ def subgroup_kernel(
     batch = unravel(which, contraction.batch)
     before = memory.before(work)
     rows = _Rows(contraction.rows, shuffle, row, _in_fours(contraction, shuffle, before))
-    quad = (column * shuffle.lanes + variable(lane)) * shuffle.quads
+    vec4 = (column * shuffle.lanes + variable(lane)) * shuffle.vec4s
     columns = [
-        one for place in range(shuffle.quads) for one in _columns(contraction.columns, quad + place)
+        one for place in range(shuffle.vec4s) for one in _columns(contraction.columns, vec4 + place)
     ]
     reader = ElementInliner(make, before)
     loops, terms = _loops(contraction, shuffle.terms)
@@ -142,19 +142,19 @@ def subgroup_kernel(
 
     of_any_row = results(variable(counter), "sum")
     reads = [one for side in (*left, *right) for one in side]
-    writer.quads = quads_of(reads, memory, of_any_row)
+    writer.vec4s = vec4s_of(reads, memory, of_any_row)
     _sum_products(writer, loops, rows, left, right, lane)
-    if shuffle.rows * _accesses(of_any_row, memory, writer.quads) <= MOST_ACCESSES:
+    if shuffle.rows * _accesses(of_any_row, memory, writer.vec4s) <= MOST_ACCESSES:
         for number in range(shuffle.rows):
             for result in results(Affine(number), f"c{number}_"):
                 write_result(writer, memory, result)
         return launch.kernel(writer, memory)
-    for quad in range(shuffle.quads):
-        sums = ", ".join(f"c{number}_{quad}" for number in range(shuffle.rows))
-        writer.line(f"var sums{quad} = array<vec4<f32>, {shuffle.rows}>({sums});")
+    for vec4 in range(shuffle.vec4s):
+        sums = ", ".join(f"c{number}_{vec4}" for number in range(shuffle.rows))
+        writer.line(f"var sums{vec4} = array<vec4<f32>, {shuffle.rows}>({sums});")
     with writer.loop(counter):
-        for quad in range(shuffle.quads):
-            writer.register(f"sum{quad}", f"sums{quad}[row]")
+        for vec4 in range(shuffle.vec4s):
+            writer.register(f"sum{vec4}", f"sums{vec4}[row]")
         for result in of_any_row:
             write_result(writer, memory, result)
     return launch.kernel(writer, memory)
@@ -171,13 +171,13 @@ def _place(group: Affine, grid: tuple[int, int, int], contraction: Contraction) 
     return which, column, row
 
 
-def _accesses(results: Sequence[Result], memory: Memory, quads: Collection[int]) -> float:
+def _accesses(results: Sequence[Result], memory: Memory, vec4s: Collection[int]) -> float:
     """How often memory is read or written for results, four neighbours at once where they are."""
     expressions = [one for result in results for row in result.expressions for one in row]
     tensors = [one.tensor for one in walk(expressions) if isinstance(one, Load)]
     for result in results:
         tensors += [memory.tensors[value.id] for value in result.values for _ in result.elements]
-    return sum(1 / QUAD if tensor in quads else 1 for tensor in tensors)
+    return sum(1 / VEC4 if tensor in vec4s else 1 for tensor in tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class _Rows:
 
     def fetched(self, lane: Affine) -> list[Index]:
         """The rows that a lane fetches; the first of all in place of one that does not exist."""
-        each = QUAD if self.in_fours else 1
+        each = VEC4 if self.in_fours else 1
         turns = -(-self.shuffle.rows // (self.shuffle.lanes * each))
         first = self.block * (self.shuffle.rows // each) + lane
         guards = [
@@ -213,9 +213,9 @@ class _Rows:
         """Which of those that a lane fetched is a row of the workgroup, and which lane has it."""
         if not self.in_fours:
             return divmod(row, self.shuffle.lanes)
-        turn, within = divmod(row, QUAD * self.shuffle.lanes)
-        lane, place = divmod(within, QUAD)
-        return QUAD * turn + place, lane
+        turn, within = divmod(row, VEC4 * self.shuffle.lanes)
+        lane, place = divmod(within, VEC4)
+        return VEC4 * turn + place, lane
 
     def computed(self, row: Affine) -> tuple[Index, BoundsCheck]:
         """One of the rows of the workgroup."""
@@ -226,7 +226,7 @@ class _Rows:
 def _in_fours(contraction: Contraction, shuffle: SubgroupTile, before: Mapping[int, int]) -> bool:
     """Whether rows lie next to each other in memory, rather than terms, and so for all lanes."""
     total = prod(contraction.rows)
-    if shuffle.rows % QUAD or total % QUAD:
+    if shuffle.rows % VEC4 or total % VEC4:
         return False
     row, axes = Axis("row", total), _axes("k", contraction.terms)
     element = contraction.left(
@@ -244,14 +244,14 @@ def _axes(name: str, sizes: tuple[int, ...]) -> list[Axis]:
     return [Axis(f"{name}{place}", size) for place, size in enumerate(sizes)]
 
 
-def _columns(sizes: tuple[int, ...], quad: Affine) -> list[tuple[Index, BoundsCheck]]:
+def _columns(sizes: tuple[int, ...], vec4: Affine) -> list[tuple[Index, BoundsCheck]]:
     """The columns of a lane: four neighbours that exist together, where that is so for all."""
     total = prod(sizes)
-    if total % QUAD:
-        guards = [BoundsCheck(quad * QUAD + place, 1, total) for place in range(QUAD)]
+    if total % VEC4:
+        guards = [BoundsCheck(vec4 * VEC4 + place, 1, total) for place in range(VEC4)]
         return [(unravel(guard.index, sizes), guard) for guard in guards]
-    guard = BoundsCheck(quad, 1, total // QUAD)
-    places = [guard.index * QUAD + place for place in range(QUAD)]
+    guard = BoundsCheck(vec4, 1, total // VEC4)
+    places = [guard.index * VEC4 + place for place in range(VEC4)]
     return [(unravel(place, sizes), guard) for place in places]
 
 
@@ -278,17 +278,17 @@ def _elements(
     group: list[Element] = []
     for place, (column, beside) in enumerate(columns):
         at = contraction.place(batch, row, column)
-        registers = {anchor.id: f"{sums}{place // QUAD}.{'xyzw'[place % QUAD]}"}
+        registers = {anchor.id: f"{sums}{place // VEC4}.{'xyzw'[place % VEC4]}"}
         guards = tuple(one for one in (*at.guards, above, beside) if not one.always_holds)
         group.append(Element(ravel(at.index, shape), registers, exists, guards))
-    quads = [group[start : start + QUAD] for start in range(0, len(group), QUAD)]
-    return [part for quad in quads for part in _existing(quad)]
+    vec4s = [group[start : start + VEC4] for start in range(0, len(group), VEC4)]
+    return [part for vec4 in vec4s for part in _existing(vec4)]
 
 
-def _existing(quad: list[Element]) -> list[list[Element]]:
+def _existing(vec4: list[Element]) -> list[list[Element]]:
     """Four neighbours as one group if they exist together, and as four groups else."""
-    same = all(one.guards == quad[0].guards for one in quad)
-    return [quad] if same else [[one] for one in quad]
+    same = all(one.guards == vec4[0].guards for one in vec4)
+    return [vec4] if same else [[one] for one in vec4]
 
 
 def _sum_products(
@@ -301,8 +301,8 @@ def _sum_products(
 ) -> None:
     shuffle = rows.shuffle
     for row in range(shuffle.rows):
-        for quad in range(shuffle.quads):
-            writer.line(f"var c{row}_{quad} = vec4<f32>();")
+        for vec4 in range(shuffle.vec4s):
+            writer.line(f"var c{row}_{vec4} = vec4<f32>();")
     with ExitStack() as stack:
         ends = [*_common_guards(left), *_common_guards(right)]
         for depth, loop in enumerate(loops):
@@ -314,17 +314,17 @@ def _sum_products(
         fetched = [[writer.value(one) for one in terms] for terms in left]
         columns = [[writer.value(one) for one in terms] for terms in right]
         for term in range(shuffle.terms):
-            for quad in range(shuffle.quads):
-                four = ", ".join(column[term] for column in columns[QUAD * quad :][:QUAD])
-                writer.line(f"let y{term}_{quad} = vec4<f32>({four});")
+            for vec4 in range(shuffle.vec4s):
+                four = ", ".join(column[term] for column in columns[VEC4 * vec4 :][:VEC4])
+                writer.line(f"let y{term}_{vec4} = vec4<f32>({four});")
         for row in range(shuffle.rows):
             place, source = rows.source(row)
             for term in range(shuffle.terms):
                 name = fetched[place][term]
                 writer.line(f"let x{row}_{term} = subgroupShuffle({name}, {source}u);")
-            for quad in range(shuffle.quads):
-                products = (f"x{row}_{term} * y{term}_{quad}" for term in range(shuffle.terms))
-                writer.line(f"c{row}_{quad} += {' + '.join(products)};")
+            for vec4 in range(shuffle.vec4s):
+                products = (f"x{row}_{term} * y{term}_{vec4}" for term in range(shuffle.terms))
+                writer.line(f"c{row}_{vec4} += {' + '.join(products)};")
 
 
 def _common_guards(factor: Sequence[Sequence[Expression]]) -> list[BoundsCheck]:

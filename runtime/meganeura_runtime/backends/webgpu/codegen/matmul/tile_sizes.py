@@ -30,9 +30,9 @@ def tile_of(contraction: Contraction, target: Target) -> Tile | None:
 
     None where the result or the sums are too small.
     """
-    way = target.ways.get(contraction.name)
-    if way is not None:
-        return way.tile
+    config = target.configs.get(contraction.name)
+    if config is not None:
+        return config.tile
     if target.style is not Style.GPU or not _is_large(contraction):
         return None
     limits = target.limits

@@ -14,8 +14,8 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Memory,
     Work,
     all_of,
-    quads_of,
     result_of,
+    vec4s_of,
     write_result,
 )
 from meganeura_runtime.backends.webgpu.codegen.lowering.contraction import (
@@ -90,7 +90,7 @@ def tiled_kernel(
         for elements in places.elements(work.anchors[0], all_of(exists))
     ]
     reads = [one for side in sides for one in side.fetch(steps.at(Affine(0)))]
-    writer.quads = quads_of(reads, memory, results)
+    writer.vec4s = vec4s_of(reads, memory, results)
     step = Axis("step", steps.count)
     reached = _reached(contraction, steps, batch, variable(step))
     _sum_products(writer, tile, steps, sides, (down, across), reached)

@@ -56,7 +56,7 @@ class WgslEmitter:
     """The body of one kernel, from the outside in."""
 
     def __init__(self) -> None:
-        self.quads: frozenset[int] = frozenset()
+        self.vec4s: frozenset[int] = frozenset()
         """Tensors bound as arrays of four elements each."""
         self.tensors: list[int] = []
         self.dtypes: dict[int, DType] = {}
@@ -138,7 +138,7 @@ class WgslEmitter:
         target = f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
         self.line(f"{target} = {_stored(dtype, value)};")
 
-    def store_quad(self, tensor: int, dtype: DType, index: Affine, values: Sequence[str]) -> None:
+    def store_vec4(self, tensor: int, dtype: DType, index: Affine, values: Sequence[str]) -> None:
         """Write four neighbours at once, from the element at `index` on."""
         target = f"{self.buffer(tensor, dtype)}[{self.index(quarter(index))}]"
         parts = ", ".join(_stored(dtype, value) for value in values)
@@ -173,11 +173,11 @@ class WgslEmitter:
                 raise TypeError(f"{expression} has no text")
 
     def _element(self, tensor: int, dtype: DType, index: Affine) -> str:
-        if tensor not in self.quads:
+        if tensor not in self.vec4s:
             return f"{self.buffer(tensor, dtype)}[{self.index(index)}]"
-        quad = _Quad(tensor, dtype, quarter(index))
+        vec4 = _Quad(tensor, dtype, quarter(index))
         name = self._named(
-            quad, "q", lambda: f"{self.buffer(tensor, dtype)}[{self.index(quad.index)}]"
+            vec4, "q", lambda: f"{self.buffer(tensor, dtype)}[{self.index(vec4.index)}]"
         )
         return f"{name}.{'xyzw'[index.constant % 4]}"
 
@@ -302,7 +302,7 @@ class WgslEmitter:
 
     def _bound_type(self, tensor: int) -> str:
         element = memory_type(self.dtypes[tensor])
-        return f"vec4<{element}>" if tensor in self.quads else element
+        return f"vec4<{element}>" if tensor in self.vec4s else element
 
 
 def _nested(choice: Choice) -> tuple[tuple[BoundsCheck, ...], Expression]:

@@ -1,0 +1,232 @@
+"""How training steps scale over the devices of one machine.
+
+    python benchmarks/scaling.py [--device xla:gpu] [--counts 1,2,4] [--models gpt2,resnet50,vit]
+        [--precision bf16] [--shardings data,fsdp] [--scalings weak,strong] [--steps 20] [--small]
+
+Writes a line of JSON for each cell, and a table. Weak scaling gives every device as many examples
+as one had alone, strong scaling divides those of one. Efficiency is the throughput over that of as
+many single devices. A step is forward, backward and AdamW; its inputs lie on the devices already,
+so that nothing but the step is timed: the median of several rounds of `--steps` steps. Memory is
+what XLA has laid out for a device.
+
+`--small` runs models that simulated devices can compute: JAX_NUM_CPU_DEVICES=8 and
+`--device xla:cpu --counts 1,2,4,8 --small --precision f32`.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_runtime.backends.backend import OpenDevice, Spread
+from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.train.job import settings_of, step_of
+
+ROUNDS = 5
+WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model to train: its input, the call that gives logits, and examples for one device."""
+
+    module: str
+    model: str
+    arguments: str
+    shape: tuple[int, ...]
+    batch: int
+
+    def program(self, batch: int) -> str:
+        """A program that trains it on so many examples."""
+        sizes = ", ".join(map(str, self.shape))
+        if self.module == "gpt2":
+            (length,) = self.shape
+            inputs = f"ids: i32[batch, {length + 1}]"
+            logits, target = f"ids[:, :{length}]", "ids[:, 1:]"
+        else:
+            inputs = f"image: [batch, {sizes}], label: i32[batch]"
+            logits, target = "image", "label"
+        return (
+            f"from {self.module} import {self.model}\n\n"
+            f"train fit({inputs})\n    where batch >= 2:\n"
+            f"  logits = {logits} |> {self.model}{self.arguments}\n"
+            f"  minimize cross_entropy(logits, {target})\n"
+            f'  run:\n    data = "none"\n    batch = {batch}\n    optimizer = adamw(lr=1e-4)\n'
+        )
+
+
+MODELS = {
+    "gpt2": Workload("gpt2", "gpt2", "", (1024,), 16),
+    "resnet18": Workload("resnet", "resnet18", "", (3, 224, 224), 128),
+    "resnet50": Workload("resnet", "resnet50", "", (3, 224, 224), 128),
+    "vit": Workload("vit", "vit_small_patch16_224", "", (3, 224, 224), 128),
+}
+SMALL = {
+    "gpt2": Workload("gpt2", "gpt2_tiny", "", (64,), 4),
+    "resnet18": Workload("resnet", "resnet18", "(width=8, classes=10)", (3, 32, 32), 8),
+    "resnet50": Workload("resnet", "resnet50", "(width=8, classes=10)", (3, 32, 32), 8),
+    "vit": Workload(
+        "vit",
+        "vit_tiny_patch16_224",
+        "(d=64, layers=2, heads=4, image=32, patch=8, classes=10)",
+        (3, 32, 32),
+        8,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement."""
+
+    model: str
+    scaling: str
+    sharding: str
+    devices: int
+    batch: int
+    ms: float
+    """Milliseconds of a step."""
+    examples_per_second: float
+    efficiency: float
+    """Of the throughput of as many single devices."""
+    gib: float
+    """What a device holds."""
+    precision: str
+    device: str
+
+
+def main() -> None:
+    """Measure every cell."""
+    arguments = _parsed()
+    workloads = SMALL if arguments.small else MODELS
+    device = choose_device(arguments.device).at(ComputePrecision(arguments.precision))
+    cells: list[Cell] = []
+    for name in arguments.models.split(","):
+        alone: Cell | None = None
+        for cell in _cells(name, workloads[name], device, arguments):
+            alone = cell if alone is None else alone
+            ideal = alone.examples_per_second * cell.devices
+            found = replace(cell, efficiency=round(cell.examples_per_second / ideal, 3))
+            cells.append(found)
+            print(json.dumps(asdict(found)), flush=True)
+    print()
+    print(_table(cells))
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="How training steps scale over devices.")
+    parser.add_argument("--device", default="xla:gpu")
+    parser.add_argument("--counts", default="1,2")
+    parser.add_argument("--models", default="gpt2,resnet50,vit")
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--shardings", default="data,fsdp")
+    parser.add_argument("--scalings", default="weak,strong")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--small", action="store_true")
+    return parser.parse_args()
+
+
+def _cells(
+    name: str, workload: Workload, device: OpenDevice, arguments: argparse.Namespace
+) -> Iterator[Cell]:
+    """One device first, then each number of them under each scaling and sharding."""
+    yield _measured(name, workload, device, arguments, ("weak", "data", 1))
+    counts = [count for each in arguments.counts.split(",") if (count := int(each)) > 1]
+    for scaling in arguments.scalings.split(","):
+        for sharding in arguments.shardings.split(","):
+            for count in counts:
+                yield _measured(name, workload, device, arguments, (scaling, sharding, count))
+
+
+def _measured(
+    name: str,
+    workload: Workload,
+    device: OpenDevice,
+    arguments: argparse.Namespace,
+    where: tuple[str, str, int],
+) -> Cell:
+    scaling, sharding, devices = where
+    batch = workload.batch * (devices if scaling == "weak" else 1)
+    if devices > 1:
+        rows = {"image": 1, "label": 1, "ids": 1}
+        device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
+    graph = _step(workload, batch, arguments.device)
+    memory = device.backend.memory(graph, device)
+    ms = _milliseconds(graph, device, arguments.steps)
+    return Cell(
+        model=name,
+        scaling=scaling,
+        sharding=sharding,
+        devices=devices,
+        batch=batch,
+        ms=round(ms, 3),
+        examples_per_second=round(1000 * batch / ms, 1),
+        efficiency=1.0,
+        gib=round((0 if memory is None else memory.bytes) / (1 << 30), 3),
+        precision=arguments.precision,
+        device=device.short_name,
+    )
+
+
+def _step(workload: Workload, batch: int, device: str) -> Graph:
+    """The optimized graph of a training step."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fit.mgn"
+        path.write_text(workload.program(batch))
+        program = pipeline.load(str(path))
+        settings = settings_of(program, "fit")
+        return step_of(program, "fit", settings, model_of(device)).optimized.graph
+
+
+def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> float:
+    """The time of a step."""
+    example = example_of(graph)
+    with device.open(graph) as session, session.upload(example.feeds) as inputs:
+        session.load(example.kept)
+        for _ in range(WARM_UP):
+            session.step(inputs)
+        session.wait()
+        rounds: list[float] = []
+        for _ in range(ROUNDS):
+            start = perf_counter()
+            for _ in range(steps):
+                session.step(inputs)
+            session.wait()
+            rounds.append((perf_counter() - start) / steps)
+    return 1000 * statistics.median(rounds)
+
+
+def _table(cells: Sequence[Cell]) -> str:
+    head = ("model", "scaling", "sharding", "devices", "batch", "ms", "examples/s", "eff.", "GiB")
+    rows = [head] + [
+        (
+            each.model,
+            each.scaling,
+            each.sharding,
+            str(each.devices),
+            str(each.batch),
+            f"{each.ms:.2f}",
+            f"{each.examples_per_second:,.0f}",
+            f"{each.efficiency:.2f}",
+            f"{each.gib:.2f}",
+        )
+        for each in cells
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(entry.rjust(width) for entry, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+
+
+if __name__ == "__main__":
+    main()

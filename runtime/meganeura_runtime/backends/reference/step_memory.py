@@ -1,0 +1,18 @@
+"""The memory of a step of the reference interpreter."""
+
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_runtime.backends.memory_estimate import fullest_values, stored_bytes
+from meganeura_runtime.backends.memory_roles import StepMemory, sum_by_role
+from meganeura_runtime.backends.reference.session import SUPPORT
+
+
+def step_memory(graph: Graph) -> StepMemory:
+    """The arrays of a step, by role.
+
+    What an op needs besides its result, while it computes it, is not among them. Raises
+    `ProblemError` for an op that is refused.
+    """
+    expanded = SUPPORT.supported(graph)
+    fullest = [(value, stored_bytes(value)) for value in fullest_values(expanded)]
+    held = sum(n for value, n in fullest if isinstance(value.op, Leaf) and value.op.is_kept)
+    return StepMemory(sum_by_role(expanded, fullest), held)

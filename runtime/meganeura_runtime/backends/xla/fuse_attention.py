@@ -1,0 +1,108 @@
+"""Which attentions a library makes: those of a form that it takes, and that nobody looks into."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+
+from meganeura_dsl.ir.graph import Application, Builder, Graph, Value, rebuild
+from meganeura_dsl.ir.ops import Mul, Sum
+from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.xla.attention_ops import (
+    Library,
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
+from meganeura_runtime.backends.xla.lowering.attention import attention
+
+Takes = Callable[[Attention, Sequence[Value], bool], bool]
+"""Whether a library makes an attention of q, k and v, and its gradient too if it is trained."""
+QKV = len(Attention.operands.required)
+ROWS, LEVEL = 4, 5
+"""Operands of a gradient: the logarithms of the rows, and sum(dy mean)."""
+
+
+def fuse_attention(graph: Graph, library: Library, takes: Takes) -> Graph:
+    """The same step with the attentions that a library takes in ops of its own.
+
+    An attention stays as it is if it has a mask, or if something but its gradient reads the
+    logarithms of its rows.
+    """
+    readers = _readers_of_rows(graph)
+    fused = {
+        value.application
+        for value in graph.values
+        if isinstance(value.op, Attention)
+        and len(value.operands) == QKV
+        and all(readers[value.application])
+        and takes(value.op, value.operands, bool(readers[value.application]))
+    }
+    build = Builder()
+    means: dict[Application, Value] = {}
+
+    def change(value: Value, operands: tuple[Value, ...]) -> Value:
+        op = value.op
+        if isinstance(op, Attention) and value.application in fused:
+            means[value.application] = build.add(LibraryAttention(op, library), *operands)
+            return means[value.application]  # nothing reads the rows any more
+        if isinstance(op, AttentionGradient) and value.operands[ROWS].application in fused:
+            q, k, v, dy, *_ = operands
+            gradient = LibraryAttentionGradient(Attention(*op.form), library)
+            mean = means[value.operands[ROWS].application]
+            return build.add_all(gradient, q, k, v, mean, dy)[value.index]
+        return build.reapply(value, *operands)
+
+    return rebuild(graph, build, change)
+
+
+def _readers_of_rows(graph: Graph) -> Mapping[Application, list[bool]]:
+    """For each attention, whether each reader of its rows is its gradient and nothing else."""
+    found: defaultdict[Application, list[bool]] = defaultdict(list)
+    for value in graph.values:
+        for place, operand in enumerate(value.operands):
+            if isinstance(operand.op, Attention) and operand.index == 1:
+                is_gradient = place == ROWS and _is_gradient(value, operand)
+                found[operand.application].append(is_gradient)
+    for root in graph.roots:
+        if isinstance(root.op, Attention) and root.index == 1:
+            found[root.application].append(False)
+    return found
+
+
+def _is_gradient(value: Value, rows: Value) -> bool:
+    """Whether a value is the gradient of the attention that gave `rows`, which has no other."""
+    op, forward = value.op, rows.op
+    if not isinstance(op, AttentionGradient) or not isinstance(forward, Attention):
+        return False
+    q, k, v, dy, _, level, *_ = value.operands
+    if op.form != forward.form or (q, k, v) != rows.operands:
+        return False
+    if not isinstance(level.op, Sum) or level.op.axes != (rows.type.rank,):
+        return False
+    (product,) = level.operands
+    read = {each.id for each in product.operands} - {dy.id}
+    means = [each for each in product.operands if each.application == rows.application]
+    return isinstance(product.op, Mul) and bool(means) and read <= {each.id for each in means}
+
+
+def cudnn_takes(whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001
+    """Whether cuDNN has an attention for these sizes on this machine, by asking JAX for it."""
+    if any(each.type.dtype is not DType.F32 for each in qkv):
+        return False
+
+    def mean(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return attention(whole, "cudnn", q, k, v)
+
+    def gradients(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, ...]:
+        found, pullback = jax.vjp(mean, q, k, v)
+        return pullback(found)
+
+    shapes = [jax.ShapeDtypeStruct(concrete_shape(each.type.shape), jnp.bfloat16) for each in qkv]
+    try:
+        jax.eval_shape(gradients if trained else mean, *shapes)
+    except (NotImplementedError, RuntimeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Graph to `jax.lax`: what each op is, one family a file."""

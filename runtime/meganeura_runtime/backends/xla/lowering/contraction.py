@@ -1,0 +1,84 @@
+"""Sums of products, in the types that the precision gives them.
+
+The gradients of a convolution are its transposes, which XLA makes the convolutions of cuDNN.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jax import lax
+
+from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a contraction computes in."""
+
+    operands: np.dtype[np.generic] | None
+    """The type that both operands are converted to; `None` leaves them as they are stored."""
+    result: np.dtype[np.generic]
+    """The type of a matrix product; sums are float32, and a convolution's are rounded after."""
+    precision: lax.Precision
+    """How exactly products of float32 are made."""
+
+
+def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
+    """The matrix product of a and b."""
+    shared = b.ndim == 2 and a.ndim != 2
+    batch = () if shared else tuple(range(a.ndim - 2))
+    left = a.ndim - 2 if op.transpose_left else a.ndim - 1
+    right = b.ndim - 1 if op.transpose_right else b.ndim - 2
+    return lax.dot(
+        *_converted(by, a, b),
+        dimension_numbers=(((left,), (right,)), (batch, batch)),
+        precision=by.precision,
+        preferred_element_type=by.result,
+    )
+
+
+def conv(op: Conv, by: Arithmetic, x: jax.Array, w: jax.Array) -> jax.Array:
+    """The cross-correlation of x with w."""
+    return _conv(op, by, *_converted(by, x, w))
+
+
+def conv_input_gradient(
+    op: ConvInputGradient, by: Arithmetic, w: jax.Array, dy: jax.Array
+) -> jax.Array:
+    """The transpose of `conv` in x."""
+    w, dy = _converted(by, w, dy)
+    channels = w.shape[1] * concrete(op.groups)
+    shape = (dy.shape[0], channels, *concrete_shape(op.spatial))
+    x = jax.ShapeDtypeStruct(shape, dy.dtype)
+    return jax.linear_transpose(lambda x: _conv(op, by, x, w), x)(dy)[0]
+
+
+def conv_weight_gradient(
+    op: ConvWeightGradient, by: Arithmetic, x: jax.Array, dy: jax.Array
+) -> jax.Array:
+    """The transpose of `conv` in w."""
+    x, dy = _converted(by, x, dy)
+    shape = (dy.shape[1], x.shape[1] // concrete(op.groups), *concrete_shape(op.kernel))
+    w = jax.ShapeDtypeStruct(shape, x.dtype)
+    return jax.linear_transpose(lambda w: _conv(op, by, x, w), w)(dy)[0]
+
+
+def _conv(op: Convolution, by: Arithmetic, x: jax.Array, w: jax.Array) -> jax.Array:
+    return lax.conv_general_dilated(
+        x,
+        w,
+        concrete_shape(op.stride),
+        [(size, size) for size in concrete_shape(op.padding)],
+        rhs_dilation=concrete_shape(op.dilation),
+        feature_group_count=concrete(op.groups),
+        precision=by.precision,
+    )
+
+
+def _converted(by: Arithmetic, a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    if by.operands is None:
+        return a, b
+    return lax.convert_element_type(a, by.operands), lax.convert_element_type(b, by.operands)

@@ -1,0 +1,108 @@
+"""One number in, one number out: ops whose operands and result have one shape.
+
+Narrow floats arrive in float32.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.ops import (
+    Abs,
+    Add,
+    Cast,
+    Compare,
+    Cos,
+    Div,
+    Erf,
+    Exp,
+    Floor,
+    Log,
+    Maximum,
+    Minimum,
+    Mul,
+    Neg,
+    Sin,
+    Sqrt,
+    Sub,
+    Tanh,
+    Where,
+)
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.xla.element_types import jax_type
+
+UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
+    Neg: lax.neg,
+    Abs: lax.abs,
+    Exp: lax.exp,
+    Log: lax.log,
+    Sqrt: lax.sqrt,
+    Sin: lax.sin,
+    Cos: lax.cos,
+    Tanh: lax.tanh,
+    Erf: lax.erf,
+    Floor: lax.floor,
+}
+BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
+    Add: lax.add,
+    Sub: lax.sub,
+    Mul: lax.mul,
+    Div: lax.div,
+    Maximum: lax.max,
+    Minimum: lax.min,
+}
+
+
+def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:
+    """Whether a relation holds."""
+    match op.kind:
+        case "eq":
+            return lax.eq(a, b)
+        case "ne":
+            return lax.ne(a, b)
+        case "lt":
+            return lax.lt(a, b)
+        case "le":
+            return lax.le(a, b)
+        case "gt":
+            return lax.gt(a, b)
+        case "ge":
+            return lax.ge(a, b)
+        case _:
+            assert_never(op.kind)
+
+
+def where(_op: Where, condition: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+    """One of two."""
+    return lax.select(condition, a, b)
+
+
+def cast(op: Cast, x: jax.Array) -> jax.Array:
+    """Another element type; floats saturate at the limits of integers, and NaN becomes 0."""
+    is_float = jnp.issubdtype(x.dtype, jnp.floating)
+    match op.dtype:
+        case DType.BOOL:
+            return x if x.dtype == jnp.bool_ else lax.ne(x, jnp.zeros((), x.dtype))
+        case DType.I32 if is_float:
+            return _as_integer(x, np.int32)
+        case DType.U32 if is_float:
+            return _as_integer(x, np.uint32)
+        case DType.F32 | DType.F16 | DType.I32 | DType.U32:
+            return lax.convert_element_type(x, jax_type(op.dtype))
+        case _:
+            assert_never(op.dtype)
+
+
+def _as_integer(x: jax.Array, wanted: type[np.int32 | np.uint32]) -> jax.Array:
+    limits = np.iinfo(wanted)
+    # No float32 is 2**31 - 1 or 2**32 - 1: the first beyond saturates, the one below is exact.
+    beyond = np.float32(limits.max)
+    below = np.nextafter(beyond, np.float32(0))
+    numbers = jnp.where(jnp.isnan(x), 0, jnp.clip(x, np.float32(limits.min), below))
+    converted = lax.convert_element_type(numbers, wanted)
+    return jnp.where(x >= beyond, jnp.array(limits.max, wanted), converted)

@@ -1,0 +1,99 @@
+"""The table of ops: which function lowers each, and in which floats it takes its operands."""
+
+from collections.abc import Callable, Mapping
+
+import jax
+
+from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.ops import (
+    ArgMax,
+    Broadcast,
+    Cast,
+    Compare,
+    Concat,
+    Constant,
+    Conv,
+    ConvInputGradient,
+    ConvWeightGradient,
+    Gather,
+    Iota,
+    MatMul,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    Pad,
+    RandomBits,
+    ReduceMax,
+    Reshape,
+    Reverse,
+    ScatterAdd,
+    Slice,
+    StopGradient,
+    Sum,
+    Transpose,
+    Where,
+)
+from meganeura_runtime.backends.xla.lowering import (
+    contraction,
+    elementwise,
+    gather,
+    generators,
+    movement,
+    pool,
+    reduction,
+)
+
+Lowered = jax.Array | tuple[jax.Array, ...]
+Lowering = Callable[..., Lowered]
+"""From an op and its operands to its result, or to all of its results."""
+
+MOVES: Mapping[type[Op], Lowering] = {
+    Broadcast: movement.broadcast,
+    Reshape: movement.reshape,
+    Transpose: movement.transpose,
+    Slice: movement.slice_,
+    Pad: movement.pad,
+    Concat: movement.concat,
+    Reverse: movement.reverse,
+    StopGradient: movement.stop_gradient,
+    Gather: gather.gather,
+    MaxPool: pool.max_pool,
+    MaxPoolSelect: pool.max_pool_select,
+}
+"""Ops whose results have the floats of their operands, in whatever type these are stored."""
+
+CONTRACTIONS: Mapping[type[Op], Lowering] = {
+    MatMul: contraction.mat_mul,
+    Conv: contraction.conv,
+    ConvInputGradient: contraction.conv_input_gradient,
+    ConvWeightGradient: contraction.conv_weight_gradient,
+}
+"""Ops that also take an `Arithmetic`, which says what they compute in."""
+
+
+def _plain(function: Callable[..., jax.Array]) -> Lowering:
+    def lowered(_op: Op, *operands: jax.Array) -> jax.Array:
+        return function(*operands)
+
+    return lowered
+
+
+COMPUTES: Mapping[type[Op], Lowering] = {
+    Constant: generators.constant,
+    Iota: generators.iota,
+    RandomBits: generators.random_bits,
+    **{op: _plain(function) for op, function in elementwise.UNARY.items()},
+    **{op: _plain(function) for op, function in elementwise.BINARY.items()},
+    Compare: elementwise.compare,
+    Where: elementwise.where,
+    Cast: elementwise.cast,
+    Sum: reduction.sum_,
+    ReduceMax: reduction.reduce_max,
+    ArgMax: reduction.arg_max,
+    ScatterAdd: reduction.scatter_add,
+    MaxPoolGradient: pool.max_pool_gradient,
+}
+"""Ops that compute in float32 what is stored in fewer bits."""
+
+LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES))
+"""Every op that is lowered."""

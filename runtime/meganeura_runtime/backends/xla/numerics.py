@@ -1,0 +1,155 @@
+"""Which floats each op computes in, and which its results are stored in.
+
+In `f32` and `tf32` everything is stored in its own type. In `bf16` these values of float32 are
+stored in bfloat16, and every other one is computed from them in float32 where it is read:
+
+- what contractions give that another contraction depends on: activations and their gradients,
+  but not the gradients of weights;
+- what contractions read, but not parameters and what depends on parameters alone;
+- sums that several ops read, of which a part is computed from the former without a reduction:
+  residuals.
+
+So norms, softmax, losses, reductions and updates read and give float32. Moving elements changes no
+type.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.ops import Add, Broadcast, Input, Parameter, RandomBits
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.traits import PRODUCTS, Trait
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.xla.element_types import jax_type
+from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic
+from meganeura_runtime.backends.xla.lowering.table import MOVES
+
+FLOAT32, BFLOAT16 = np.dtype(jnp.float32), np.dtype(jnp.bfloat16)
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The floats of a graph's values."""
+
+    precision: ComputePrecision
+    stored: Mapping[int, np.dtype[np.generic]]
+    """The type that each value is stored in, by its id."""
+
+    @staticmethod
+    def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
+        """What a precision means for a graph."""
+        rounded = _rounded(graph) if precision is ComputePrecision.BF16 else frozenset[int]()
+        stored = {
+            value.id: BFLOAT16 if value.id in rounded else jax_type(value.type.dtype)
+            for value in graph.values
+        }
+        return Numerics(precision, stored)
+
+    def computed_in(self, value: Value) -> str:
+        """The floats that a value is computed in, for people."""
+        if value.op.traits & PRODUCTS:
+            operands = self.arithmetic(value).operands or jax_type(value.type.dtype)
+            shown = "tf32" if self.precision is ComputePrecision.TF32 else str(operands)
+            return f"{shown}, summed in float32"
+        return "moved" if type(value.op) in MOVES else "float32"
+
+    def arithmetic(self, value: Value) -> Arithmetic:
+        """What a contraction computes in."""
+        result = self.stored[value.id]
+        sums = result if result == BFLOAT16 else FLOAT32
+        if value.type.dtype is DType.F16:
+            # cuDNN sums convolutions of halves in float32, and what runs on a CPU does not.
+            is_exact = isinstance(value.op, Convolution) and self.precision == "f32"
+            operands = FLOAT32 if is_exact else None
+            return Arithmetic(operands, sums, lax.Precision.HIGHEST)
+        match self.precision:
+            case ComputePrecision.F32:
+                return Arithmetic(FLOAT32, sums, lax.Precision.HIGHEST)
+            case ComputePrecision.TF32:
+                return Arithmetic(FLOAT32, sums, lax.Precision.DEFAULT)
+            case ComputePrecision.BF16:
+                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT)
+
+
+def _rounded(graph: Graph) -> frozenset[int]:
+    """The values of float32 that are stored in bfloat16."""
+    needed = _upstream(graph)
+    varying = _varying(graph)
+    readers = Counter(operand.id for value in graph.values for operand in {*value.operands})
+    wanted = {*_between(graph, needed), *_read(graph, varying)}
+    rounded: set[int] = set()
+    derived: set[int] = set()
+    """Those, and what is computed from them element by element."""
+    for value in graph.values:
+        if value.type.dtype is not DType.F32:
+            continue
+        floats = [each for each in value.operands if each.type.dtype.is_float]
+        parts = [each for each in floats if each.id in derived]
+        if (
+            value.id in wanted
+            or (type(value.op) in MOVES and floats and all(each.id in rounded for each in floats))
+            or (
+                isinstance(value.op, Add)
+                and parts
+                and value.id in needed
+                and readers[value.id] > 1
+                and all(each.id in varying and not _is_spread(each) for each in floats)
+            )
+        ):
+            rounded.add(value.id)
+        if value.id in rounded or (parts and value.op.traits & {Trait.ELEMENTWISE, Trait.VIEW}):
+            derived.add(value.id)
+    return frozenset(rounded)
+
+
+def _upstream(graph: Graph) -> frozenset[int]:
+    """What some contraction depends on."""
+    found: set[int] = set()
+    for value in reversed(graph.values):
+        if value.id in found or value.op.traits & PRODUCTS:
+            found.update(operand.id for operand in value.operands)
+    return frozenset(found)
+
+
+def _varying(graph: Graph) -> frozenset[int]:
+    """What depends on inputs, or is drawn."""
+    found: set[int] = set()
+    for value in graph.values:
+        is_source = isinstance(value.op, Input | RandomBits)
+        if is_source or any(operand.id in found for operand in value.operands):
+            found.add(value.id)
+    return frozenset(found)
+
+
+def _between(graph: Graph, needed: frozenset[int]) -> Iterator[int]:
+    """What contractions give to other contractions."""
+    for value in graph.values:
+        if value.op.traits & PRODUCTS and value.id in needed:
+            yield value.id
+
+
+def _read(graph: Graph, varying: frozenset[int]) -> Iterator[int]:
+    """What contractions read, where it is computed."""
+    for value in graph.values:
+        for operand in value.operands if value.op.traits & PRODUCTS else ():
+            source = operand
+            while Trait.VIEW in source.op.traits:
+                (source,) = source.operands
+            if source.id in varying and not isinstance(source.op, Input | Parameter):
+                yield source.id
+
+
+def _is_spread(value: Value) -> bool:
+    """Whether one number is repeated in a value, as statistics and biases are."""
+    while Trait.VIEW in value.op.traits:
+        if isinstance(value.op, Broadcast):
+            return True
+        (value,) = value.operands
+    return False

@@ -1,0 +1,200 @@
+"""The session of a step compiled by XLA: arrays stay on the devices, and a step is one call."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.stages import Compiled
+
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.backends.base import (
+    Outputs,
+    Session,
+    Uploaded,
+    foreign,
+    leaf_types,
+)
+from meganeura_runtime.backends.errors import OutOfMemoryError
+from meganeura_runtime.backends.memory_estimate import MemoryExceededError
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.failures import explained
+from meganeura_runtime.backends.xla.memory import step_memory
+from meganeura_runtime.backends.xla.transfers import (
+    local_type,
+    on_host,
+    placed_parts,
+    placed_whole,
+)
+from meganeura_runtime.support.background import begin
+
+AHEAD = 3
+"""Steps that may be handed to a device before the first of them is done.
+
+So many keep it busy, and no more inputs than theirs have to be held.
+"""
+SMALL = 1 << 16
+"""Bytes of outputs that are always copied to the host behind their step, as losses are."""
+
+Placed = dict[str, jax.Array]
+
+
+class XlaSession(Session):
+    """Parameters and states on the devices; the next values take the memory of the last ones."""
+
+    def __init__(self, program: Program) -> None:
+        kept, fed = leaf_types(program.graph)
+        super().__init__(
+            kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
+        )
+        self.program = program
+        self._constant: Placed = {}
+        self._updated: Placed = {}
+        self._running: deque[list[jax.Array]] = deque()
+        self._compiling = begin("compile", program.compiled)
+
+    @property
+    def ahead(self) -> int:
+        """So many that the device is never without one."""
+        return AHEAD
+
+    @property
+    def kernels(self) -> int:
+        """A step is one program."""
+        return 1
+
+    @property
+    def compiled(self) -> Compiled:
+        """The step, once it is compiled; raises `DeviceError`."""
+        return self._compiling.result()
+
+    def own(self, examples: int) -> range:
+        """Those that the devices of this process hold."""
+        return self.program.placement.own(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process wishes it, by a sum over all of them."""
+        with explained():
+            return bool(np.any(multihost_utils.process_allgather(np.array(wish))))
+
+    def ready(self) -> None:
+        """Wait until the step is compiled."""
+        self._compiling.result()
+
+    def wait(self) -> None:
+        """Wait for the devices."""
+        with explained():
+            jax.block_until_ready((self._updated, [*self._running]))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._compiling.exception()
+        self._constant.clear()
+        self._updated.clear()
+        self._running.clear()
+
+    def adopt(self, other: Session) -> None:
+        """Take the values of another session; on the same devices they are copied there."""
+        if not isinstance(other, XlaSession):
+            super().adopt(other)
+            return
+        other.require_values()
+        for name, array in other.values().items():
+            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
+            self._place(name, placed)
+        self._missing.clear()
+
+    def values(self) -> Mapping[str, jax.Array]:
+        """The parameters and states where they lie; the next step overwrites those it updates."""
+        return {**self._constant, **self._updated}
+
+    def _place(self, name: str, array: jax.Array) -> None:
+        group = self._updated if name in self.program.graph.updates else self._constant
+        group[name] = array
+
+    def _put(self, name: str, array: Array) -> None:
+        with explained():
+            # Without `may_alias` the caller's own memory could become the parameter's.
+            placed = placed_whole(array, self.program.kept[name])
+        self._place(name, placed)
+
+    def _get(self, name: str) -> Array:
+        return on_host(self.values()[name])
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states, all copies under way at once."""
+        values = self.values()
+        for array in values.values():
+            if array.is_fully_addressable:
+                array.copy_to_host_async()
+        return super().kept()
+
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return _Inputs(self, self._placed(feeds))
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        return self._upload(feeds)
+
+    def _placed(self, feeds: Mapping[str, Array]) -> Placed:
+        with explained():
+            return placed_parts(feeds, self.program.fed)
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        match feeds:
+            case _Inputs() if feeds.session is self:
+                fed = feeds.arrays
+            case Uploaded():
+                raise foreign()
+            case _:
+                fed = self._placed(feeds)
+        try:
+            with explained():
+                self._make_room()
+                outputs, self._updated = self.compiled(self._updated, self._constant, fed)
+        except OutOfMemoryError as error:
+            need = step_memory(self.program.graph, self.compiled)
+            raise MemoryExceededError(need, None) from error
+        self._running.append([*outputs.values()])
+        fetched = _Fetched(outputs)
+        if sum(array.nbytes for array in outputs.values()) <= SMALL:
+            fetched.request()
+        return fetched
+
+    def _make_room(self) -> None:
+        """Wait for the step before the last few."""
+        if len(self._running) >= AHEAD:
+            jax.block_until_ready(self._running.popleft())
+
+
+class _Inputs(Uploaded):
+    """Inputs on the devices."""
+
+    def __init__(self, session: XlaSession, arrays: Placed) -> None:
+        self.session: XlaSession | None = session
+        self.arrays = arrays
+
+    def close(self) -> None:
+        """Let go of them; the memory is given back once no step needs it."""
+        self.session, self.arrays = None, {}
+
+
+class _Fetched(Outputs):
+    """The outputs of one step, each copied to the host when it is first asked for."""
+
+    def __init__(self, arrays: Placed) -> None:
+        self._arrays = arrays
+
+    def request(self) -> None:
+        """Begin to copy all of them as soon as they are computed."""
+        for array in self._arrays.values():
+            array.copy_to_host_async()
+
+    def __getitem__(self, name: str) -> Array:
+        return on_host(self._arrays[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)

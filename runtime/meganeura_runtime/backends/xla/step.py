@@ -1,0 +1,157 @@
+"""A graph as one function of JAX: what is kept and fed, to outputs and the next of what is kept.
+
+Each value is traced under its place in the program, `layer1.0/net.mgn:7/%12`, which is its name in
+StableHLO, in compiled programs and in profiles.
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Sharding
+
+from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
+from meganeura_dsl.ir.traits import Trait
+from meganeura_runtime.backends.xla.attention_ops import (
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
+from meganeura_runtime.backends.xla.element_types import jax_type, widened
+from meganeura_runtime.backends.xla.lowering.attention import attention
+from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES, Lowered
+from meganeura_runtime.backends.xla.numerics import Numerics
+
+MEAN = LibraryAttentionGradient.operands.required.index("mean")
+
+Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
+"""From the cotangent of a result to those of the operands."""
+Arrays = Mapping[str, jax.Array]
+Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
+"""Outputs and updates."""
+StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
+"""From what a step updates, what it only reads, and what it is fed."""
+
+
+def step_function(
+    graph: Graph, numerics: Numerics, gathered: Mapping[str, Sharding]
+) -> StepFunction:
+    """The step of a graph of ops that the table lowers.
+
+    A leaf that `gathered` names is spread over devices. Ops that work element by element, as
+    optimizers do, compute on its parts; for others it is gathered to where `gathered` says.
+    """
+    applications = by_application(graph.values)
+    trained = {
+        value.operands[MEAN].id
+        for value in graph.values
+        if isinstance(value.op, LibraryAttentionGradient)
+    }
+    copied = _shared(graph)
+
+    def step(updated: Arrays, constant: Arrays, fed: Arrays) -> Stepped:
+        leaves = {**updated, **constant, **fed}
+        traced: dict[int, jax.Array] = {}
+        whole: dict[int, jax.Array] = {}
+        pullbacks: dict[int, Pullback] = {}
+        """Of attentions, by the id of what they give."""
+        for results in applications:
+            value = results[0]
+            if isinstance(value.op, Leaf):
+                name = value.op.name
+                traced[value.id] = leaves[name]
+                if name in gathered:
+                    whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
+                continue
+            is_split = Trait.ELEMENTWISE in value.op.traits
+            operands = [
+                traced[each.id] if is_split else whole.get(each.id, traced[each.id])
+                for each in value.operands
+            ]
+            with jax.named_scope(_scope(value)):
+                if isinstance(value.op, LibraryAttention):
+                    found = _attention(value, operands, trained, pullbacks)
+                elif isinstance(value.op, LibraryAttentionGradient):
+                    dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
+                    found = pullbacks[value.operands[MEAN].id](dy)
+                else:
+                    found = _lowered(value, operands, numerics)
+                for each in results:
+                    stored = numerics.stored[each.id]
+                    traced[each.id] = lax.convert_element_type(found[each.index], stored)
+        outputs = {
+            name: lax.convert_element_type(traced[value.id], jax_type(value.type.dtype))
+            for name, value in graph.outputs.items()
+        }
+        updates = {
+            name: jnp.copy(traced[value.id]) if name in copied else traced[value.id]
+            for name, value in graph.updates.items()
+        }
+        return outputs, updates
+
+    return step
+
+
+def _lowered(
+    value: Value, operands: Sequence[jax.Array], numerics: Numerics
+) -> tuple[jax.Array, ...]:
+    """All results of the application that a value is a result of."""
+    op, kind = value.op, type(value.op)
+    found: Lowered
+    if kind in MOVES:
+        found = MOVES[kind](op, *_alike(operands, numerics.stored[value.id]))
+    elif kind in CONTRACTIONS:
+        found = CONTRACTIONS[kind](op, numerics.arithmetic(value), *operands)
+    else:
+        found = COMPUTES[kind](op, *map(widened, operands))
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _attention(
+    value: Value,
+    operands: Sequence[jax.Array],
+    trained: Container[int],
+    pullbacks: dict[int, Pullback],
+) -> tuple[jax.Array]:
+    """What a library gives, and how its gradients follow, which share what it computes."""
+    op = value.op
+    assert isinstance(op, LibraryAttention)
+
+    def mean(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return attention(op.whole, op.library, q, k, v)
+
+    if value.id not in trained:
+        return (mean(*operands),)
+    found, pullbacks[value.id] = jax.vjp(mean, *operands)
+    return (found,)
+
+
+def _alike(operands: Sequence[jax.Array], stored: np.dtype[np.generic]) -> Iterator[jax.Array]:
+    """Operands whose elements are moved, floats in the type of the result if that is one of floats.
+
+    The only result of a pooling that a graph uses may be its indices.
+    """
+    for operand in operands:
+        are_floats = all(jnp.issubdtype(each, jnp.floating) for each in (operand.dtype, stored))
+        yield lax.convert_element_type(operand, stored) if are_floats else operand
+
+
+def _shared(graph: Graph) -> frozenset[str]:
+    """The updates whose values an output, another update or a leaf has too.
+
+    The next step overwrites updates in place, so they get memory of their own.
+    """
+    taken = {value.id for value in graph.outputs.values()}
+    shared: set[str] = set()
+    for name, value in graph.updates.items():
+        if value.id in taken or isinstance(value.op, Leaf):
+            shared.add(name)
+        taken.add(value.id)
+    return frozenset(shared)
+
+
+def _scope(value: Value) -> str:
+    """The place of a value in the program, and its number in the graph."""
+    parts = (value.origin.path, value.origin.location, f"%{value.id}")
+    return "/".join(part for part in parts if part)

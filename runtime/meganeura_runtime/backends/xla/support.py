@@ -1,0 +1,11 @@
+"""Which ops XLA is given as they are: the table of this backend."""
+
+from meganeura_dsl.ir.graph import Leaf, Op
+from meganeura_dsl.ir.ops import OPS
+from meganeura_runtime.backends.op_support import OpSupport
+from meganeura_runtime.backends.xla.lowering.table import LOWERED
+
+LEAVES: tuple[type[Op], ...] = tuple(op for op in OPS if issubclass(op, Leaf))
+
+SUPPORT = OpSupport("xla", frozenset((*LEAVES, *LOWERED)))
+"""Every primitive. Fused ops expand: XLA fuses their parts itself."""

@@ -1,0 +1,68 @@
+"""What the devices did while JAX's profiler watched: each instruction, from when to when."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from jax.profiler import ProfileData, ProfileEvent, ProfileOptions
+
+OP = "hlo_op"
+"""Names the instruction that an event ran."""
+DEVICE = "/device:"
+HOST_PLANE = "/host:CPU"
+"""The plane of XLA for the CPU, whose threads run instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """An instruction, or a kernel of none, in seconds since the profiler was started."""
+
+    name: str
+    start: float
+    end: float
+
+
+def options() -> ProfileOptions:
+    """Without a trace of every Python call, which would be all there is to see."""
+    found = ProfileOptions()
+    found.python_tracer_level = 0
+    return found
+
+
+def device_events(folder: Path) -> tuple[DeviceEvent, ...]:
+    """The events that the profiler wrote to a folder, in the order in which they began."""
+    (file,) = folder.rglob("*.xplane.pb")
+    found = sorted(_events(ProfileData.from_file(str(file))), key=lambda each: each.start)
+    return tuple(found)
+
+
+def _events(data: ProfileData) -> Iterator[DeviceEvent]:
+    for plane in data.planes:
+        for line in plane.lines:
+            yield from _outermost(
+                DeviceEvent(
+                    name, 1e-9 * event.start_ns, 1e-9 * (event.start_ns + event.duration_ns)
+                )
+                for event in line.events
+                if (name := _instruction(event, plane.name))
+            )
+
+
+def _outermost(events: Iterable[DeviceEvent]) -> Iterator[DeviceEvent]:
+    """The events of a thread or stream without those inside of others, whose time is theirs."""
+    end = -inf
+    for event in sorted(events, key=lambda each: (each.start, -each.end)):
+        if event.end > end:
+            end = event.end
+            yield event
+
+
+def _instruction(event: ProfileEvent, plane: str) -> str:
+    """The instruction of an event; the kernel of a GPU where it is of none that is known."""
+    if plane == HOST_PLANE and event.name.startswith("end: "):
+        return ""
+    names = [str(value) for key, value in event.stats if key == OP]
+    if names:
+        return names[0]
+    return event.name if plane.startswith(DEVICE) else ""

@@ -1,0 +1,66 @@
+"""Arrays from the host to where they lie on devices, and back."""
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
+
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.backends.xla.failures import explained
+
+
+def local_type(of: TensorType, sharding: Sharding) -> TensorType:
+    """The type of what this process feeds of an input: its rows, where others feed the rest."""
+    if sharding.is_fully_addressable:
+        return of
+    shape = concrete_shape(of.shape)
+    parts = sharding.addressable_devices_indices_map(shape).values()
+    rows = {part[0].indices(shape[0]) for part in parts if part}
+    if not rows:
+        return of
+    return of.with_shape((sum(stop - start for start, stop, _ in rows), *shape[1:]))
+
+
+def placed_whole(array: Array, sharding: Sharding) -> jax.Array:
+    """An array that every process has, on the devices of this one.
+
+    Its memory is not shared: the caller may write to it again.
+    """
+    if sharding.is_fully_addressable:
+        return jax.device_put(array, sharding, may_alias=False)
+    return jax.make_array_from_callback(array.shape, sharding, lambda at: np.array(array[at]))
+
+
+def placed_parts(
+    arrays: Mapping[str, Array], shardings: Mapping[str, Sharding]
+) -> dict[str, jax.Array]:
+    """Arrays of which each process has what its devices hold."""
+    here = {name: each for name, each in arrays.items() if shardings[name].is_fully_addressable}
+    placed = jax.device_put(here, {name: shardings[name] for name in here}, may_alias=False)
+    for name in arrays.keys() - here.keys():
+        placed[name] = jax.make_array_from_process_local_data(
+            shardings[name], np.array(arrays[name])
+        )
+    return placed
+
+
+def on_host(array: jax.Array) -> Array:
+    """The whole of an array; of one that is spread over hosts, every process has to ask."""
+    with explained():
+        if not (array.is_fully_addressable or array.is_fully_replicated):
+            array = _replicated(array)
+        return np.array(array)
+
+
+def _replicated(array: jax.Array) -> jax.Array:
+    sharding = array.sharding
+    assert isinstance(sharding, NamedSharding)
+    whole = NamedSharding(sharding.mesh, PartitionSpec())
+    return jax.jit(_same, out_shardings=whole)(array)
+
+
+def _same(array: jax.Array) -> jax.Array:
+    return array

@@ -1,0 +1,218 @@
+"""`meganeura fit`: what a step takes, and the largest batch that fits, before anything runs."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from meganeura import load
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.memory_roles import MemoryRole
+from meganeura_runtime.backends.webgpu.backend import WebGpuBackend
+from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.memory_fit import MOST, largest_batch
+from tests.cli.command import Command
+
+PROGRAM = """\
+block Net()(x: [n, 784]) -> [n, 10]:
+  return x |> fc1: linear(256) |> relu |> fc2: linear(10)
+
+model net = Net()
+
+train fit(image: [batch, 784], label: i32[batch]){where}:
+  minimize cross_entropy(image |> net, label)
+  run:
+    data      = "not-there.safetensors"
+    batch     = 64
+    optimizer = adam(lr=0.01)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "net.mgn"
+    path.write_text(PROGRAM.format(where=""))
+    return path
+
+
+@pytest.fixture
+def no_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(_: WebGpuBackend, name: str, reason: str) -> NoReturn:
+        raise DeviceError(f"there is no {name} {reason}")
+
+    monkeypatch.setattr(WebGpuBackend, "open", opened)
+
+
+@pytest.mark.usefixtures("no_adapter")
+def test_a_table_has_a_column_for_each_backend(meganeura: Command, program: Path) -> None:
+    shown = meganeura("fit", str(program), "--memory", "64MiB")
+    assert (shown.code, shown.err) == (0, "")
+    lines = shown.out.splitlines()
+    assert lines[0] == "a training step of `fit` on 64 examples"
+    rows = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in lines[2:16] if line}
+    assert rows["KiB"] == ["wgpu", "cpu"]
+    weights = 784 * 256 + 256 + 256 * 10 + 10
+    assert rows["parameters"] == [f"{4 * weights / (1 << 10):,.1f}"] * 2
+    assert rows["optimizer state"] == [f"{8 * weights / (1 << 10):,.1f}"] * 2
+    assert "states" not in rows
+    assert "wgpu: any GPU" in lines
+    assert "largest batch in 64 MiB" in lines
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.usefixtures("no_adapter")
+def test_one_byte_decides_over_the_largest_batch(
+    meganeura: Command, program: Path, device: str
+) -> None:
+    def found(*arguments: str) -> dict[str, object]:
+        shown = meganeura("fit", str(program), "--device", device, "--json", *arguments)
+        assert shown.code == 0
+        return json.loads(shown.out)["devices"][0]
+
+    whole = found()
+    assert whole["largest_batch"] is None
+    exact = found("--memory", f"{whole['bytes']}B")
+    assert (exact["fits"], exact["largest_batch"]) == (True, 64)
+    less = found("--memory", f"{int(str(whole['bytes'])) - 1}")
+    assert (less["fits"], less["largest_batch"]) == (False, 63)
+    assert found("--memory", "1KB")["largest_batch"] is None
+
+
+@pytest.mark.usefixtures("no_adapter")
+def test_a_limit_of_the_device_is_named(meganeura: Command, program: Path) -> None:
+    program.write_text(PROGRAM.format(where="").replace("784", "4000000").replace("(256)", "(1)"))
+    shown = meganeura("fit", str(program), "--device", "wgpu", "--memory", "1TiB")
+    assert shown.code == 0
+    assert "wgpu: 8; a larger one exceeds a limit" in shown.out
+    assert "f32[9, 4000000]" in shown.out
+    assert "max-storage-buffer-binding-size" in shown.out
+    assert re.search("^step +-$", shown.out, re.MULTILINE)  # of 64 examples there is no plan
+
+
+def test_a_batch_that_the_program_refuses_is_not_offered(meganeura: Command, program: Path) -> None:
+    """The one example of a batch has no variance, so two are the least."""
+    text = PROGRAM.format(where="\n    where batch >= 2").replace("|> relu", "|> bn: batch_norm")
+    program.write_text(text)
+    arguments = ("fit", str(program), "--device", "cpu", "--json", "--set", "batch=2")
+    two = json.loads(meganeura(*arguments).out)["devices"][0]["bytes"]
+    for memory, largest in ((two, 2), (two - 1, None)):
+        data = json.loads(meganeura(*arguments, "--memory", str(memory)).out)["devices"][0]
+        assert data["largest_batch"] == largest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--memory", "8potatoes"), 2, "no amount of memory"),
+        (("--memory", "0"), 2, "less than a byte"),
+        (("--device", "abacus"), 2, "E0551"),
+        (("--set", "batch=0"), 2, "E0513"),
+        (("--set", "size=3"), 2, "E0510"),
+    ],
+)
+def test_mistakes(
+    meganeura: Command, program: Path, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    shown = meganeura("fit", str(program), *arguments)
+    assert shown.code == code
+    assert text in shown.err
+
+
+def test_from_python() -> None:
+    program = load("digits_mlp")
+    found = program.fit(memory="1GB", device="cpu", settings={"batch": 100})
+    assert found.batch == 100
+    assert found.largest is not None
+    assert found.memory is not None
+    assert found.memory.step.roles[MemoryRole.INPUTS] == 100 * (64 + 1) * 4
+    larger = program.fit(device="cpu", settings={"batch": found.largest + 1}).memory
+    assert larger is not None
+    assert larger.bytes > 10**9
+    with pytest.raises(ValueError, match="no amount"):
+        program.fit(memory="much")
+    with pytest.raises(ProblemError, match="E0551"):
+        program.fit(device="abacus")
+
+
+def test_xla_says_what_it_has_laid_out() -> None:
+    program = load("digits_mlp")
+    found, counted = program.fit(device="xla:cpu").memory, program.fit(device="cpu").memory
+    assert found is not None
+    assert counted is not None
+    for role in (MemoryRole.PARAMETERS, MemoryRole.OPTIMIZER, MemoryRole.INPUTS):
+        assert found.step.roles[role] == counted.step.roles[role]
+    assert found.step.held == counted.step.held
+    assert found.step.roles[MemoryRole.TEMPORARIES] > 0
+    with pytest.raises(ProblemError, match=r"E0551.*JAX has 1"):
+        program.fit(device="xla:cpu", settings={"devices": 8})
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("8GiB", 8 << 30), ("7.5 GB", 7_500_000_000), ("1kib", 1024), ("2T", None)],
+)
+def test_amounts_of_memory(text: str, size: int | None) -> None:
+    if size is None:
+        with pytest.raises(ValueError, match="no amount"):
+            parsed_bytes(text)
+    else:
+        assert parsed_bytes(text) == size
+
+
+def anything(_: int) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("start", [1, 7, 1000, MOST])
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda n: 1000 + 10 * n,
+        lambda n: 1000 + 10 * (n // 16) * 16,
+        lambda n: 1000 + n * n // 10,
+        lambda n: 1000 + 10 * n if n < 333 else None,
+        lambda n: 5000 if n < 90 else 1_000_000,
+    ],
+)
+def test_the_search_finds_the_last_batch_that_fits(
+    size: Callable[[int], int | None], start: int
+) -> None:
+    measured: list[int] = []
+
+    def measure(n: int) -> int | None:
+        measured.append(n)
+        return size(n)
+
+    found = largest_batch(measure, anything, start, 10_000)
+    last = max(n for n in range(1, 1100) if (taken := size(n)) is not None and taken <= 10_000)
+    assert found == last
+    assert len(measured) <= 35
+    assert len(set(measured)) == len(measured)
+
+
+def test_a_search_has_an_end() -> None:
+    assert largest_batch(lambda _: 1, anything, 5, 10) == MOST
+    assert largest_batch(lambda _: 11, anything, 500, 10) is None
+    assert largest_batch(lambda _: None, anything, 500, 10) is None
+    even = largest_batch(lambda n: n, lambda n: n % 2 == 0, 4, 101)
+    assert even == 100
+
+
+def test_a_linear_program_takes_few_measurements() -> None:
+    measured: list[int] = []
+
+    def measure(n: int) -> int:
+        measured.append(n)
+        return 123_456 + 789 * n
+
+    generator = np.random.default_rng(0)
+    for available in generator.integers(200_000, 8 * 10**8, 20):
+        measured.clear()
+        found = largest_batch(measure, anything, 64, int(available))
+        assert found == (int(available) - 123_456) // 789
+        assert len(measured) <= 6

@@ -1,0 +1,119 @@
+"""Attention that a library makes: which is, and that it is the attention of the program."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Add, Input, Mul, Sum
+from meganeura_dsl.ir.ops.fused.attention import Attention, AttentionGradient
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.attention_ops import (
+    LibraryAttention,
+    LibraryAttentionGradient,
+)
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.device import XlaDevice
+from meganeura_runtime.backends.xla.fuse_attention import cudnn_takes, fuse_attention
+from meganeura_runtime.backends.xla.session import XlaSession
+
+PLAIN = Attention(0.3, causal=False)
+FORMS = {
+    "plain": (PLAIN, 7, 5),
+    "causal": (Attention(0.3, causal=True), 6, 6),
+    "window": (Attention(0.3, causal=True, window=3), 6, 6),
+    "shared": (Attention(0.3, causal=True, shared=2), 6, 6),
+}
+
+
+def step(whole: Attention, rows: int, keys: int, *, swapped: bool = False) -> Graph:
+    """An attention and its gradients, as reverse mode writes them."""
+    build = Builder()
+
+    def given(name: str, heads: int, length: int) -> Value:
+        return build.add(Input(name, DType.F32, (2, heads, length, 8)))
+
+    q = given("q", 4, rows)
+    k, v = (given(name, 4 // whole.shared, keys) for name in "kv")
+    dy = given("dy", 4, rows)
+    mean, logs = build.add_all(whole, q, k, v)
+    product = build.add(Mul(), mean, dy) if swapped else build.add(Mul(), dy, mean)
+    level = build.add(Sum((3,)), product)
+    gradients = build.add_all(whole.gradient, q, k, v, dy, logs, level)
+    return build.graph({"mean": mean, **dict(zip(("dq", "dk", "dv"), gradients, strict=True))})
+
+
+def kinds(graph: Graph) -> set[type]:
+    return {type(value.op) for value in graph.values}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_library_gives_the_attention_and_its_gradients(form: str) -> None:
+    graph = step(*FORMS[form], swapped=form == "causal")
+    fused = fuse_attention(graph, "xla", lambda *_: True)
+    assert kinds(fused) == {Input, LibraryAttention, LibraryAttentionGradient}
+    generator = np.random.default_rng(0)
+    feeds = {
+        value.op.name: generator.standard_normal(concrete_shape(value.type.shape)).astype(
+            np.float32
+        )
+        for value in graph.values
+        if isinstance(value.op, Input)
+    }
+    device = choose_device("xla:cpu")
+    assert isinstance(device, XlaDevice)
+    program = replace(device.program(graph), graph=fused, precision=ComputePrecision.BF16)
+    with XlaSession(program) as session:
+        found = session.step(feeds)
+        for name, value in evaluate(graph, feeds).outputs.items():
+            np.testing.assert_allclose(found[name], value, 0, 0.02 * np.abs(value).max())
+            np.testing.assert_allclose(evaluate(fused, feeds).outputs[name], value, 1e-5, 1e-6)
+
+
+def test_what_looks_into_an_attention_keeps_it() -> None:
+    build = Builder()
+    q, k, v, dy = (
+        build.add(Input(name, DType.F32, (1, 2, 4, 8))) for name in ("q", "k", "v", "dy")
+    )
+    mean, rows = build.add_all(PLAIN, q, k, v)
+    level = build.add(Sum((3,)), build.add(Mul(), dy, mean))
+    other = build.add(Sum((3,)), build.add(Mul(), dy, dy))
+
+    def gradient(op: AttentionGradient, keys: Value, level: Value) -> Graph:
+        return build.graph({"dq": build.add(op, q, keys, v, dy, rows, level)})
+
+    assert LibraryAttention in kinds(taken(gradient(PLAIN.gradient, k, level)))
+    assert LibraryAttention in kinds(taken(build.graph({"mean": mean})))
+    moved = build.add(Add(), level, other)
+    for graph in (
+        build.graph({"mean": mean, "rows": rows}),
+        build.graph({"mean": mean, "rows": build.add(Add(), rows, rows)}),
+        gradient(PLAIN.gradient, v, level),
+        gradient(AttentionGradient(0.4, causal=False), k, level),
+        gradient(PLAIN.gradient, k, moved),
+        gradient(PLAIN.gradient, k, other),
+        gradient(PLAIN.gradient, k, rows),
+    ):
+        assert LibraryAttention not in kinds(taken(graph))
+    mask = build.add(Input("mask", DType.F32, (1, 2, 4, 4)))
+    masked = build.graph({"mean": build.add(PLAIN, q, k, v, mask)})
+    assert LibraryAttention not in kinds(taken(masked))
+
+
+def taken(graph: Graph) -> Graph:
+    return fuse_attention(graph, "xla", lambda *_: True)
+
+
+def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
+    device = choose_device("xla:cpu")
+    assert isinstance(device, XlaDevice)
+    graph = step(*FORMS["plain"])
+    qkv = [value for value in graph.values if isinstance(value.op, Input)][:3]
+    assert not cudnn_takes(PLAIN, qkv, bool(qkv))
+    program = Program.of(graph, ComputePrecision.BF16, device.program(graph).placement)
+    assert kinds(program.graph).isdisjoint({LibraryAttention, Attention})

@@ -1,0 +1,148 @@
+"""The devices of JAX: which there are, what is said where there is none, what a session does."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Builder, Graph
+from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends import registry
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.registry import choose_device, require_device
+from meganeura_runtime.backends.webgpu.device import adapters
+from meganeura_runtime.backends.xla import backend, devices
+from meganeura_runtime.backends.xla.backend import XlaBackend
+from tests.runtime.backends.test_registry import REAL, SOFTWARE
+
+ONES = np.ones(3, np.float32)
+
+
+def without(*modules: str) -> object:
+    return lambda name: None if name in modules else object()
+
+
+def test_the_cpu_is_there_and_says_what_it_is() -> None:
+    assert choose_device("xla:cpu").description == "xla:cpu: cpu by XLA (as asked)"
+    assert choose_device("xla").description == "xla: cpu by XLA (as asked)"
+    assert [row.name for row in XlaBackend().devices()] == ["xla:cpu"]
+    require_device("xla:cpu")
+
+
+def test_a_gpu_that_is_not_there_is_told_with_what_to_install() -> None:
+    for name in ("xla:gpu", "xla:gpu:1"):
+        with pytest.raises(DeviceError, match=r"JAX \S+ has no GPU here: .*; .*jax\[cuda13\]"):
+            require_device(name)
+
+
+def test_a_number_beyond_the_last_is_told_with_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpu = devices.of_platform("cpu")
+    monkeypatch.setattr(
+        devices, "_found", lambda platform: ([*cpu, *cpu], "") if platform == "gpu" else (cpu, "")
+    )
+    require_device("xla:gpu:1")
+    with pytest.raises(
+        DeviceError, match=r"^there is no `xla:gpu:2`: JAX has xla:cpu, xla:gpu:0, xla:gpu:1$"
+    ):
+        require_device("xla:gpu:2")
+
+
+def test_without_jax_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "find_spec", without("jax"))
+    asked = (XlaBackend().devices, XlaBackend().ops, lambda: choose_device("xla"))
+    for ask in (*asked, lambda: require_device("xla:cpu")):
+        with pytest.raises(
+            DeviceError, match=r"^JAX is not installed: pip install 'meganeura\[xla"
+        ):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("infos", "modules", "gpus", "taken"),
+    [
+        ((REAL,), (), 1, "wgpu"),
+        ((), (), 1, "xla:gpu (no GPU was found)"),
+        ((SOFTWARE,), (), 1, "xla:gpu (no GPU was found)"),
+        ((), (), 0, "cpu (no GPU was found; JAX has no GPU)"),
+        ((), ("jax_plugins",), 1, "cpu (no GPU was found)"),
+        ((), ("jax", "jax_plugins"), 1, "cpu (no GPU was found)"),
+    ],
+)
+def test_auto_takes_what_is_fastest(
+    infos: tuple[adapters.DeviceInfo, ...],
+    modules: tuple[str, ...],
+    gpus: int,
+    taken: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(adapters, "list_devices", lambda: infos)
+    monkeypatch.setattr(backend, "find_spec", without(*modules))
+    monkeypatch.setattr(devices, "of_platform", lambda platform: [platform] * gpus)
+    found, name, reason = registry._meant("auto")
+    assert f"{name} ({reason})" == taken or (name, reason) == (taken, "")
+    assert found.accepts(name)
+
+
+def test_jax_is_imported_when_a_device_of_it_is_asked_for() -> None:
+    loaded = "import sys; assert 'jax' not in sys.modules"
+    text = f"""
+from meganeura_runtime.backends.registry import choose_device, require_device
+choose_device("auto"), choose_device("cpu"); {loaded}
+choose_device("xla:cpu"); assert "jax" in sys.modules"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+def shared() -> Graph:
+    """What is updated is also an output, another update, and an input."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (3,)))
+    w, c, *_ = (
+        build.add(Parameter(name, DType.F32, (3,), "state")) for name in ("w", "c", "v", "u")
+    )
+    moved = build.add(Add(), w, x)
+    outputs = {"before": w, "after": moved, "again": moved, "constant": c, "fed": x}
+    return build.graph(outputs, {"w": moved, "v": moved, "u": x})
+
+
+def test_an_update_overwrites_nothing_that_can_still_be_read() -> None:
+    with choose_device("xla:cpu").open(shared()) as session:
+        session.load(dict.fromkeys(session.names, ONES))
+        with session.upload({"x": ONES}) as fed:
+            steps = [session.step(fed) for _ in range(4)]
+        for number, outputs in enumerate(steps, start=1):
+            found = {name: float(array[0]) for name, array in outputs.items()}
+            same = {"constant": 1, "fed": 1}
+            assert found == {"before": number, "after": number + 1, "again": number + 1, **same}
+        kept = {name: float(array[0]) for name, array in session.kept().items()}
+        assert kept == {"w": 5, "v": 5, "u": 1, "c": 1}
+
+
+def test_what_is_kept_changes_places() -> None:
+    build = Builder()
+    w, v = (build.add(Parameter(name, DType.F32, (3,), "state")) for name in ("w", "v"))
+    with choose_device("xla:cpu").open(build.graph({}, {"w": v, "v": w})) as session:
+        session.load({"w": ONES, "v": 2 * ONES})
+        for _ in range(3):
+            session.step({})
+        assert {name: float(array[0]) for name, array in session.kept().items()} == {"w": 2, "v": 1}
+
+
+def test_what_another_session_has_is_taken_over_and_stays_there() -> None:
+    build = Builder()
+    w = build.add(Parameter("w", DType.F32, (3,), "param"))
+    graph = build.graph({}, {"w": build.add(Mul(), w, w)})
+    device = choose_device("xla:cpu")
+    with device.open(graph) as one, device.open(graph) as other:
+        one.load({"w": 3 * ONES})
+        other.adopt(one)
+        other.step({})
+        other.step({})
+        one.step({})
+        assert (float(one.read("w")[0]), float(other.read("w")[0])) == (9, 81)

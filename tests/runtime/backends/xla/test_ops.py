@@ -1,0 +1,155 @@
+"""Every op as XLA computes it against the reference semantics.
+
+All samples are one program: XLA takes longer to begin a compilation than to compile an op.
+"""
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+import pytest
+
+from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op
+from meganeura_dsl.ir.interpreter import Results, evaluate
+from meganeura_dsl.ir.ops import (
+    OPS,
+    ArgMax,
+    Cast,
+    Gather,
+    MaxPool,
+    MaxPoolGradient,
+    MaxPoolSelect,
+    RandomBits,
+    ReduceMax,
+    ScatterAdd,
+)
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.lowering.table import COMPUTES, CONTRACTIONS, MOVES
+from meganeura_runtime.backends.xla.numerics import Numerics
+from meganeura_runtime.backends.xla.step import step_function
+from meganeura_runtime.backends.xla.support import SUPPORT
+from tests.runtime.running import assert_results, graph_of
+from tests.samples import SAMPLES, Sample
+
+COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]
+F32 = ComputePrecision.F32
+
+
+def computed(
+    samples: Mapping[str, tuple[Op, tuple[Array, ...]]], precision: ComputePrecision
+) -> dict[str, dict[str, Array]]:
+    """The results of many ops, compiled as one program."""
+    graphs, feeds = {}, {}
+    for name, (op, operands) in samples.items():
+        graph, feeds[name] = graph_of(op, *operands)
+        graphs[name] = SUPPORT.supported(graph)
+
+    def everything(
+        fed: Mapping[str, Mapping[str, jax.Array]],
+    ) -> dict[str, dict[str, jax.Array]]:
+        steps = {
+            name: step_function(graph, Numerics.of(graph, precision), {})
+            for name, graph in graphs.items()
+        }
+        return {name: step({}, {}, fed[name])[0] for name, step in steps.items()}
+
+    found: dict[str, dict[str, jax.Array]] = jax.jit(everything)(feeds)
+    return {
+        name: {output: np.array(array) for output, array in outputs.items()}
+        for name, outputs in found.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, dict[str, Array]]:
+    choose_device("xla:cpu")
+    return computed({each.name: (each.op, each.operands) for each in COMPUTED}, F32)
+
+
+@pytest.mark.parametrize("sample", COMPUTED, ids=lambda sample: sample.name)
+def test_an_op_computes_the_reference(sample: Sample, results: dict[str, dict[str, Array]]) -> None:
+    graph, feeds = graph_of(sample.op, *sample.operands)
+    assert_results(Results(results[sample.name], {}), graph, feeds)
+
+
+def test_every_primitive_is_in_exactly_one_table() -> None:
+    leaves = [op for op in OPS if issubclass(op, Leaf)]
+    tables = [*MOVES, *CONTRACTIONS, *COMPUTES, *leaves]
+    assert [op for op in OPS if tables.count(op) != 1] == []
+    assert len(tables) == len(OPS)
+
+
+# --- where others differ -------------------------------------------------------------------------
+
+NAN, INF = np.nan, np.inf
+POOL = ((2, 2), (2, 2), (1, 1))
+TIES = np.array([[[[1, 1, 0], [1, NAN, 2], [-INF, 2, NAN]]]], np.float32)
+PICKED = np.array([[[[3, 2], [1, 0]]]], np.int32)
+EXACT: dict[str, tuple[Op, tuple[Array, ...]]] = {
+    "pool of ties and NaN": (MaxPool(*POOL), (TIES,)),
+    "pool of minus infinity": (MaxPool(*POOL), (np.full((1, 1, 3, 3), -INF, np.float32),)),
+    "select": (MaxPoolSelect(*POOL), (PICKED, TIES)),
+    "pool gradient": (
+        MaxPoolGradient(*POOL, (3, 3)),
+        (PICKED, np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)),
+    ),
+    "largest with NaN": (ReduceMax((1,)), (np.array([[1, NAN, 2], [3, 4, 4]], np.float32),)),
+    "first of NaN": (ArgMax(1), (np.array([[1, NAN, NAN], [3, 4, 4]], np.float32),)),
+    **{
+        f"floats as {dtype.value}": (
+            Cast(dtype),
+            (np.array([NAN, INF, -INF, 3e9, 5e9, -3e9, 2147483520, -1.9, 0.5], np.float32),),
+        )
+        for dtype in (DType.I32, DType.U32, DType.BOOL, DType.F16)
+    },
+    "wrapping": (Cast(DType.U32), (np.array([-1, -(2**31)], np.int32),)),
+    "words": (
+        RandomBits(7, (3, 5, 7)),
+        (np.array([4_000_000_000, 123], np.uint32),),
+    ),
+    "many words": (RandomBits(2**32 - 1, (70_000,)), (np.array([1, 2], np.uint32),)),
+}
+
+
+@pytest.fixture(scope="module")
+def exactly() -> dict[str, dict[str, Array]]:
+    choose_device("xla:cpu")
+    return computed(EXACT, F32)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_it_is_the_reference_to_the_bit(name: str, exactly: dict[str, dict[str, Array]]) -> None:
+    graph, feeds = graph_of(EXACT[name][0], *EXACT[name][1])
+    for output, value in evaluate(graph, feeds).outputs.items():
+        np.testing.assert_array_equal(exactly[name][output], value)
+
+
+def test_a_pooling_may_be_used_for_its_indices_alone() -> None:
+    graph, feeds = graph_of(*EXACT["pool of ties and NaN"][:1], TIES)
+    alone = Graph(
+        tuple(value for value in graph.values if value is not graph.outputs["y"]),
+        {"y.1": graph.outputs["y.1"]},
+    )
+    with choose_device("xla:cpu").open(alone) as session:
+        found = session.step(feeds)["y.1"]
+    np.testing.assert_array_equal(found, evaluate(graph, feeds).outputs["y.1"])
+
+
+def test_a_row_that_is_not_there_is_no_row() -> None:
+    """Sessions check indices; what is not checked is at least not a neighbour's value."""
+    choose_device("xla:cpu")
+    table = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for dtype, outside in ((np.int32, [-1, 3, 2**31 - 1]), (np.uint32, [3, 2**31, 2**32 - 1])):
+        ids = np.array([0, *outside], dtype)
+        found = computed(
+            {
+                "gather": (Gather(0), (table, ids)),
+                "scatter": (ScatterAdd(0, 3), (ids, np.ones((4, 2), np.float32))),
+            },
+            F32,
+        )
+        np.testing.assert_array_equal(found["gather"]["y"][0], table[0])
+        assert np.isnan(found["gather"]["y"][1:]).all()
+        np.testing.assert_array_equal(found["scatter"]["y"], [[1, 1], [0, 0], [0, 0]])

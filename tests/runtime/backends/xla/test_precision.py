@@ -1,0 +1,167 @@
+"""Precisions: which values are bfloat16, how far results are off, and who refuses what."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meganeura
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import Add, Concat, Input, MatMul, Mul, Parameter, Sum, Tanh
+from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
+from meganeura_dsl.ir.ops.primitive.contraction import Convolution
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
+from tests.runtime.runs import Place
+from tests.samples import SAMPLES
+
+BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
+
+
+def narrow(graph: Graph) -> set[int]:
+    """The ids of the values that are stored in bfloat16."""
+    numerics = Numerics.of(graph, BF16)
+    return {value.id for value in graph.values if numerics.stored[value.id] == BFLOAT16}
+
+
+def residual() -> tuple[Graph, dict[str, Value]]:
+    """A residual, y = x + (tanh(x a) + c) b, read twice, with a mean beside."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+    c = build.add(Parameter("c", DType.F32, (8,), "param"))
+    first = build.add(MatMul(), x, a)
+    spread = build.add(Broadcast((4, 8), (1,)), c)
+    biased = build.add(Add(), first, spread)
+    active = build.add(Tanh(), biased)
+    second = build.add(MatMul(), active, b)
+    scaled = build.add(Mul(), x, full(build, x.type, 2))
+    y = build.add(Add(), scaled, second)
+    both = build.add(Concat(1), y, active)
+    mean = build.add(Sum((0,)), both)
+    transposed = build.add(MatMul(transpose_right=True), y, build.add(Mul(), a, b))
+    named = {
+        "first": first,
+        "biased": biased,
+        "active": active,
+        "second": second,
+        "scaled": scaled,
+        "y": y,
+        "both": both,
+        "mean": mean,
+        "last": transposed,
+    }
+    return build.graph({"mean": mean, "last": transposed}), named
+
+
+def test_activations_and_residuals_are_narrow_and_nothing_else() -> None:
+    graph, named = residual()
+    found = narrow(graph)
+    is_narrow = {name for name, value in named.items() if value.id in found}
+    assert is_narrow == {"first", "active", "second", "y", "both"}
+    assert len(found) == len(is_narrow)
+    for precision in (F32, TF32):
+        stored = set(Numerics.of(graph, precision).stored.values())
+        assert BFLOAT16 not in stored
+
+
+def test_what_a_training_keeps_and_what_changes_it_is_float32() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a, b = (build.add(Parameter(name, DType.F32, (8, 8), "param")) for name in "ab")
+    y = build.add(MatMul(), build.add(Tanh(), build.add(MatMul(), x, a)), b)
+    loss = build.add(Sum((0, 1)), build.add(Mul(), y, y))
+    step = training_step(build.graph({"loss": loss}), TrainingSettings(Adam()))
+    found = narrow(step)
+    products = [value for value in step.values if isinstance(value.op, MatMul)]
+    gradients = [value for value in products if value.type.shape == (8, 8)]
+    assert len(gradients) == 2
+    for value in products:
+        assert (value.id in found) == (value not in gradients)
+    assert not found & {value.id for value in step.roots}
+
+
+CONTRACTIONS = {
+    (type(sample.op), len(sample.operands[0].shape)): sample
+    for sample in SAMPLES
+    if isinstance(sample.op, MatMul | Convolution)
+}
+"""One of each kind and rank."""
+
+
+def test_contractions_are_within_the_rounding_of_their_operands() -> None:
+    build = Builder()
+    feeds: dict[str, Array] = {}
+    outputs: dict[str, Value] = {}
+    for number, sample in enumerate(CONTRACTIONS.values()):
+        names = [f"x{number}.{place}" for place in range(len(sample.operands))]
+        leaves = [
+            build.add(Input(name, each.dtype, each.shape))
+            for name, each in zip(names, sample.types, strict=True)
+        ]
+        feeds |= dict(zip(names, sample.operands, strict=True))
+        outputs[sample.name] = build.add(sample.op, *leaves)
+    graph = build.graph(outputs)
+    with choose_device("xla:cpu", precision=BF16).open(graph) as session:
+        found = session.step(feeds)
+        for name, value in evaluate(graph, feeds).outputs.items():
+            scale = np.abs(value).astype(np.float64).max()
+            np.testing.assert_allclose(found[name], value, 0, 2**-7 * scale, err_msg=name)
+            assert found[name].dtype == value.dtype
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def test_a_training_in_bf16_learns_what_one_in_f32_does(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    runs = {
+        device: program.train(
+            device=device,
+            out=tmp_path / precision,
+            settings={"epochs": 1, "precision": precision},
+        )
+        for device, precision in (("cpu", "f32"), ("xla:cpu", "bf16"))
+    }
+    assert runs["xla:cpu"].epochs == pytest.approx(runs["cpu"].epochs, rel=0.02)
+    assert runs["xla:cpu"].epochs != runs["cpu"].epochs
+    model = program.model(weights=runs["xla:cpu"].weights)
+    image = np.arange(3 * 64, dtype=np.float32).reshape(3, 1, 8, 8) % 17
+    exact = model.run({"image": image}, device="cpu")["output"]
+    rough = model.run({"image": image}, device="xla:cpu", precision="bf16")["output"]
+    assert 0 < np.abs(exact - rough).max() < 0.03 * np.abs(exact).max()
+
+
+def test_a_run_goes_on_in_another_precision(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    device = choose_device("xla:cpu", precision=ComputePrecision.BF16)
+    place.start("run", "precision=bf16", "epochs=2", steps=7, open_session=device.open)
+    folder = place.resume("run", "precision=f32")
+    assert json.loads(folder.settings.read_text())["precision"] == "f32"
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "told"),
+    [
+        ("cpu", "bf16", "E0559.*`cpu` does not compute in bf16"),
+        ("cpu", "tf32", "E0559.*`cpu` does not compute in tf32"),
+        ("xla:cpu", "tf32", "E0559.*`xla:cpu` does not compute in tf32"),
+        pytest.param("wgpu", "bf16", "E0559.*`wgpu`", marks=pytest.mark.adapter),
+        ("auto", "bf16", "E0551.*no GPU computes in bf16 here; `xla:cpu` can, slowly"),
+        ("cpu", "f64", "E0513.*`precision` must be f32, tf32 or bf16"),
+    ],
+)
+def test_what_a_device_does_not_compute_in_is_refused(
+    device: str, precision: str, told: str, tmp_path: Path
+) -> None:
+    program = meganeura.load("digits_mlp")
+    with pytest.raises((ProblemError, ProblemsError), match=told):
+        program.train(device=device, out=tmp_path / "run", settings={"precision": precision})
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,210 @@
+"""One run on several devices and hosts gives the losses that one device gives."""
+
+import json
+import shutil
+import signal
+import socket
+from pathlib import Path
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tests.effort import effort
+from tests.runtime.backends.xla.command_lines import process
+
+CLOSE = 1e-5
+"""The largest difference of a loss, of about 1, that is due to the order of sums."""
+STEPS = effort(4, 50)
+PATIENCE = effort(600, 3600)
+"""Seconds that a process may take."""
+SMALL = """\
+block Small()(x: [n, 6]) -> [n, 3]:
+  return x |> fc1: linear(16) |> gelu |> norm: batch_norm |> dropout(0.25) |> fc2: linear(3)
+
+model small = Small()
+
+train fit(x: [batch, 6], y: i32[batch]):
+  minimize cross_entropy(x |> small, y)
+  run:
+    data      = "points.safetensors"
+    batch     = 8
+    epochs    = 4
+    optimizer = adam(lr=0.01)
+    schedule  = cosine(warmup=3)
+    clip_norm = 1.0
+    log_every = 1
+"""
+"""Statistics over the batch, dropout, one norm of all gradients, moments."""
+PROGRAMS = {"digits_cnn": "images", "unet": "images", "lm": "text"}
+"""Standard models with batch norm, with noise and with neither, and data for them."""
+SHARDINGS = {"digits_cnn": ("data", "fsdp"), "unet": ("fsdp", "data"), "lm": ("fsdp", "data")}
+"""The first is tried; `make nightly` tries both, as each is compiled for many seconds."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with programs and data."""
+    folder = tmp_path_factory.mktemp("sharded")
+    generator = np.random.default_rng(0)
+    examples = 16 * STEPS
+    save_file(
+        {
+            "image": generator.integers(0, 17, (examples, 1, 8, 8)).astype(np.float32),
+            "label": generator.integers(0, 10, examples).astype(np.int32),
+        },
+        folder / "images.safetensors",
+    )
+    text = generator.integers(0, 256, (examples, 65)).astype(np.int32)
+    save_file({"ids": text}, folder / "text.safetensors")
+    points = generator.normal(size=(60, 6)).astype(np.float32)
+    labels = generator.integers(0, 3, 60).astype(np.int32)
+    save_file(
+        {
+            "train.x": points[:40],
+            "train.y": labels[:40],
+            "test.x": points[40:],
+            "test.y": labels[40:],
+        },
+        folder / "points.safetensors",
+    )
+    (folder / "small.mgn").write_text(SMALL)
+    return folder
+
+
+def train(program: str, out: str, devices: int, *options: str) -> list[str]:
+    """A command line that trains on so many simulated devices."""
+    sets = [f"devices={devices}", *options]
+    changes = [word for each in sets for word in ("--set", each)]
+    return ["train", program, "--device", "xla:cpu", "--out", out, *changes]
+
+
+def resume(out: str, *options: str) -> list[str]:
+    """A command line that goes on with a run."""
+    return ["train", "small.mgn", "--resume", out, *options]
+
+
+def free_port() -> int:
+    """A port that nothing listens to."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def hosts_at(port: int) -> list[str]:
+    """The options of one of two processes, but for its number."""
+    return ["--coordinator", f"127.0.0.1:{port}", "--hosts", "2", "--host"]
+
+
+def finish(devices: int, commands: list[list[str]], folder: Path) -> str:
+    """Run command lines to their end, all of which succeed."""
+    with process(devices, commands, folder) as running:
+        told, _ = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0, told
+    return told
+
+
+def losses(folder: Path, kind: str = "step") -> list[float]:
+    """The losses of a run, step by step."""
+    records = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [each["loss"] for each in records if each["kind"] == kind]
+
+
+def assert_the_same(found: Path, wanted: Path) -> None:
+    """Whether two runs have the same losses and weights, but for the order of sums."""
+    for kind in ("step", "epoch", "held_out"):
+        np.testing.assert_allclose(losses(found, kind), losses(wanted, kind), atol=CLOSE, rtol=0)
+    weights, others = (load_file(each / "weights.safetensors") for each in (found, wanted))
+    assert weights.keys() == others.keys()
+    for name, each in weights.items():
+        np.testing.assert_allclose(each, others[name], atol=10 * CLOSE, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone(place: Path) -> Path:
+    """The whole small run on one device."""
+    finish(1, [train("small.mgn", "alone", 1)], place)
+    assert len(losses(place / "alone")) == 20
+    return place / "alone"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None:
+    sets = (f"data={PROGRAMS[program]}.safetensors", "batch=16", "epochs=1", "log_every=1")
+    shardings = SHARDINGS[program][: effort(1, 2)]
+    spread = [
+        train(program, f"{program}-{each}", 8, f"sharding={each}", *sets) for each in shardings
+    ]
+    told = finish(8, [train(program, f"{program}-one", 1, *sets), *spread], place)
+    one = losses(place / f"{program}-one")
+    assert len(one) == STEPS
+    for each in shardings:
+        assert f"8 devices, {each}" in told
+        found = losses(place / f"{program}-{each}")
+        np.testing.assert_allclose(found, one, atol=CLOSE, rtol=0)
+
+
+def test_two_processes_of_four_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:
+    hosts = hosts_at(free_port())
+    command = train("small.mgn", "two", 8, "sharding=fsdp")
+    with (
+        process(4, [[*command, *hosts, "0"]], place) as first,
+        process(4, [[*command, *hosts, "1"]], place) as second,
+    ):
+        told, silent = (each.communicate(timeout=PATIENCE)[0] for each in (first, second))
+    assert (first.returncode, second.returncode) == (0, 0), told + silent
+    assert "8 devices of 2 hosts, fsdp" in told
+    assert "epoch 4: mean loss" in told
+    assert "loss" not in silent
+    assert_the_same(place / "two", alone)
+
+
+def test_a_killed_run_goes_on_on_other_numbers_of_devices(place: Path, alone: Path) -> None:
+    with process(8, [train("small.mgn", "killed", 8)], place) as running:
+        limit = monotonic() + PATIENCE
+        while not (place / "killed/best.safetensors").is_file() and monotonic() < limit:
+            assert running.poll() is None
+            sleep(0.05)
+        running.send_signal(signal.SIGKILL)
+    for name in ("two", "four", "eight"):
+        shutil.copytree(place / "killed", place / f"on-{name}", ignore=lambda *_: [".lock"])
+    commands = [
+        resume("on-two", "--set", "devices=2", "--set", "sharding=fsdp"),
+        resume("on-four", "--set", "devices=4"),
+        resume("on-eight"),
+    ]
+    told = finish(8, commands, place)
+    assert "2 devices, fsdp" in told
+    for name in ("two", "four", "eight"):
+        assert_the_same(place / f"on-{name}", alone)
+
+
+def test_a_run_goes_from_the_reference_to_eight_devices_and_back(place: Path, alone: Path) -> None:
+    begun = ["train", "small.mgn", "--device", "cpu", "--out", "moved", "--set", "epochs=4"]
+    until = monotonic() + PATIENCE
+    with process(1, [begun], place) as running:
+        while not (place / "moved/best.safetensors").is_file() and monotonic() < until:
+            assert running.poll() is None
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=PATIENCE)
+    assert 0 < len(losses(place / "moved")) < 20
+    spread = ["--device", "xla:cpu", "--set", "devices=8", "--set", "sharding=fsdp"]
+    finish(8, [resume("moved", *spread)], place)
+    assert_the_same(place / "moved", alone)
+
+
+def test_a_host_that_dies_ends_the_run_of_the_others(place: Path) -> None:
+    command = train("small.mgn", "dying", 2, "epochs=100000", "log_every=0")
+    with (
+        process(1, [[*command, *hosts_at(port := free_port()), "0"]], place) as first,
+        process(1, [[*command, *hosts_at(port), "1"]], place) as second,
+    ):
+        limit = monotonic() + PATIENCE
+        while not (place / "dying/best.safetensors").is_file() and monotonic() < limit:
+            assert (first.poll(), second.poll()) == (None, None)
+            sleep(0.05)
+        second.kill()
+        told, _ = first.communicate(timeout=PATIENCE)
+    assert first.returncode != 0
+    assert "another task died" in told or "XLA: " in told

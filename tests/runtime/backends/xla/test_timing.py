@@ -1,0 +1,86 @@
+"""Profiles and traces by JAX's profiler: instructions under the names of the program's ops."""
+
+import pytest
+
+from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.ir.graph import Builder, Graph, Origin
+from meganeura_dsl.ir.ops import Input, MatMul, Parameter, Tanh
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.xla.timing.hlo_text import instructions
+from meganeura_runtime.profiling.trace import ENOUGH, STEPS, Trace
+
+TEXT = """\
+HloModule jit_step, entry_computation_layout={(f32[2,3]{1,0})->f32[2]{0}}
+
+%fused (param_0: f32[2,3], param_1: bf16[3]) -> f32[2] {
+  %param_0 = f32[2,3]{1,0} parameter(0)
+  %param_1 = bf16[3]{0} parameter(1)
+  %tanh.1 = f32[2,3]{1,0} tanh(%param_0), metadata={op_name="jit(step)/a.b/net.mgn:7/%12/tanh"}
+  ROOT %sum.1 = f32[2]{0} reduce(%tanh.1), metadata={op_name="jit(step)/net.mgn:8/%13/reduce_sum"}
+}
+
+ENTRY %main.4 (x.1: f32[2,3], w.1: bf16[3]) -> (f32[2], s8[]) {
+  %x.1 = f32[2,3]{1,0} parameter(0), metadata={op_name="fed['x']"}
+  %w.1 = bf16[3]{0} parameter(1)
+  %fusion.1 = f32[2]{0} fusion(%x.1, %w.1), calls=%fused, metadata={op_name="jit(step)/%13/sum"}
+  ROOT %call.2 = (f32[2]{0}, s8[8]{0}) custom-call(%fusion.1), custom_call_target="x"
+}
+"""
+
+
+def test_the_text_of_a_program_says_what_an_instruction_moves_and_computes() -> None:
+    found = instructions(TEXT)
+    assert set(found) == {
+        *("param_0", "param_1", "tanh.1", "sum.1", "x.1", "w.1", "fusion.1", "call.2")
+    }
+    fusion, call = found["fusion.1"], found["call.2"]
+    assert (fusion.kind, fusion.bytes, fusion.sources) == ("fusion", 24 + 6 + 8, (12, 13))
+    assert (call.kind, call.bytes, call.sources) == ("custom-call", 8 + 8 + 8, ())
+    assert found["tanh.1"].sources == (12,)
+
+
+def products() -> Graph:
+    """tanh(x w) w, its second product on a line of a file."""
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (32, 64)))
+    w = build.add(Parameter("w", DType.F32, (64, 64), "param"))
+    y = build.add(Tanh(), build.add(MatMul(), x, w))
+    with build.at(Origin(Span(Source("net.mgn", "y @ w\n"), 0, 5), "layer")):
+        y = build.add(MatMul(), y, w)
+    return build.graph({"y": y})
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return products()
+
+
+def test_a_profile_has_the_ops_of_the_program_and_their_arithmetic(graph: Graph) -> None:
+    found = choose_device("xla:cpu").profile(graph)
+    assert found is not None
+    rows = [row for row in found.rows if row.kind == "matmul"]
+    assert sum(row.flops for row in rows) in range(
+        2 * 2 * 32 * 64 * 64, 2 * 2 * 32 * 64 * 64 + 4097
+    )
+    assert any("net.mgn:1 layer" in row.places for row in rows)
+    assert all(row.seconds > 0 and row.bytes > 0 for row in rows)
+    assert found.memory["parameters"] == 4 * 64 * 64
+    assert found.peaks.flops > 0
+    assert "matrices in f32" in found.peaks.how
+
+
+def test_a_trace_shows_the_instructions_of_each_traced_step(graph: Graph) -> None:
+    device = choose_device("xla:cpu")
+    trace, example = Trace(device), example_of(graph)
+    with trace.opening(device.open)(graph) as session:
+        session.load(example.kept)
+        for _ in range(ENOUGH):
+            session.step(example.feeds)
+    shown = [moment.name for moment in trace.finish().kernels]
+    assert sum(name.startswith("step ") for name in shown) == STEPS
+    assert sum(name.endswith("[net.mgn:1]") for name in shown) >= STEPS
+    moments = trace.timeline.kernels
+    assert all(moment.start < moment.end for moment in moments)
+    assert all(trace.timeline.since < moment.start for moment in moments)

@@ -1,0 +1,26 @@
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from jax import Array
+
+_Arrays: TypeAlias = Mapping[str, Array]
+
+class CompiledMemoryStats:
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+
+class Compiled:
+    def __call__(
+        self, updated: _Arrays, constant: _Arrays, fed: _Arrays
+    ) -> tuple[dict[str, Array], dict[str, Array]]: ...
+    def as_text(self) -> str: ...
+    def memory_analysis(self) -> CompiledMemoryStats | None: ...
+
+class Lowered:
+    def compile(self) -> Compiled: ...
+
+class Wrapped:
+    def __call__(self, *arguments: Any) -> Any: ...
+    def lower(self, *arguments: object) -> Lowered: ...
