@@ -54,7 +54,7 @@ class Golden:
         graph = self.graph
         style = re.search(r"# style: (\S+)", self.before)
         fusings = (
-            {step_name(graph): FusionConfig(attends=True)} if "# attends" in self.before else {}
+            {step_name(graph): FusionConfig(fuse_attention=True)} if "# attends" in self.before else {}
         )
         choices = TunedConfigs("", {}, fusings)
         return plan_graph(graph, self.limits, Style(style[1]) if style else Style.GPU, choices)

@@ -94,7 +94,7 @@ def test_parts_of_the_keys_are_the_whole(queries: int, keys: int, parts: int) ->
     mean, rows = build.add_all(Attention(0.5, causal=False), *operands)
     graph = build.graph({"mean": mean, "rows": rows})
     assert kv_splits(Heads(Attention(0.5, causal=False), *operands)) >= parts
-    changed = fuse_attention(graph, Target(LARGE, fusing=FusionConfig(attends=True)))
+    changed = fuse_attention(graph, Target(LARGE, fusing=FusionConfig(fuse_attention=True)))
     assert any(isinstance(value.op, FlashAttentionOp) for value in changed.values)
     random = np.random.default_rng(0)
     feeds = {name: random.normal(size=each).astype(np.float32) for name, each in shapes.items()}
