@@ -53,9 +53,8 @@ class Golden:
         """The plan as it is made now."""
         graph = self.graph
         style = re.search(r"# style: (\S+)", self.before)
-        fusings = (
-            {step_name(graph): FusionConfig(fuse_attention=True)} if "# attends" in self.before else {}
-        )
+        fused = FusionConfig(fuse_attention=True)
+        fusings = {step_name(graph): fused} if "# attends" in self.before else {}
         choices = TunedConfigs("", {}, fusings)
         return plan_graph(graph, self.limits, Style(style[1]) if style else Style.GPU, choices)
 
