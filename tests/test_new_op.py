@@ -71,6 +71,7 @@ class Cube(Fused):
 
     operands = Operands(("x",))
     traits = frozenset({Trait.ELEMENTWISE})
+    flops_per_element = 2
 
     def infer(self, facts: Facts, x: TensorType) -> TensorType:
         require_dtype(self, x, FLOATS)
@@ -82,9 +83,6 @@ class Cube(Fused):
     def expand(self, build: Builder, operands: Sequence[Value]) -> Value:
         (x,) = operands
         return build.add(Mul(), x, build.add(Mul(), x, x))
-
-    def flops(self, operands: Sequence[TensorType], result: TensorType) -> int:
-        return 2 * element_count(result)
 
 
 '''

@@ -342,7 +342,7 @@ def test_kernels_of_others_are_checked(
     monkeypatch.setattr(device, "checked", False)
     monkeypatch.setattr(wgpu_native, "unchecked_module", trusting)
     monkeypatch.setattr(
-        container, "choose_device", lambda _: OpenAdapter.of(WebGpuBackend(), device)
+        container, "choose_device", lambda *_, **__: OpenAdapter.of(WebGpuBackend(), device)
     )
     build = Builder()
     doubled = build.add(Add(), *[build.add(Input("x", DType.F32, (3,)))] * 2)
@@ -365,7 +365,7 @@ def test_a_kernel_that_is_none_is_refused(
         plan["kernels"][0] = plan["kernels"][0].replace("fn main", "fn moth")
 
     monkeypatch.setattr(
-        container, "choose_device", lambda _: OpenAdapter.of(WebGpuBackend(), device)
+        container, "choose_device", lambda *_, **__: OpenAdapter.of(WebGpuBackend(), device)
     )
     before = device.allocated
     with pytest.raises(ProblemError, match="E0581"):

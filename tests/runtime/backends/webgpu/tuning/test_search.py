@@ -36,8 +36,8 @@ from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.tuning import autotuner, search_space
 from meganeura_runtime.backends.webgpu.tuning.search_space import (
     Subject,
-    first_ways,
-    nearby_ways,
+    first_configs,
+    nearby_configs,
     planned,
 )
 
@@ -140,7 +140,7 @@ PLANS: dict[str, Plan] = {}
 
 def planned_once(graph: Graph, limits: DeviceLimits, style: Style, choices: TunedConfigs) -> Plan:
     """Equal plans need not be made for every search."""
-    key = f"{format_graph(graph)} {choices.ways} {choices.fusing_of(graph)}"
+    key = f"{format_graph(graph)} {choices.configs} {choices.fusing_of(graph)}"
     if key not in PLANS:
         PLANS[key] = plan_graph(graph, limits, style, choices)
     return PLANS[key]
@@ -154,12 +154,14 @@ class Search:
         self.target = Target(adapter.limits, adapter.style)
         (self.subject,) = autotuner.subjects(graph, self.target)
         whole = self.subject.whole
-        first = first_ways(whole, self.target)
+        first = first_configs(whole, self.target)
         self.default = first[0]
         self.right = {way for way in first if self.is_right(way)}
         if self.default not in self.right:
             return
-        nearby = nearby_ways(min(self.right, key=self.seconds), self.default, whole, adapter.style)
+        nearby = nearby_configs(
+            min(self.right, key=self.seconds), self.default, whole, adapter.style
+        )
         tried = {*first, *(way for way in nearby if is_possible(way, adapter.limits))}
         self.right = {way for way in tried if self.is_right(way)}
         self.wrong = tried - self.right
