@@ -18,6 +18,13 @@ class Unknown(Enum):
     NUMBER = "number"
 
 
+@dataclass(frozen=True)
+class OpenText:
+    """In a proof, a text that the configuration gives under this name."""
+
+    name: str
+
+
 class Axes(tuple[Size, ...]):
     """The sizes of a rest `...spatial`; arithmetic applies to each of them."""
 
@@ -47,6 +54,7 @@ Static = (
     | float
     | bool
     | str
+    | OpenText
     | list["Static"]
     | Axes
     | SymbolicCondition
@@ -103,6 +111,8 @@ def describe(value: Evaluated) -> str:
             return "a number"
         case str():
             return f'the text "{value}"'
+        case OpenText(name):
+            return f"the text `{name}`"
         case list():
             return f"a list of {len(value)}"
         case Axes():

@@ -283,10 +283,29 @@ Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Ru
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter(Node):
-    """One config parameter, `stride=1`."""
+class NamedKind(Node):
+    """`bool`, `list[3]`: what a config parameter takes, by a word and perhaps a length."""
 
     name: str
+    length: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class TextKind(Node):
+    """`"mean" or "max"`: a config parameter takes one of these texts."""
+
+    options: tuple[Text, ...]
+
+
+ConfigKind = NamedKind | TextKind
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Node):
+    """One config parameter, `stride=1` or `causal: bool = false`."""
+
+    name: str
+    kind: ConfigKind | None
     default: Expression | None
 
 

@@ -15,6 +15,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck.config_kinds import as_flag, size_as_condition
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -30,9 +31,9 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Condition, Flag, negate, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
-from meganeura_dsl.symbolic.size import Dim, Size, dim, show
+from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
 OWN_PATH = "."
@@ -113,8 +114,8 @@ class Expressions(ABC):
     def condition(self, node: ast.Expression, frame: Frame) -> Condition:
         """The value of an expression that must be true, false or a condition on sizes."""
         value = self.evaluate(node, frame)
-        if frame.state.generic and isinstance(value, Dim):
-            value = _as_flag(value)
+        if isinstance(value, Dim):
+            value = as_flag(frame, value, node.span) or value
         if is_initializer(value):
             return True  # a flag that also says how the parameter begins
         if not is_condition(value):
@@ -317,33 +318,20 @@ class Expressions(ABC):
 
     def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
         bound = self.size(node, frame)
-        return size + bound if isinstance(bound, int) and bound < 0 else bound
+        return size + bound if _is_negative(bound, frame) else bound
+
+
+def _is_negative(bound: Size, frame: Frame) -> bool:
+    """Whether a position counts from the end: a number below 0, or configuration that is one."""
+    if isinstance(bound, int):
+        return bound < 0
+    is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
+    return is_open and isinstance(frame.facts.decide(Compare("<", bound, 0)), Proved)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    return ProblemError(
-        WrongKind(frame.place(span), wanted, describe(value), _cure_of_guess(frame, wanted, value))
-    )
-
-
-def _cure_of_guess(frame: Frame, wanted: str, value: Evaluated) -> str:
-    """How to say the kind of a configuration name, if it was taken for a size without a reason."""
-    names = value.variables() if isinstance(value, Dim) else frozenset[str]()
-    if not frame.state.generic or wanted != "a condition" or len(names) != 1:
-        return ""
-    (name,) = names
-    while frame.parent is not None:
-        frame = frame.parent
-    parameters = frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
-    if value != dim(name) or not any(p.name == name and p.default is None for p in parameters):
-        return ""
-    return f"`{name}` has no default, so it is taken for a size: `{name}=false` makes it a flag"
-
-
-def _as_flag(value: Dim) -> Evaluated:
-    """In a proof, a configuration name of unknown kind that turns out to be true or false."""
-    names = tuple(value.variables())
-    return Flag(names[0]) if len(names) == 1 and value == dim(names[0]) else value
+    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return told or ProblemError(WrongKind(frame.place(span), wanted, describe(value)))
 
 
 def dotted(node: ast.Expression) -> str | None:

@@ -499,6 +499,38 @@ class CheckedPerModel(PlacedProblem):
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
 
 
+@dataclass(frozen=True)
+class KindMismatch(PlacedProblem):
+    """A configuration value is of another kind than the one that is declared, or that is needed.
+
+    Configuration is a whole number from 1 (`size`), any whole number (`int`), a number (`real`),
+    true or false (`bool`), a text (`text`, or one of `"mean" or "max"`) or a list (`list[3]` of
+    sizes, or `list`). A parameter that does not say what it is, is what its uses need.
+
+        block A(causal)(x: [n, d]) -> [n, causal]        # E0220: a size here
+        block A(causal: bool)(x: [n, d]) -> [n, d]
+    """
+
+    code: ClassVar[str] = "E0220"
+    topic: ClassVar[str] = "kind"
+    headline: str
+    found: str = ""
+    declared: Location | None = None
+    fact: str = ""
+    """What would make the value one of the kind."""
+    cure: str = ""
+    """The parameter with the kind that it is used as."""
+
+    def report(self) -> Report:
+        remarks = ()
+        if self.declared is not None:
+            span = self.declared.span
+            remarks = (Remark("declared here", span.text.split("\n")[0], span),)
+        cure = Help("say what it is", self.cure) if self.cure else self.stated(self.fact)
+        label = f"this is {self.found}" if self.found else ""
+        return self.words(self.headline, label, remarks=remarks, cure=cure)
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     UnknownName,
     WrongArguments,
@@ -522,6 +554,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooMuchWork,
     TooManyAxes,
     TooManyElements,
+    KindMismatch,
     CheckedPerModel,
 )
 """Every problem of this module."""

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
+    OpenText,
     Static,
     Unknown,
     describe,
@@ -105,6 +106,10 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
         return Compare(_comparison(operator), left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         raise UndecidableError("a choice depends on a number the configuration gives")
+    if isinstance(left, OpenText) or isinstance(right, OpenText):
+        if not all(isinstance(each, str | OpenText) for each in (left, right)):
+            raise KindError(f"something to compare with {describe(left)}", right)
+        raise UndecidableError("a choice depends on a text the configuration gives")
     if is_condition(left) and is_condition(right) and operator in ("==", "!="):
         both = _connect(
             "or", _connect("and", left, right), _connect("and", invert(left), invert(right))

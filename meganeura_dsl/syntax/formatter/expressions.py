@@ -228,11 +228,25 @@ class Phrase:
             self.choice(entry)
 
     def parameter(self, node: ast.Parameter) -> None:
-        """A config parameter, such as `stride=1`."""
+        """A config parameter, such as `stride=1` or `causal: bool = false`."""
         self.write(node.name)
+        if node.kind is not None:
+            self.write(": ")
+            self._kind(node.kind)
         if node.default is not None:
-            self.write("=")
+            self.write("=" if node.kind is None else " = ")
             self.expression(node.default)
+
+    def _kind(self, node: ast.ConfigKind) -> None:
+        match node:
+            case ast.NamedKind():
+                self.write(node.name)
+                if node.length is not None:
+                    self.bracketed("[]", (node.length,), self.choice)
+            case ast.TextKind():
+                self.write(" or ".join(f'"{option.value}"' for option in node.options))
+            case _:
+                assert_never(node)
 
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]` or `x: whole [v, d]`."""

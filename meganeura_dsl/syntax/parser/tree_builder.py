@@ -75,8 +75,18 @@ def _count(span: Span, number: Token, unit: Token) -> ast.Count:
     return ast.Count(span, _integer_of(span, number), unit.text)
 
 
-def _parameter(span: Span, name: Token, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(span, name.text, default)
+def _parameter(
+    span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    return ast.Parameter(span, name.text, kind, default)
+
+
+def _named_kind(span: Span, name: Token, length: ast.Expression | None) -> ast.NamedKind:
+    return ast.NamedKind(span, name.text, length)
+
+
+def _text_kind(span: Span, *parts: ast.Text | Token) -> ast.TextKind:
+    return ast.TextKind(span, tuple(part for part in parts if isinstance(part, ast.Text)))
 
 
 def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
@@ -281,6 +291,8 @@ ACTIONS: dict[str, Action] = {
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,
+    "named_kind": _named_kind,
+    "text_kind": _text_kind,
     "inputs": _sequence,
     "input": _input,
     "feeds": _sequence,

@@ -322,6 +322,8 @@ def again(node: ast.Node) -> str:
             return f"expect m holds {text}"
         case ast.Parameter():
             return f"block B({text})(x: [n]):\n  return x"
+        case ast.NamedKind() | ast.TextKind():
+            return f"def f(x: {text}) = x"
         case ast.Input():
             return f"block B()({text}):\n  return x"
         case ast.Count():
