@@ -112,6 +112,14 @@ class Subscript(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Spliced(Node):
+    """`weight_hh_l{k}`: a parameter whose name ends with a number or a text that is computed."""
+
+    base: "Expression"
+    value: "Expression"
+
+
+@dataclass(frozen=True, eq=False)
 class Argument(Node):
     """`stride=2`, or without a name a positional argument."""
 
@@ -152,7 +160,7 @@ class Rearrangement(Node):
 
 Expression = (
     Name | Integer | Real | Text | Boolean | ListOf | Unary | Binary | Conditional
-    | Attribute | Subscript | Call | Pipe
+    | Attribute | Subscript | Spliced | Call | Pipe
 )  # fmt: skip
 
 
@@ -160,13 +168,20 @@ Expression = (
 
 
 @dataclass(frozen=True, eq=False)
+class Splice(Node):
+    """`{i + 1}` in a path: a number or a text that joins the word before it."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Path(Node):
-    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order.
+    """`head.fc`, `layers[i]`, `block{i + 1}`, `[0]`: words, indices and splices, in order.
 
     The label `.` has none: it is the path of the block it stands in.
     """
 
-    parts: tuple["str | Expression", ...]
+    parts: tuple["str | Expression | Splice", ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,6 +154,8 @@ class Block:
         self.labels += 1
         if self.random.random() < 0.1:
             return f"parts[{self.labels}]"
+        if self.random.random() < 0.1:
+            return f'part{{{self.labels}}}{{"_a"}}'
         return f"layer{self.labels}"
 
     def option(self, name: str, value: str) -> str:
@@ -261,7 +263,8 @@ class Block:
         self.labels += 1
         label = f"loop{self.labels}"
         self.indent += 1
-        self.write(f"x = x |> {label}[i]: batch_norm")
+        index = self.random.choice(("[i]", "{i + 1}", "s.norm{2 * i}"))
+        self.write(f"x = x |> {label}{index}: batch_norm")
         self.indent -= 1
 
     # --- tokens and rows -------------------------------------------------------------------------
@@ -313,6 +316,8 @@ class Block:
 
     def parameter(self) -> None:
         name = f"scale{len(self.lines)}"
+        if self.random.random() < 0.3:
+            name = f"scale{{{len(self.lines)}}}"
         size = self.shape[-1]
         if re.search(r"[dnsm]", size):
             return

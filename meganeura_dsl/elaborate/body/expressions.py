@@ -1,5 +1,6 @@
 """The walk over expressions: every form to its value."""
 
+import re
 from abc import ABC, abstractmethod
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -8,6 +9,7 @@ from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     TooMuchWork,
     UndecidedChoice,
+    UnfitLabel,
     UnknownName,
     WrongKind,
 )
@@ -15,11 +17,16 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
-from meganeura_dsl.elaborate.typecheck.config_kinds import as_flag, size_as_condition
+from meganeura_dsl.elaborate.typecheck.config_kinds import (
+    as_flag,
+    is_configured,
+    size_as_condition,
+)
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
+    OpenText,
     Tensor,
     describe,
     is_condition,
@@ -35,6 +42,8 @@ from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negat
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
+
+_IN_A_WORD = re.compile(r"\w*", re.ASCII)
 
 OWN_PATH = "."
 """The label of a layer that shares the path of the block around it."""
@@ -90,12 +99,38 @@ class Expressions(ABC):
                 return self._attribute(node, frame)
             case ast.Subscript():
                 return self._subscript(node, frame)
+            case ast.Spliced():
+                return self._spliced(node, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A label with its indices evaluated: `layers[i]` is `layers.3`."""
-        return ".".join(
-            part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
-        )
+        """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
+        words: list[str] = []
+        for part in path.parts:
+            match part:
+                case str():
+                    words.append(part)
+                case ast.Splice(value=value):
+                    words[-1] += self._splice(value, frame)
+                case _:
+                    words.append(show(self.size(part, frame)))
+        return ".".join(words)
+
+    def _splice(self, node: ast.Expression, frame: Frame) -> str:
+        """What a number or a text adds to a word; what is open in a proof stays in braces."""
+        value, place = self.evaluate(node, frame), frame.place(node.span)
+        match value:
+            case OpenText(name):
+                return f"{{{name}}}"
+            case Dim() if is_configured(frame, value):
+                return f"{{{value}}}"
+            case int() if not isinstance(value, bool) and value >= 0:
+                return str(value)
+            case str() if _IN_A_WORD.fullmatch(value):
+                return value
+            case Dim():
+                raise ProblemError(UnfitLabel(place, f"the size {value}, which the data decides"))
+            case _:
+                raise ProblemError(UnfitLabel(place, describe(value)))
 
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
@@ -224,8 +259,8 @@ class Expressions(ABC):
             )
         return result
 
-    def _attribute(self, node: ast.Attribute, frame: Frame) -> Evaluated:
-        relative = dotted(node)
+    def _attribute(self, node: ast.Attribute | ast.Spliced, frame: Frame) -> Evaluated:
+        relative = self._dotted(node, frame)
         if relative is None:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
@@ -238,6 +273,29 @@ class Expressions(ABC):
         raise ProblemError(
             UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
         )
+
+    def _spliced(self, node: ast.Spliced, frame: Frame) -> Evaluated:
+        """A parameter or state that this block declares, or one of a layer, by its name."""
+        relative = self._dotted(node, frame)
+        known = None if relative is None else frame.names.get(relative)
+        return self._attribute(node, frame) if known is None else known
+
+    def _dotted(self, node: ast.Expression, frame: Frame) -> str | None:
+        """`wte.weight` or `weight_l{k}` as text, if the expression is a path."""
+        match node:
+            case ast.Name(text=text):
+                return text
+            case ast.Attribute(base=base, name=name):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{name}"
+            case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{value}"
+            case ast.Spliced(base=base, value=value):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else prefix + self._splice(value, frame)
+            case _:
+                return None
 
     def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
         """The parameter at a path inside this layer, if there is one."""
@@ -332,21 +390,6 @@ def _is_negative(bound: Size, frame: Frame) -> bool:
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
     told = size_as_condition(frame, span, value) if wanted == "a condition" else None
     return told or ProblemError(WrongKind(frame.place(span), wanted, describe(value)))
-
-
-def dotted(node: ast.Expression) -> str | None:
-    """`wte.weight` as text, if the expression is words and dots or indices."""
-    match node:
-        case ast.Name(text=text):
-            return text
-        case ast.Attribute(base=base, name=name):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{name}"
-        case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{value}"
-        case _:
-            return None
 
 
 def short_text(node: ast.Expression) -> str:

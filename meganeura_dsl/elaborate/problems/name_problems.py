@@ -118,6 +118,15 @@ class DuplicatePath(PlacedProblem):
     label: str
 
     def report(self) -> Report:
+        written = self.place.span.text
+        if self.first.span == self.place.span and "}{" in written:
+            told = "put something between the numbers"
+            apart = written.partition(":")[0].replace("}{", '}{"_"}{')
+            return self.words(
+                f"`{self.name}` is defined twice",
+                "several numbers are written the same",
+                cure=Help(told, f"{apart}:"),
+            )
         if self.first.span == self.place.span:
             return self.words(
                 f"`{self.name}` is defined twice",
@@ -531,6 +540,28 @@ class KindMismatch(PlacedProblem):
         return self.words(self.headline, label, remarks=remarks, cure=cure)
 
 
+@dataclass(frozen=True)
+class UnfitLabel(PlacedProblem):
+    """What stands in braces in a label or in the name of a parameter cannot be part of a name.
+
+    It is a whole number from 0, or a text of letters, digits and underscores, that is known before
+    any data is.
+
+        x |> block{i + 1}: linear(8)
+        x |> block{0.5}: linear(8)       # E0226
+    """
+
+    code: ClassVar[str] = "E0226"
+    topic: ClassVar[str] = "naming"
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a label needs a whole number from 0, or a text of letters, digits and _",
+            f"this is {self.found}",
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     UnknownName,
     WrongArguments,
@@ -555,6 +586,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooManyAxes,
     TooManyElements,
     KindMismatch,
+    UnfitLabel,
     CheckedPerModel,
 )
 """Every problem of this module."""

@@ -4,6 +4,7 @@ A parameter without a kind takes what its uses need. One with a kind is given a 
 or is refused where it is given; in a proof it stands for all of them.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product as every
@@ -42,6 +43,9 @@ WORDS = {
     "list": "a list",
 }
 """What each kind takes, by the word that names it."""
+
+_WORD = re.compile(r"\w+'*")
+"""The name in a variable of a proof: `depth`, `widths[0]`, `(-shift)`."""
 
 
 @dataclass(frozen=True)
@@ -261,12 +265,24 @@ def size_as_condition(frame: Frame, span: Span, value: Evaluated) -> ProblemErro
     return ProblemError(KindMismatch(frame.place(span), headline, "", declared, "", cure))
 
 
-def _root_parameter(frame: Frame, value: Dim) -> ast.Parameter | None:
-    """The parameter of the block being proved that a size is."""
+def is_configured(frame: Frame, value: Dim) -> bool:
+    """Whether, in a proof, a number is made of configuration and of the indices of loops alone."""
+    if not frame.state.generic:
+        return False
+    known = {parameter.name for parameter in _root_parameters(frame)} | frame.state.indices
+    words = (_WORD.search(name) for name in value.variables())
+    return all(word is not None and word[0] in known for word in words)
+
+
+def _root_parameters(frame: Frame) -> tuple[ast.Parameter, ...]:
     while frame.parent is not None:
         frame = frame.parent
-    declared = frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
-    return next((each for each in declared if value == dim(each.name)), None)
+    return frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
+
+
+def _root_parameter(frame: Frame, value: Dim) -> ast.Parameter | None:
+    """The parameter of the block being proved that a size is."""
+    return next((each for each in _root_parameters(frame) if value == dim(each.name)), None)
 
 
 def require_one_use(block: ast.Block, frame: Frame) -> None:

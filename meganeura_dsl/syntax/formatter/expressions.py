@@ -59,7 +59,7 @@ class Phrase:
     def bracketed(
         self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]
     ) -> None:
-        """Parts in brackets, which are `()` or `[]`."""
+        """Parts in brackets, which are `()`, `[]` or `{}`."""
         self.write(brackets[0])
         self._depth += 1
         self.listed(parts, spell)
@@ -117,6 +117,9 @@ class Phrase:
                 is_number = isinstance(node.base, ast.Integer | ast.Real)
                 self._spell(node.base, _ATOM + is_number)
                 self.write(f".{node.name}")
+            case ast.Spliced():
+                self._spell(node.base, _ATOM)
+                self.bracketed("{}", (node.value,), self.choice)
             case ast.Subscript():
                 self._spell(node.base, _ATOM)
                 self.bracketed("[]", node.entries, self._entry)
@@ -209,6 +212,8 @@ class Phrase:
         for position, part in enumerate(node.parts):
             if isinstance(part, str):
                 self.write(f".{part}" if position else part)
+            elif isinstance(part, ast.Splice):
+                self.bracketed("{}", (part.value,), self.choice)
             else:
                 self.bracketed("[]", (part,), self.choice)
 

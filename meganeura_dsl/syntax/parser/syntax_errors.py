@@ -28,7 +28,7 @@ _OPERATORS = (
 )  # fmt: skip
 _WORD_OPERATORS = ("and", "or", "not")
 _LITERALS = ("INTEGER", "REAL", "STRING")
-_LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\])*")
+_LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\]|\{[^}\n]*\})*")
 
 _FOREIGN = {
     "assert": "state it in the signature, after `where`",
@@ -49,12 +49,26 @@ _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
     "ARROW": "`->`", "COLON": "`:`", "COMMA": "`,`", "DOT": "`.`", "EQUAL": "`=`", "LPAR": "`(`",
     "LSQB": "`[`", "PIPE": "`|>`", "RANGE": "`..`", "REST": "`...`", "RPAR": "`)`", "RSQB": "`]`",
+    "LBRACE": "`{`", "RBRACE": "`}`",
     "NAME": "a name", "INTEGER": "a whole number", END: "the end of the file",
     NEWLINE: "the end of the line", INDENT: "an indented body", DEDENT: "the end of the body",
 }  # fmt: skip
 
 _DTYPES = {"ANY", "BOOL", "BF16", "F16", "F32", "F64", "I32", "I64", "U8", "U32"}
-_INFIX = {"PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "AND", "OR", "IF", "DOT", "LSQB", "LPAR"}
+_INFIX = {
+    "PLUS",
+    "MINUS",
+    "MULTIPLY",
+    "POWER",
+    "COMPARE",
+    "AND",
+    "OR",
+    "IF",
+    "DOT",
+    "LSQB",
+    "LPAR",
+    "LBRACE",
+}
 _VALUES = {"NAME", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "NOT", *_LITERALS}
 
 _GROUPS = (

@@ -108,7 +108,7 @@ def _rest(span: Span, name: Token) -> ast.Rest:
     return ast.Rest(span, name.text)
 
 
-def _path(span: Span, *parts: Token | ast.Expression) -> ast.Path:
+def _path(span: Span, *parts: Token | ast.Expression | ast.Splice) -> ast.Path:
     return ast.Path(span, tuple(part.text if isinstance(part, Token) else part for part in parts))
 
 
@@ -175,6 +175,10 @@ def _conditional(
     span: Span, then: ast.Expression, condition: ast.Expression, otherwise: ast.Expression
 ) -> ast.Conditional:
     return ast.Conditional(span, condition, then, otherwise)
+
+
+def _spliced(span: Span, base: ast.Expression, splice: ast.Splice) -> ast.Spliced:
+    return ast.Spliced(span, base, splice.value)
 
 
 def _attribute(span: Span, base: ast.Expression, name: Token) -> ast.Attribute:
@@ -329,6 +333,8 @@ ACTIONS: dict[str, Action] = {
     "list_of": _list_of,
     "call": _call,
     "attribute": _attribute,
+    "spliced": _spliced,
+    "splice": ast.Splice,
     "subscript": _with_list(ast.Subscript, 1),
     "range": ast.Range,
     "labelled": _labelled,

@@ -47,10 +47,10 @@ MESSAGES = {
         ("write `x - 3 * i32(floor((f32(x) + 0.5) / 3))`",),
         ("convert with",),
     ),
-    "a number in a label": (
-        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer{i}: linear(d)\n",
+    "a brace behind a space": (
+        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer {i}: linear(d)\n",
         "E0108",
-        ("a number in a label stands in `[ ]`", "`layers[i]:`"),
+        ("a number in a label follows its word: `layer{i}:`",),
         ("bodies are indented",),
     ),
     "a brace as a body": (

@@ -1,6 +1,7 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -57,7 +58,10 @@ def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
 
 def paths(inner: Strategy[ast.Expression]) -> Strategy[ast.Path]:
     """Paths of parameters."""
-    return made(ast.Path, several(WORDS | inner, 1))
+    splices = several(made(ast.Splice, inner))
+    word = st.tuples(WORDS, splices).map(lambda drawn: (drawn[0], *drawn[1]))
+    item = word | st.tuples(inner)
+    return made(ast.Path, several(item, 1).map(lambda drawn: tuple(chain.from_iterable(drawn))))
 
 
 HERE = made(ast.Path, st.just(()))
@@ -80,6 +84,7 @@ def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
         made(ast.Conditional, inner, inner, inner),
         made(ast.Attribute, inner, WORDS),
         made(ast.Subscript, inner, several(entry, 1)),
+        made(ast.Spliced, made(ast.Name, WORDS) | made(ast.Attribute, inner, WORDS), inner),
         made(ast.Pipe, inner, layers(inner)),
         _call(st.none(), WORDS, inner),
     )

@@ -334,6 +334,8 @@ def again(node: ast.Node) -> str:
             return f"expect m maps [{text}] -> [n]"
         case ast.Path():
             return f"model m = {text}: F()"
+        case ast.Splice():
+            return f"model m = a{text}: F()"
         case ast.Argument() | ast.Rearrangement():
             return f"def f() = g({text})"
         case ast.Range():
