@@ -63,7 +63,16 @@ Static = (
     | Initializer
 )
 Tensor = Value
-Evaluated = Static | Tensor | Pattern | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A list that holds tensors. Its length is known, and it never leaves its block."""
+
+    items: tuple[Tensor, ...]
+
+
+Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 
 def is_size(value: Evaluated) -> TypeGuard[Size]:
@@ -93,7 +102,7 @@ def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
 
 def is_static(value: Evaluated) -> TypeGuard[Static]:
     """Whether the value is known before any data is."""
-    return isinstance(value, Axes) or not isinstance(value, Value | Pattern | tuple)
+    return isinstance(value, Axes) or not isinstance(value, Value | TensorList | Pattern | tuple)
 
 
 def describe(value: Evaluated) -> str:
@@ -115,6 +124,8 @@ def describe(value: Evaluated) -> str:
             return f"the text `{name}`"
         case list():
             return f"a list of {len(value)}"
+        case TensorList(items):
+            return f"a list of {len(items)} tensor{'' if len(items) == 1 else 's'}"
         case Axes():
             return f"the axes {show_shape(value)}"
         case Invocation():

@@ -139,6 +139,8 @@ class Block:
                 self.upsample,
                 self.concat,
                 self.loop,
+                self.growth,
+                self.skips,
             ),
             "tokens": (self.linear, self.layer_norm, self.slice, self.attention, self.gram),
             "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
@@ -266,6 +268,31 @@ class Block:
         index = self.random.choice(("[i]", "{i + 1}", "s.norm{2 * i}"))
         self.write(f"x = x |> {label}{index}: batch_norm")
         self.indent -= 1
+
+    def growth(self) -> None:
+        """A loop in which the channels grow by the same step."""
+        count = self.option("depth", str(self.random.randint(1, 3)))
+        step = self.random.choice(("1", "2", "c"))
+        self.labels += 1
+        convolution = f"grow{self.labels}{{i}}: conv2d({step}, 1)"
+        self.write(f"for i in 0..{count}:")
+        self.indent += 1
+        self.write(f"x = concat(x, x |> {convolution}, axis=1)")
+        self.indent -= 1
+        self.shape[1] = f"{self.shape[1]} + {count} * {step}"
+
+    def skips(self) -> None:
+        """What rounds leave is joined behind them."""
+        rounds = self.random.randint(1, 3)
+        name = f"list{len(self.lines)}"
+        self.write(f"{name} = {self.random.choice(('[]', '[x] + []'))}")
+        self.write(f"for i in 0..{rounds}:")
+        self.indent += 1
+        self.write("x = tanh(x)")
+        self.write(f"{name} = {name} + [x]")
+        self.indent -= 1
+        index = self.random.choice((f"{name}[-1]", f"{name}[len({name}) - 1]", f"{name}[0]"))
+        self.write(f"x = {index} + x * mean(concat({name}, axis=1))")
 
     # --- tokens and rows -------------------------------------------------------------------------
 

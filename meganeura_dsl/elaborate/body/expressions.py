@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.values import (
     Evaluated,
     OpenText,
     Tensor,
+    TensorList,
     describe,
     is_condition,
     is_initializer,
@@ -184,6 +185,7 @@ class Expressions(ABC):
         choices.next += 1
         assumed = condition if decision else negate(condition)
         choices.words.append(show_condition(assumed))
+        choices.assumed.append(assumed)
         frame.build.facts = frame.facts.assume(assumed)
         return decision
 
@@ -240,6 +242,9 @@ class Expressions(ABC):
 
     def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
         items = [self.evaluate(item, frame) for item in node.items]
+        if items and is_tensor(items[0]):
+            pairs = zip(items, node.items, strict=True)
+            return TensorList(tuple(self._only_tensor(*each, frame) for each in pairs))
         for item, written in zip(items, node.items, strict=True):
             if not is_static(item):
                 place = frame.place(written.span)
@@ -249,6 +254,12 @@ class Expressions(ABC):
             wanted = f"a list of at most {LONGEST_LIST:,}"
             raise ProblemError(WrongKind(frame.place(node.span), wanted, describe(made)))
         return made
+
+    def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
+        if not is_tensor(item):
+            place = frame.place(written.span)
+            raise ProblemError(WrongKind(place, "a tensor in a list of tensors", describe(item)))
+        return item
 
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
         value = self.evaluate(node.source, frame)
@@ -312,11 +323,11 @@ class Expressions(ABC):
             return self._slice(node, base, frame)
         if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
-        if not isinstance(base, list | Axes):
+        if not isinstance(base, list | Axes | TensorList):
             raise ProblemError(
                 WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base))
             )
-        items = list(base)
+        items = base.items if isinstance(base, TensorList) else base
         if len(node.entries) != 1:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them")
@@ -326,7 +337,9 @@ class Expressions(ABC):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
             spend(len(items))
-            return items[start:stop]
+            if isinstance(base, TensorList):
+                return TensorList(base.items[start:stop])
+            return list(base)[start:stop]
         index = self._index(entry, frame)
         if not -len(items) <= index < len(items):
             raise ProblemError(

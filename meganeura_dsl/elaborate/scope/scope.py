@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.symbolic.conditions import Condition
     from meganeura_dsl.syntax import ast
 
 
@@ -73,6 +74,8 @@ class ProofPath:
     decided: list[bool] = field(default_factory=list[bool])
     next: int = 0
     words: list[str] = field(default_factory=list[str])
+    assumed: list[Condition] = field(default_factory=list["Condition"])
+    """What was decided, in order."""
     case: tuple[str, ...] = ()
     """What distinguishes the values that the proof takes for the configuration here."""
     closed: bool = False

@@ -12,7 +12,11 @@ from itertools import product as every
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.location import Location
-from meganeura_dsl.elaborate.problems.name_problems import KindMismatch, UnknownName
+from meganeura_dsl.elaborate.problems.name_problems import (
+    KindMismatch,
+    UnknownName,
+    WrongKind,
+)
 from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
@@ -22,6 +26,7 @@ from meganeura_dsl.elaborate.values import (
     Evaluated,
     OpenText,
     Static,
+    TensorList,
     Unknown,
     describe,
     is_condition,
@@ -74,6 +79,9 @@ def fitted(
     tell. Without a kind, any value will do.
     """
     kind = parameter.kind
+    if isinstance(value, TensorList) and isinstance(inner.declaration, ast.Block):
+        cure = "a list of tensors stays in its block: give it the tensors one by one"
+        raise ProblemError(WrongKind(place, "configuration", describe(value), cure))
     if kind is None:
         return value
     if isinstance(value, Dim) and is_named(kind, "bool"):

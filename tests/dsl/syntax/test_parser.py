@@ -146,11 +146,11 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
     [
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
-            (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
+            (("Parameter", "x", None, None), ("Parameter", "y", None, TWO)), X)),
         ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
+            ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
             (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
