@@ -250,7 +250,8 @@ def _step(name: str, before: Evaluated, after: Evaluated) -> tuple[Size, ...]:
         raise UnstableError(name, before, after)
     if before.type.dtype is not after.type.dtype or before.type.rank != after.type.rank:
         raise UnstableError(name, before, after)
-    step = tuple(b - a for a, b in zip(before.type.shape, after.type.shape, strict=True))
+    sizes = zip(before.type.shape, after.type.shape, strict=True)
+    step = tuple(later - earlier for earlier, later in sizes)
     return step if any(step) else ()
 
 
