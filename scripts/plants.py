@@ -648,9 +648,9 @@ PLANTS = (
     ),
     Plant(
         "a loop keeps its last axis only",
-        "meganeura_dsl/elaborate/body/statements.py",
-        "for a, b in zip(value.type.shape, after.type.shape, strict=True)",
-        "for a, b in zip(value.type.shape[-1:], after.type.shape[-1:], strict=True)",
+        "meganeura_dsl/elaborate/body/induction.py",
+        "for a, b in zip(before.type.shape, after.type.shape, strict=True)",
+        "for a, b in zip(before.type.shape[-1:], after.type.shape[-1:], strict=True)",
         (
             "tests/dsl/elaborate/test_prove.py::test_a_loop_that_changes_an_axis_is_left_to_each_model",
         ),

@@ -18,6 +18,13 @@ class Unknown(Enum):
     NUMBER = "number"
 
 
+@dataclass(frozen=True)
+class OpenText:
+    """In a proof, a text that the configuration gives under this name."""
+
+    name: str
+
+
 class Axes(tuple[Size, ...]):
     """The sizes of a rest `...spatial`; arithmetic applies to each of them."""
 
@@ -47,6 +54,7 @@ Static = (
     | float
     | bool
     | str
+    | OpenText
     | list["Static"]
     | Axes
     | SymbolicCondition
@@ -55,7 +63,16 @@ Static = (
     | Initializer
 )
 Tensor = Value
-Evaluated = Static | Tensor | Pattern | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A list that holds tensors. Its length is known, and it never leaves its block."""
+
+    items: tuple[Tensor, ...]
+
+
+Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 
 def is_size(value: Evaluated) -> TypeGuard[Size]:
@@ -85,7 +102,7 @@ def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
 
 def is_static(value: Evaluated) -> TypeGuard[Static]:
     """Whether the value is known before any data is."""
-    return isinstance(value, Axes) or not isinstance(value, Value | Pattern | tuple)
+    return isinstance(value, Axes) or not isinstance(value, Value | TensorList | Pattern | tuple)
 
 
 def describe(value: Evaluated) -> str:
@@ -103,8 +120,12 @@ def describe(value: Evaluated) -> str:
             return "a number"
         case str():
             return f'the text "{value}"'
+        case OpenText(name):
+            return f"the text `{name}`"
         case list():
             return f"a list of {len(value)}"
+        case TensorList(items):
+            return f"a list of {len(items)} tensor{'' if len(items) == 1 else 's'}"
         case Axes():
             return f"the axes {show_shape(value)}"
         case Invocation():

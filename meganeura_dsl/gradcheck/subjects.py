@@ -10,6 +10,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import elaborate_model
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.syntax import ast
 
@@ -112,7 +113,7 @@ def _truths(module: LinkedModule, block: ast.Block, above: frozenset[ast.Block])
         return
     nodes = list(_nodes(block))
     for parameter in block.parameters:
-        is_boolean = isinstance(parameter.default, ast.Boolean)
+        is_boolean = isinstance(parameter.default, ast.Boolean) or is_named(parameter.kind, "bool")
         if is_boolean or (
             parameter.default is None
             and any(_is_truth(module, node, parameter.name, above | {block}) for node in nodes)

@@ -112,6 +112,14 @@ class Subscript(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Spliced(Node):
+    """`weight_hh_l{k}`: a parameter whose name ends with a number or a text that is computed."""
+
+    base: "Expression"
+    value: "Expression"
+
+
+@dataclass(frozen=True, eq=False)
 class Argument(Node):
     """`stride=2`, or without a name a positional argument."""
 
@@ -152,7 +160,7 @@ class Rearrangement(Node):
 
 Expression = (
     Name | Integer | Real | Text | Boolean | ListOf | Unary | Binary | Conditional
-    | Attribute | Subscript | Call | Pipe
+    | Attribute | Subscript | Spliced | Call | Pipe
 )  # fmt: skip
 
 
@@ -160,13 +168,20 @@ Expression = (
 
 
 @dataclass(frozen=True, eq=False)
+class Splice(Node):
+    """`{i + 1}` in a path: a number or a text that joins the word before it."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Path(Node):
-    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order.
+    """`head.fc`, `layers[i]`, `block{i + 1}`, `[0]`: words, indices and splices, in order.
 
     The label `.` has none: it is the path of the block it stands in.
     """
 
-    parts: tuple["str | Expression", ...]
+    parts: tuple["str | Expression | Splice", ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,10 +298,29 @@ Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Ru
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter(Node):
-    """One config parameter, `stride=1`."""
+class NamedKind(Node):
+    """`bool`, `list[3]`: what a config parameter takes, by a word and perhaps a length."""
 
     name: str
+    length: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class TextKind(Node):
+    """`"mean" or "max"`: a config parameter takes one of these texts."""
+
+    options: tuple[Text, ...]
+
+
+ConfigKind = NamedKind | TextKind
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Node):
+    """One config parameter, `stride=1` or `causal: bool = false`."""
+
+    name: str
+    kind: ConfigKind | None
     default: Expression | None
 
 

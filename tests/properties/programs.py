@@ -51,7 +51,16 @@ INPUTS: dict[str, tuple[Shape, ...]] = {
     "tokens": (["n", "s", "d"], ["n", "s", "4"], ["...batch", "6"], ["n", "s", "heads * 4"]),
     "rows": (["n", "d"], ["n", "3"], ["...batch", "d"], ["n", "2 * m"]),
 }
-CONFIG = ("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false")
+CONFIG = (
+    *("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false"),
+    *('mode="wide"', "widths=[2, 3]", "shift=-1"),
+)
+KINDS = {
+    "c": "size", "bias": "bool", "k": "size", "stride": "size", "depth": "size", "groups": "size",
+    "p": "real", "ratio": "size", "causal": "bool", "mode": '"wide" or "deep"',
+    "widths": "list[2]", "shift": "int",
+}  # fmt: skip
+"""What the configuration of each name is, where a program says so."""
 CLOSED = re.compile(r"\d+|heads \* 4")
 
 
@@ -84,8 +93,18 @@ class Block:
         results = f" -> [{', '.join(self.shape)}]" if self.random.random() < 0.6 else ""
         where = f"\n    where {', '.join(dict.fromkeys(self.where))}" if self.where else ""
         self.body = "\n".join((f"(x: [{', '.join(self.input)}]){results}{where}:", *self.lines))
-        config = [each for each in self.config if each.partition("=")[0] in self.used()]
+        used = self.used()
+        config = [self.declared(each) for each in self.config if each.partition("=")[0] in used]
         return f"block {self.name}({', '.join(config)}){self.body}"
+
+    def declared(self, parameter: str) -> str:
+        """A parameter as a signature has it, sometimes with its kind, and then without default."""
+        name, _, default = parameter.partition("=")
+        kind = KINDS.get(name)
+        is_needed = name == "widths"  # a list of unknown length is proved in no block
+        if kind is None or (not is_needed and self.random.random() < 0.6):
+            return parameter
+        return f"{name}: {kind} = {default}" if default else f"{name}: {kind}"
 
     def used(self) -> set[str]:
         """The names that occur in the text."""
@@ -120,6 +139,8 @@ class Block:
                 self.upsample,
                 self.concat,
                 self.loop,
+                self.growth,
+                self.skips,
             ),
             "tokens": (self.linear, self.layer_norm, self.slice, self.attention, self.gram),
             "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
@@ -135,6 +156,8 @@ class Block:
         self.labels += 1
         if self.random.random() < 0.1:
             return f"parts[{self.labels}]"
+        if self.random.random() < 0.1:
+            return f'part{{{self.labels}}}{{"_a"}}'
         return f"layer{self.labels}"
 
     def option(self, name: str, value: str) -> str:
@@ -150,7 +173,8 @@ class Block:
         self.write(f"x = {self.random.choice(FUNCTIONS)}({self.random.choice(('x', '-x'))})")
 
     def arithmetic(self) -> None:
-        number = self.random.choice(("2", "0.5", "1 / 3", "-1", "c"))
+        shift = self.option("shift", "3")
+        number = self.random.choice(("2", "0.5", "1 / 3", "-1", "c", f"({shift})"))
         operator = self.random.choice("+-*/")
         self.write(
             f"x = {self.random.choice((f'x {operator} {number}', f'{number} * x', 'x ** 2'))}"
@@ -166,7 +190,10 @@ class Block:
         """A static choice; where shapes change in it, the paths do not join."""
         conditions = [
             name
-            for parameter, name in (("bias", "bias"), ("depth", "depth > 1"), ("k", "k == 3"))
+            for parameter, name in (
+                *(("bias", "bias"), ("depth", "depth > 1"), ("k", "k == 3")),
+                *(("mode", 'mode == "wide"'), ("shift", "shift < 0"), ("widths", "widths[0] > 2")),
+            )
             if any(each.startswith(f"{parameter}=") for each in self.config)
         ]
         if not conditions or self.indent > 2:
@@ -238,15 +265,42 @@ class Block:
         self.labels += 1
         label = f"loop{self.labels}"
         self.indent += 1
-        self.write(f"x = x |> {label}[i]: batch_norm")
+        index = self.random.choice(("[i]", "{i + 1}", "s.norm{2 * i}"))
+        self.write(f"x = x |> {label}{index}: batch_norm")
         self.indent -= 1
+
+    def growth(self) -> None:
+        """A loop in which the channels grow by the same step."""
+        count = self.option("depth", str(self.random.randint(1, 3)))
+        step = self.random.choice(("1", "2", "c"))
+        self.labels += 1
+        convolution = f"grow{self.labels}{{i}}: conv2d({step}, 1)"
+        self.write(f"for i in 0..{count}:")
+        self.indent += 1
+        self.write(f"x = concat(x, x |> {convolution}, axis=1)")
+        self.indent -= 1
+        self.shape[1] = f"{self.shape[1]} + {count} * {step}"
+
+    def skips(self) -> None:
+        """What rounds leave is joined behind them."""
+        rounds = self.random.randint(1, 3)
+        name = f"list{len(self.lines)}"
+        self.write(f"{name} = {self.random.choice(('[]', '[x] + []'))}")
+        self.write(f"for i in 0..{rounds}:")
+        self.indent += 1
+        self.write("x = tanh(x)")
+        self.write(f"{name} = {name} + [x]")
+        self.indent -= 1
+        index = self.random.choice((f"{name}[-1]", f"{name}[len({name}) - 1]", f"{name}[0]"))
+        self.write(f"x = {index} + x * mean(concat({name}, axis=1))")
 
     # --- tokens and rows -------------------------------------------------------------------------
 
     def linear(self) -> None:
         bias = self.random.choice(("", f", bias={self.option('bias', 'false')}"))
-        self.write(f"x = x |> {self.label()}: linear(c{bias})")
-        self.shape[-1] = "c"
+        width = self.option("widths", "c").replace("widths", "widths[1]")
+        self.write(f"x = x |> {self.label()}: linear({width}{bias})")
+        self.shape[-1] = width
 
     def layer_norm(self) -> None:
         layer = self.random.choice(("layer_norm", "rms_norm"))
@@ -289,6 +343,8 @@ class Block:
 
     def parameter(self) -> None:
         name = f"scale{len(self.lines)}"
+        if self.random.random() < 0.3:
+            name = f"scale{{{len(self.lines)}}}"
         size = self.shape[-1]
         if re.search(r"[dnsm]", size):
             return

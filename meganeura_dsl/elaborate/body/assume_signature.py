@@ -41,6 +41,8 @@ def _covers_rest(value: Evaluated) -> bool:
 
 def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     """Whether a configuration value is among those a proof takes for all (see `prove`)."""
+    if parameter.kind is not None:
+        return True  # the value was fitted to the kind
     value = inner.names[parameter.name]
     default = None if parameter.default is None else evaluate(parameter.default, inner)
     match default:

@@ -348,6 +348,7 @@ class Elaborator(Statements):
             inner.names, inner.layers, inner.own = dict(signature), {}, set()
             inner.choices.next = 0
             inner.choices.words.clear()
+            inner.choices.assumed.clear()
             state.build.facts = facts
             state.restore(declared)
             found.append(self._path(inner, block, signature))
@@ -359,6 +360,7 @@ class Elaborator(Statements):
             decided[-1] = False
         state.build.facts = facts
         inner.choices.words.clear()
+        inner.choices.assumed.clear()
         return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
 
     def _join(

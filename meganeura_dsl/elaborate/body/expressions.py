@@ -1,5 +1,6 @@
 """The walk over expressions: every form to its value."""
 
+import re
 from abc import ABC, abstractmethod
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -8,6 +9,7 @@ from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     TooMuchWork,
     UndecidedChoice,
+    UnfitLabel,
     UnknownName,
     WrongKind,
 )
@@ -15,11 +17,18 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck.config_kinds import (
+    as_flag,
+    is_configured,
+    size_as_condition,
+)
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
+    OpenText,
     Tensor,
+    TensorList,
     describe,
     is_condition,
     is_initializer,
@@ -30,10 +39,12 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Condition, Flag, negate, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
-from meganeura_dsl.symbolic.size import Dim, Size, dim, show
+from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
+
+_IN_A_WORD = re.compile(r"\w*", re.ASCII)
 
 OWN_PATH = "."
 """The label of a layer that shares the path of the block around it."""
@@ -89,12 +100,38 @@ class Expressions(ABC):
                 return self._attribute(node, frame)
             case ast.Subscript():
                 return self._subscript(node, frame)
+            case ast.Spliced():
+                return self._spliced(node, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A label with its indices evaluated: `layers[i]` is `layers.3`."""
-        return ".".join(
-            part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
-        )
+        """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
+        words: list[str] = []
+        for part in path.parts:
+            match part:
+                case str():
+                    words.append(part)
+                case ast.Splice(value=value):
+                    words[-1] += self._splice(value, frame)
+                case _:
+                    words.append(show(self.size(part, frame)))
+        return ".".join(words)
+
+    def _splice(self, node: ast.Expression, frame: Frame) -> str:
+        """What a number or a text adds to a word; what is open in a proof stays in braces."""
+        value, place = self.evaluate(node, frame), frame.place(node.span)
+        match value:
+            case OpenText(name):
+                return f"{{{name}}}"
+            case Dim() if is_configured(frame, value):
+                return f"{{{value}}}"
+            case int() if not isinstance(value, bool) and value >= 0:
+                return str(value)
+            case str() if _IN_A_WORD.fullmatch(value):
+                return value
+            case Dim():
+                raise ProblemError(UnfitLabel(place, f"the size {value}, which the data decides"))
+            case _:
+                raise ProblemError(UnfitLabel(place, describe(value)))
 
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
@@ -113,8 +150,8 @@ class Expressions(ABC):
     def condition(self, node: ast.Expression, frame: Frame) -> Condition:
         """The value of an expression that must be true, false or a condition on sizes."""
         value = self.evaluate(node, frame)
-        if frame.state.generic and isinstance(value, Dim):
-            value = _as_flag(value)
+        if isinstance(value, Dim):
+            value = as_flag(frame, value, node.span) or value
         if is_initializer(value):
             return True  # a flag that also says how the parameter begins
         if not is_condition(value):
@@ -148,6 +185,7 @@ class Expressions(ABC):
         choices.next += 1
         assumed = condition if decision else negate(condition)
         choices.words.append(show_condition(assumed))
+        choices.assumed.append(assumed)
         frame.build.facts = frame.facts.assume(assumed)
         return decision
 
@@ -204,6 +242,9 @@ class Expressions(ABC):
 
     def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
         items = [self.evaluate(item, frame) for item in node.items]
+        if items and is_tensor(items[0]):
+            pairs = zip(items, node.items, strict=True)
+            return TensorList(tuple(self._only_tensor(*each, frame) for each in pairs))
         for item, written in zip(items, node.items, strict=True):
             if not is_static(item):
                 place = frame.place(written.span)
@@ -214,6 +255,12 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.place(node.span), wanted, describe(made)))
         return made
 
+    def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
+        if not is_tensor(item):
+            place = frame.place(written.span)
+            raise ProblemError(WrongKind(place, "a tensor in a list of tensors", describe(item)))
+        return item
+
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
         value = self.evaluate(node.source, frame)
         result = self.apply(node.layer, value, frame)
@@ -223,8 +270,8 @@ class Expressions(ABC):
             )
         return result
 
-    def _attribute(self, node: ast.Attribute, frame: Frame) -> Evaluated:
-        relative = dotted(node)
+    def _attribute(self, node: ast.Attribute | ast.Spliced, frame: Frame) -> Evaluated:
+        relative = self._dotted(node, frame)
         if relative is None:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
@@ -237,6 +284,29 @@ class Expressions(ABC):
         raise ProblemError(
             UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
         )
+
+    def _spliced(self, node: ast.Spliced, frame: Frame) -> Evaluated:
+        """A parameter or state that this block declares, or one of a layer, by its name."""
+        relative = self._dotted(node, frame)
+        known = None if relative is None else frame.names.get(relative)
+        return self._attribute(node, frame) if known is None else known
+
+    def _dotted(self, node: ast.Expression, frame: Frame) -> str | None:
+        """`wte.weight` or `weight_l{k}` as text, if the expression is a path."""
+        match node:
+            case ast.Name(text=text):
+                return text
+            case ast.Attribute(base=base, name=name):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{name}"
+            case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{value}"
+            case ast.Spliced(base=base, value=value):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else prefix + self._splice(value, frame)
+            case _:
+                return None
 
     def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
         """The parameter at a path inside this layer, if there is one."""
@@ -253,11 +323,11 @@ class Expressions(ABC):
             return self._slice(node, base, frame)
         if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
-        if not isinstance(base, list | Axes):
+        if not isinstance(base, list | Axes | TensorList):
             raise ProblemError(
                 WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base))
             )
-        items = list(base)
+        items = base.items if isinstance(base, TensorList) else base
         if len(node.entries) != 1:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them")
@@ -267,7 +337,9 @@ class Expressions(ABC):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
             spend(len(items))
-            return items[start:stop]
+            if isinstance(base, TensorList):
+                return TensorList(base.items[start:stop])
+            return list(base)[start:stop]
         index = self._index(entry, frame)
         if not -len(items) <= index < len(items):
             raise ProblemError(
@@ -317,48 +389,20 @@ class Expressions(ABC):
 
     def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
         bound = self.size(node, frame)
-        return size + bound if isinstance(bound, int) and bound < 0 else bound
+        return size + bound if _is_negative(bound, frame) else bound
+
+
+def _is_negative(bound: Size, frame: Frame) -> bool:
+    """Whether a position counts from the end: a number below 0, or configuration that is one."""
+    if isinstance(bound, int):
+        return bound < 0
+    is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
+    return is_open and isinstance(frame.facts.decide(Compare("<", bound, 0)), Proved)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    return ProblemError(
-        WrongKind(frame.place(span), wanted, describe(value), _cure_of_guess(frame, wanted, value))
-    )
-
-
-def _cure_of_guess(frame: Frame, wanted: str, value: Evaluated) -> str:
-    """How to say the kind of a configuration name, if it was taken for a size without a reason."""
-    names = value.variables() if isinstance(value, Dim) else frozenset[str]()
-    if not frame.state.generic or wanted != "a condition" or len(names) != 1:
-        return ""
-    (name,) = names
-    while frame.parent is not None:
-        frame = frame.parent
-    parameters = frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
-    if value != dim(name) or not any(p.name == name and p.default is None for p in parameters):
-        return ""
-    return f"`{name}` has no default, so it is taken for a size: `{name}=false` makes it a flag"
-
-
-def _as_flag(value: Dim) -> Evaluated:
-    """In a proof, a configuration name of unknown kind that turns out to be true or false."""
-    names = tuple(value.variables())
-    return Flag(names[0]) if len(names) == 1 and value == dim(names[0]) else value
-
-
-def dotted(node: ast.Expression) -> str | None:
-    """`wte.weight` as text, if the expression is words and dots or indices."""
-    match node:
-        case ast.Name(text=text):
-            return text
-        case ast.Attribute(base=base, name=name):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{name}"
-        case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{value}"
-        case _:
-            return None
+    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return told or ProblemError(WrongKind(frame.place(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:

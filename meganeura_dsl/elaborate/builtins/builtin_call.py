@@ -7,12 +7,12 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.symbolic.size import Size
+from meganeura_dsl.symbolic.size import Dim, Size
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class BuiltinCall:
 
     def axis(self, value: Evaluated, rank: int) -> int:
         """An axis number, counted from the front; negative numbers count from the end."""
+        if isinstance(value, Dim) and value.variables() <= self.frame.state.whole_numbers:
+            raise UndecidableError(f"{value} is an axis the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.wrong("the number of an axis", value)
         if not -rank <= value < rank:

@@ -24,7 +24,15 @@ from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    Evaluated,
+    Pattern,
+    Tensor,
+    TensorList,
+    Unknown,
+    is_number,
+)
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import DType, Shape
@@ -80,7 +88,12 @@ def _repeat(call: BuiltinCall) -> Evaluated:
 
 
 def _concat(call: BuiltinCall) -> Evaluated:
-    operands = [call.tensor(index) for index in range(len(call.arguments))]
+    operands = [
+        tensor
+        for index, value in enumerate(call.arguments)
+        if value != []
+        for tensor in (value.items if isinstance(value, TensorList) else (call.tensor(index),))
+    ]
     if not operands:
         raise call.fault("needs at least one tensor")
     axis = call.named.get("axis")
@@ -218,6 +231,8 @@ def _length(call: BuiltinCall) -> Evaluated:
     value = call.option(0, "list")
     if isinstance(value, list | Axes):
         return len(value)
+    if isinstance(value, TensorList):
+        return len(value.items)
     if isinstance(value, Dim):
         raise UndecidableError("`len` needs the list the configuration gives")
     raise call.wrong("a list", value)
@@ -296,7 +311,10 @@ BUILTINS: dict[str, Builtin] = {
         ("axis", "times"),
     ),
     "concat": Builtin(
-        "concat(a, b, ..., axis=1)", "The tensors joined along an axis.", _concat, ("axis",)
+        "concat(a, b, ..., axis=1)",
+        "The tensors, or those of a list, joined along an axis.",
+        _concat,
+        ("axis",),
     ),
     "pad": Builtin(
         "pad(x, axis, before=0, after=0)",

@@ -20,6 +20,14 @@ from meganeura_dsl.elaborate.scope.scope import (
     NeedsInliningError,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.typecheck.config_kinds import (
+    Alternative,
+    alternatives,
+    any_of_kind,
+    fitted,
+    require_known_texts,
+    require_one_use,
+)
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     any_inputs,
@@ -33,6 +41,9 @@ from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
 from meganeura_dsl.symbolic.assumptions import Flag
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
+
+IsProved = Callable[[LinkedModule, ast.Block], bool]
+"""Whether the signature of a block may be assumed."""
 
 
 class Prover:
@@ -63,11 +74,7 @@ class Prover:
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         blocks: set[ast.Block] = set()
         try:
-            for number, ranks in enumerate(_rest_ranks(block)):
-                try:
-                    state = _prove(module, block, ranks, self.is_proved)
-                except NeedsInliningError:
-                    state = _prove(module, block, ranks, None)
+            for number, state in enumerate(_proofs(module, block, self.is_proved)):
                 self.bindings += state.bindings if number == 0 else ()
                 blocks |= state.blocks
         except UndecidableError as error:
@@ -124,17 +131,57 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
         yield dict(zip(names, ranks, strict=True))
 
 
+def _proofs(
+    module: LinkedModule, block: ast.Block, is_proved: IsProved
+) -> Iterator[ElaborationState]:
+    """A proof for each case that `where` allows. Raises what a proof raises."""
+    for ranks in _rest_ranks(block):
+        impossible: list[ImpossibleCaseError] = []
+        cases = alternatives(block)
+        for case in cases:
+            try:
+                yield _prove(module, block, ranks, case, is_proved)
+            except ImpossibleCaseError as error:
+                impossible.append(error)
+        if len(impossible) == len(cases):
+            raise ProblemError(ImpossibleWhere(impossible[0].place, block.name.text))
+
+
+class ImpossibleCaseError(Exception):
+    """A block's `where` excludes what a proof takes for all of a case."""
+
+    def __init__(self, place: Location) -> None:
+        super().__init__(place)
+        self.place = place
+
+
 def _prove(
     module: LinkedModule,
     block: ast.Block,
     ranks: Mapping[str, int],
-    is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
+    case: Alternative,
+    is_proved: IsProved,
+) -> ElaborationState:
+    try:
+        return _prove_case(module, block, ranks, case, is_proved)
+    except NeedsInliningError:
+        return _prove_case(module, block, ranks, case, None)
+
+
+def _prove_case(
+    module: LinkedModule,
+    block: ast.Block,
+    ranks: Mapping[str, int],
+    case: Alternative,
+    is_proved: IsProved | None,
 ) -> ElaborationState:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
     state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
-    frame = Frame(state, module, block.name.text, {}, declaration=block)
+    frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
+    require_known_texts(block, frame)
+    frame.choices.case = case.words
     for parameter in block.parameters:
         frame.names[parameter.name] = any_config(parameter, frame, elaborator)
     for name, rank in ranks.items():
@@ -143,17 +190,25 @@ def _prove(
     for clause in block.where:
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
         if state.build.facts.is_contradictory:
-            raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
+            raise ImpossibleCaseError(frame.place(clause.span))
     elaborator.run_body(frame, block)
+    require_one_use(block, frame)
     return state
 
 
 def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
     """A symbol for all that a configuration value can be, or the value where a proof takes one.
 
-    Raises `UndecidableError` for a list.
+    Raises `UndecidableError` for a list without a length.
     """
     name = parameter.name
+    if parameter.kind is not None:
+        symbol = any_of_kind(parameter, frame, elaborator.evaluate)
+        if parameter.default is not None:
+            default = elaborator.evaluate(parameter.default, frame)
+            place, home = frame.place(parameter.default.span), frame.name
+            fitted(frame, home, parameter, default, place, elaborator.evaluate)
+        return symbol
     if parameter.default is None:
         return dim(name)
     default = elaborator.evaluate(parameter.default, frame)

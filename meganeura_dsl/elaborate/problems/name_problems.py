@@ -118,6 +118,15 @@ class DuplicatePath(PlacedProblem):
     label: str
 
     def report(self) -> Report:
+        written = self.place.span.text
+        if self.first.span == self.place.span and "}{" in written:
+            told = "put something between the numbers"
+            apart = written.partition(":")[0].replace("}{", '}{"_"}{')
+            return self.words(
+                f"`{self.name}` is defined twice",
+                "several numbers are written the same",
+                cure=Help(told, f"{apart}:"),
+            )
         if self.first.span == self.place.span:
             return self.words(
                 f"`{self.name}` is defined twice",
@@ -499,6 +508,60 @@ class CheckedPerModel(PlacedProblem):
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
 
 
+@dataclass(frozen=True)
+class KindMismatch(PlacedProblem):
+    """A configuration value is of another kind than the one that is declared, or that is needed.
+
+    Configuration is a whole number from 1 (`size`), any whole number (`int`), a number (`real`),
+    true or false (`bool`), a text (`text`, or one of `"mean" or "max"`) or a list (`list[3]` of
+    sizes, or `list`). A parameter that does not say what it is, is what its uses need.
+
+        block A(causal)(x: [n, d]) -> [n, causal]        # E0220: a size here
+        block A(causal: bool)(x: [n, d]) -> [n, d]
+    """
+
+    code: ClassVar[str] = "E0220"
+    topic: ClassVar[str] = "kind"
+    headline: str
+    found: str = ""
+    declared: Location | None = None
+    fact: str = ""
+    """What would make the value one of the kind."""
+    cure: str = ""
+    """The parameter with the kind that it is used as."""
+
+    def report(self) -> Report:
+        remarks = ()
+        if self.declared is not None:
+            span = self.declared.span
+            remarks = (Remark("declared here", span.text.split("\n")[0], span),)
+        cure = Help("say what it is", self.cure) if self.cure else self.stated(self.fact)
+        label = f"this is {self.found}" if self.found else ""
+        return self.words(self.headline, label, remarks=remarks, cure=cure)
+
+
+@dataclass(frozen=True)
+class UnfitLabel(PlacedProblem):
+    """What stands in braces in a label or in the name of a parameter cannot be part of a name.
+
+    It is a whole number from 0, or a text of letters, digits and underscores, that is known before
+    any data is.
+
+        x |> block{i + 1}: linear(8)
+        x |> block{0.5}: linear(8)       # E0226
+    """
+
+    code: ClassVar[str] = "E0226"
+    topic: ClassVar[str] = "naming"
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a label needs a whole number from 0, or a text of letters, digits and _",
+            f"this is {self.found}",
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     UnknownName,
     WrongArguments,
@@ -522,6 +585,8 @@ PROBLEMS: tuple[type[Problem], ...] = (
     TooMuchWork,
     TooManyAxes,
     TooManyElements,
+    KindMismatch,
+    UnfitLabel,
     CheckedPerModel,
 )
 """Every problem of this module."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.symbolic.conditions import Condition
     from meganeura_dsl.syntax import ast
 
 
@@ -73,6 +74,10 @@ class ProofPath:
     decided: list[bool] = field(default_factory=list[bool])
     next: int = 0
     words: list[str] = field(default_factory=list[str])
+    assumed: list[Condition] = field(default_factory=list["Condition"])
+    """What was decided, in order."""
+    case: tuple[str, ...] = ()
+    """What distinguishes the values that the proof takes for the configuration here."""
     closed: bool = False
     """Whether every path was followed, so that a further choice would leave one out."""
 
@@ -112,6 +117,10 @@ class ElaborationState:
     """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that are symbolic: one proof covers every round."""
+    whole_numbers: set[str] = field(default_factory=set[str])
+    """In a proof, the names of configuration that may be any whole number."""
+    inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
+    """In a proof, the configuration without a kind that was used as a condition, and where."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
     shared: bool = False
@@ -246,11 +255,11 @@ class Frame:
         """Where this is in the user's own text, with the library layers it happened in."""
         inside: list[tuple[str, Span]] = []
         frame = self
-        words = list(self.choices.words)
+        words = [*self.choices.case, *self.choices.words]
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             inside.append((frame.name, span))
             span, frame = frame.call_span, frame.parent
-            words = [*frame.choices.words, *words]
+            words = [*frame.choices.case, *frame.choices.words, *words]
         return Location(span, self.path, tuple(reversed(inside)), " and ".join(words))
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:

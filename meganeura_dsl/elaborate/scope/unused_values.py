@@ -46,13 +46,10 @@ def _unread(
 
 def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, Span]]:
     results = declaration.results or () if isinstance(declaration, ast.Block) else ()
-    defaults = (
-        [p.default for p in declaration.parameters if p.default is not None]
-        if isinstance(declaration, ast.Block)
-        else []
-    )
+    parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
+    parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
     yield from _reads(
-        (*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults)
+        (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
     )
 
 

@@ -17,6 +17,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Binder,
     Evaluate,
@@ -77,9 +78,7 @@ def signature(
     name: str, parameters: Sequence[ast.Parameter], inputs: Sequence[ast.Input] = ()
 ) -> str:
     """A declaration's first line as one would call it."""
-    config = [
-        p.name if p.default is None else f"{p.name}={p.default.span.text}" for p in parameters
-    ]
+    config = [parameter.span.text for parameter in parameters]
     tensors = f"({', '.join(item.name for item in inputs)})" if inputs else ""
     return f"{name}({', '.join(config)}){tensors}"
 
@@ -118,30 +117,33 @@ def bind_config(
 ) -> None:
     """Bind configuration by position, by name, and by default, in that order."""
     positional, named = list(arguments.positional), dict(arguments.named)
-    fault = None
+    fault, given_at = None, caller_place(inner, span)
     for parameter in parameters:
+        place = given_at
         if positional:
             if parameter.name in named:
                 fault = f"got `{parameter.name}` twice"
                 break
-            inner.names[parameter.name] = positional.pop(0)
+            value = positional.pop(0)
         elif parameter.name in named:
-            inner.names[parameter.name] = named.pop(parameter.name)
+            value = named.pop(parameter.name)
         elif parameter.default is not None:
-            inner.names[parameter.name] = evaluate(parameter.default, inner)
+            value = evaluate(parameter.default, inner)
+            place = inner.place(parameter.default.span)
         else:
             fault = f"needs `{parameter.name}`"
             break
+        inner.names[parameter.name] = fitted(inner, name, parameter, value, place, evaluate)
     unknown = next(iter(named), "") if fault is None else ""
     if unknown:
         fault = f"has no argument `{unknown}`"
     elif fault is None and positional:
         fault = f"got {counted(len(positional), 'argument')} too many"
     if fault is not None:
-        form, place = signature(name, parameters), caller_place(inner, span)
+        form = signature(name, parameters)
         left = parameters[len(arguments.positional) :]
         known = tuple(each.name for each in left if each.name not in arguments.named)
-        raise ProblemError(WrongArguments(place, name, fault, form, unknown, known))
+        raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
 
 
 def caller_place(inner: Frame, span: Span) -> Location:

@@ -59,7 +59,7 @@ class Phrase:
     def bracketed(
         self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]
     ) -> None:
-        """Parts in brackets, which are `()` or `[]`."""
+        """Parts in brackets, which are `()`, `[]` or `{}`."""
         self.write(brackets[0])
         self._depth += 1
         self.listed(parts, spell)
@@ -117,6 +117,9 @@ class Phrase:
                 is_number = isinstance(node.base, ast.Integer | ast.Real)
                 self._spell(node.base, _ATOM + is_number)
                 self.write(f".{node.name}")
+            case ast.Spliced():
+                self._spell(node.base, _ATOM)
+                self.bracketed("{}", (node.value,), self.choice)
             case ast.Subscript():
                 self._spell(node.base, _ATOM)
                 self.bracketed("[]", node.entries, self._entry)
@@ -209,6 +212,8 @@ class Phrase:
         for position, part in enumerate(node.parts):
             if isinstance(part, str):
                 self.write(f".{part}" if position else part)
+            elif isinstance(part, ast.Splice):
+                self.bracketed("{}", (part.value,), self.choice)
             else:
                 self.bracketed("[]", (part,), self.choice)
 
@@ -228,11 +233,25 @@ class Phrase:
             self.choice(entry)
 
     def parameter(self, node: ast.Parameter) -> None:
-        """A config parameter, such as `stride=1`."""
+        """A config parameter, such as `stride=1` or `causal: bool = false`."""
         self.write(node.name)
+        if node.kind is not None:
+            self.write(": ")
+            self._kind(node.kind)
         if node.default is not None:
-            self.write("=")
+            self.write("=" if node.kind is None else " = ")
             self.expression(node.default)
+
+    def _kind(self, node: ast.ConfigKind) -> None:
+        match node:
+            case ast.NamedKind():
+                self.write(node.name)
+                if node.length is not None:
+                    self.bracketed("[]", (node.length,), self.choice)
+            case ast.TextKind():
+                self.write(" or ".join(f'"{option.value}"' for option in node.options))
+            case _:
+                assert_never(node)
 
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]` or `x: whole [v, d]`."""

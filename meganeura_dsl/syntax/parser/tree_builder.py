@@ -75,8 +75,18 @@ def _count(span: Span, number: Token, unit: Token) -> ast.Count:
     return ast.Count(span, _integer_of(span, number), unit.text)
 
 
-def _parameter(span: Span, name: Token, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(span, name.text, default)
+def _parameter(
+    span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    return ast.Parameter(span, name.text, kind, default)
+
+
+def _named_kind(span: Span, name: Token, length: ast.Expression | None) -> ast.NamedKind:
+    return ast.NamedKind(span, name.text, length)
+
+
+def _text_kind(span: Span, *parts: ast.Text | Token) -> ast.TextKind:
+    return ast.TextKind(span, tuple(part for part in parts if isinstance(part, ast.Text)))
 
 
 def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
@@ -98,7 +108,7 @@ def _rest(span: Span, name: Token) -> ast.Rest:
     return ast.Rest(span, name.text)
 
 
-def _path(span: Span, *parts: Token | ast.Expression) -> ast.Path:
+def _path(span: Span, *parts: Token | ast.Expression | ast.Splice) -> ast.Path:
     return ast.Path(span, tuple(part.text if isinstance(part, Token) else part for part in parts))
 
 
@@ -165,6 +175,10 @@ def _conditional(
     span: Span, then: ast.Expression, condition: ast.Expression, otherwise: ast.Expression
 ) -> ast.Conditional:
     return ast.Conditional(span, condition, then, otherwise)
+
+
+def _spliced(span: Span, base: ast.Expression, splice: ast.Splice) -> ast.Spliced:
+    return ast.Spliced(span, base, splice.value)
 
 
 def _attribute(span: Span, base: ast.Expression, name: Token) -> ast.Attribute:
@@ -281,6 +295,8 @@ ACTIONS: dict[str, Action] = {
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,
+    "named_kind": _named_kind,
+    "text_kind": _text_kind,
     "inputs": _sequence,
     "input": _input,
     "feeds": _sequence,
@@ -317,6 +333,8 @@ ACTIONS: dict[str, Action] = {
     "list_of": _list_of,
     "call": _call,
     "attribute": _attribute,
+    "spliced": _spliced,
+    "splice": ast.Splice,
     "subscript": _with_list(ast.Subscript, 1),
     "range": ast.Range,
     "labelled": _labelled,

@@ -59,8 +59,8 @@ class Failure:
     def is_in_brackets(self) -> bool:
         """Whether a bracket is open."""
         kinds = [token.kind for token in self.line]
-        opened = kinds.count("LPAR") + kinds.count("LSQB")
-        return opened > kinds.count("RPAR") + kinds.count("RSQB")
+        opened = sum(map(kinds.count, ("LPAR", "LSQB", "LBRACE")))
+        return opened > sum(map(kinds.count, ("RPAR", "RSQB", "RBRACE")))
 
     def accepts_only(self, *kinds: str) -> bool:
         """Whether these kinds and no others could stand here."""

@@ -47,10 +47,10 @@ MESSAGES = {
         ("write `x - 3 * i32(floor((f32(x) + 0.5) / 3))`",),
         ("convert with",),
     ),
-    "a number in a label": (
-        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer{i}: linear(d)\n",
+    "a brace behind a space": (
+        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer {i}: linear(d)\n",
         "E0108",
-        ("a number in a label stands in `[ ]`", "`layers[i]:`"),
+        ("a number in a label follows its word: `layer{i}:`",),
         ("bodies are indented",),
     ),
     "a brace as a body": (
@@ -61,21 +61,21 @@ MESSAGES = {
     ),
     "a flag without default": (
         "block A(causal)(q: [n, h, s, d]) -> [n, h, s, d] = attention(q, q, q, causal=causal)\n",
-        "E0203",
-        ("`causal` has no default, so it is taken for a size: `causal=false` makes it a flag",),
+        "E0220",
+        ("`causal` is a size, and this needs a condition", "causal: bool"),
         (),
     ),
     "a flag without default, turned round": (
         "block A(wide)(x: [n]) -> [n]:\n  return x if not wide else 2 * x\n",
-        "E0203",
-        ("`wide=false` makes it a flag",),
+        "E0220",
+        ("say what it is     wide: bool",),
         (),
     ),
     "a size as a condition": (
         "block A(d=3)(x: [n]) -> [n]:\n  return x if not d else 2 * x\n",
-        "E0203",
-        ("this is the size d",),
-        ("has no default",),
+        "E0220",
+        ("`d` is a size, and this needs a condition",),
+        ("say what it is",),
     ),
     "a text without default": (
         'block A(act)(x: [n]) -> [n]:\n  return x if act == "gelu" else 2 * x\n',

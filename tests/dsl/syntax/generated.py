@@ -1,6 +1,7 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -57,7 +58,10 @@ def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
 
 def paths(inner: Strategy[ast.Expression]) -> Strategy[ast.Path]:
     """Paths of parameters."""
-    return made(ast.Path, several(WORDS | inner, 1))
+    splices = several(made(ast.Splice, inner))
+    word = st.tuples(WORDS, splices).map(lambda drawn: (drawn[0], *drawn[1]))
+    item = word | st.tuples(inner)
+    return made(ast.Path, several(item, 1).map(lambda drawn: tuple(chain.from_iterable(drawn))))
 
 
 HERE = made(ast.Path, st.just(()))
@@ -80,17 +84,19 @@ def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
         made(ast.Conditional, inner, inner, inner),
         made(ast.Attribute, inner, WORDS),
         made(ast.Subscript, inner, several(entry, 1)),
+        made(ast.Spliced, made(ast.Name, WORDS) | made(ast.Attribute, inner, WORDS), inner),
         made(ast.Pipe, inner, layers(inner)),
         _call(st.none(), WORDS, inner),
     )
 
 
+TEXTS = made(ast.Text, st.text(LETTERS, max_size=9))
 EXPRESSIONS: Strategy[ast.Expression] = st.recursive(
     st.one_of(
         made(ast.Name, WORDS),
         made(ast.Integer, st.integers(0, 10**29)),
         made(ast.Real, st.floats(0, allow_infinity=False)),
-        made(ast.Text, st.text(LETTERS, max_size=9)),
+        TEXTS,
         made(ast.Boolean, st.booleans()),
     ),
     _extended,
@@ -133,16 +139,24 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
 # --- declarations --------------------------------------------------------------------------------
 
 
+KINDS_OF_CONFIG: Strategy[ast.ConfigKind | None] = st.one_of(
+    st.none(),
+    made(ast.NamedKind, WORDS, st.none() | EXPRESSIONS),
+    made(ast.TextKind, several(TEXTS, 1)),
+)
+
+
 @st.composite
 def _blocks(draw: st.DrawFn) -> ast.Block:
     names = draw(st.lists(WORDS, unique=True, max_size=5))
     middle = draw(st.integers(0, len(names)))
+    kinds = [draw(KINDS_OF_CONFIG) for _ in names[:middle]]
     defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
     types = [draw(TYPES) for _ in names[middle:]]
     return ast.Block(
         NOWHERE,
         draw(NAMES),
-        tuple(map(_parameter, names[:middle], defaults)),
+        tuple(map(_parameter, names[:middle], kinds, defaults)),
         tuple(map(_input, names[middle:], types)),
         draw(st.none() | several(TYPES, 1)),
         draw(several(EXPRESSIONS)),
@@ -150,8 +164,10 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
     )
 
 
-def _parameter(name: str, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(NOWHERE, name, default)
+def _parameter(
+    name: str, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    return ast.Parameter(NOWHERE, name, kind, default)
 
 
 def _input(name: str, type_: ast.Type) -> ast.Input:
@@ -161,7 +177,7 @@ def _input(name: str, type_: ast.Type) -> ast.Input:
 INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
     lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
 )
-PARAMETERS = several(made(ast.Parameter, WORDS, st.none() | EXPRESSIONS))
+PARAMETERS = several(made(ast.Parameter, WORDS, KINDS_OF_CONFIG, st.none() | EXPRESSIONS))
 APPLIED = _call(st.none(), DOTTED, EXPRESSIONS)
 COUNTS = several(made(ast.Count, st.integers(0, 10**9), WORDS), 1)
 

@@ -146,11 +146,11 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
     [
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
-            (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
+            (("Parameter", "x", None, None), ("Parameter", "y", None, TWO)), X)),
         ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
+            ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
             (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
@@ -322,6 +322,8 @@ def again(node: ast.Node) -> str:
             return f"expect m holds {text}"
         case ast.Parameter():
             return f"block B({text})(x: [n]):\n  return x"
+        case ast.NamedKind() | ast.TextKind():
+            return f"def f(x: {text}) = x"
         case ast.Input():
             return f"block B()({text}):\n  return x"
         case ast.Count():
@@ -332,6 +334,8 @@ def again(node: ast.Node) -> str:
             return f"expect m maps [{text}] -> [n]"
         case ast.Path():
             return f"model m = {text}: F()"
+        case ast.Splice():
+            return f"model m = a{text}: F()"
         case ast.Argument() | ast.Rearrangement():
             return f"def f() = g({text})"
         case ast.Range():
