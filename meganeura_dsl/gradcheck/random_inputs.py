@@ -13,7 +13,7 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.interpreter import storage_type
-from meganeura_dsl.ir.ops import Gather, Input, Parameter, ScatterAdd
+from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 
@@ -83,18 +83,12 @@ class RandomInputs:
 
 
 def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:
-    """For each input that reaches the indices of a gather or scatter, the size it indexes."""
+    """For each input that reaches an index of an op, how many things it chooses from."""
     bounds: dict[str, int] = {}
     for value in values:
-        match value.op:
-            case Gather(axis=axis):
-                ids, size = value.operands[1], value.operands[0].type.shape[axis]
-            case ScatterAdd(size=size):
-                ids = value.operands[0]
-            case _:
-                continue
-        for source in dependencies((ids,)):
-            if isinstance(source.op, Input) and source.type.dtype.is_integer:
-                name = source.op.name
-                bounds[name] = min(concrete(size), bounds.get(name, concrete(size)))
+        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
+            for source in dependencies((value.operands[place],)):
+                if isinstance(source.op, Input) and source.type.dtype.is_integer:
+                    name = source.op.name
+                    bounds[name] = min(concrete(count), bounds.get(name, concrete(count)))
     return bounds

@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.values import (
     Unknown,
     describe,
     is_number,
+    is_size,
     is_tensor,
     show_shape,
 )
@@ -39,6 +40,11 @@ ELEMENTWISE: dict[str, Op] = {
     "<=": ops.Compare("le"),
     ">": ops.Compare("gt"),
     ">=": ops.Compare("ge"),
+}
+
+WHOLE: dict[str, type[ops.FloorDivide | ops.Remainder]] = {
+    "//": ops.FloorDivide,
+    "%": ops.Remainder,
 }
 
 LARGEST_POWER = 64
@@ -84,17 +90,30 @@ def elementwise(
         return power(frame, span, left, right)
     if operator in ("and", "or"):
         return connect(frame, span, operator, left, right)
-    op = ELEMENTWISE.get(operator)
-    if op is None:
-        raise ProblemError(
-            ElementTypeMismatch(
-                frame.place(span),
-                f"`{operator}` works on sizes, not on tensors",
-                f"{describe(left)} and {describe(right)}",
-                _whole_division(operator, (left, right), names),
-            )
+    if operator in WHOLE:
+        return divide_whole(frame, span, operator, left, right, names)
+    return apply_pair(frame, span, ELEMENTWISE[operator], operator, left, right, names)
+
+
+def divide_whole(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
+) -> Tensor:
+    """`x // k` and `x % k` for a tensor of whole numbers and a size that is at least 1."""
+    if is_tensor(left) and left.type.dtype.is_integer and is_size(right):
+        return frame.add(span, WHOLE[operator](right), left)
+    raise ProblemError(
+        ElementTypeMismatch(
+            frame.place(span),
+            f"`{operator}` divides sizes, and tensors of whole numbers by sizes",
+            f"{describe(left)} and {describe(right)}",
+            _whole_division(operator, (left, right), names),
         )
-    return apply_pair(frame, span, op, operator, left, right, names)
+    )
 
 
 def _whole_division(
