@@ -24,6 +24,8 @@ from meganeura_dsl.ir.ops import (
     Cos,
     Cumulative,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Erf,
     Exp,
     Floor,
@@ -226,8 +228,20 @@ def _moved(op: Op, operands: Sequence[Tensor]) -> Tensor:
             return torch.cat(list(operands), axis)
         case Reverse(axes=axes):
             return x.flip(axes)
+        case DynamicSlice(sizes=sizes):
+            return x[_part(operands[1:], concrete_shape(sizes))]
+        case DynamicUpdate():
+            whole = x.clone()
+            whole[_part(operands[2:], tuple(operands[1].shape))] = operands[1]
+            return whole
         case _:
             raise NotImplementedError(f"{op} is no primitive that PyTorch was told of")
+
+
+def _part(starts: Sequence[Tensor], sizes: tuple[int, ...]) -> tuple[slice, ...]:
+    """The part of these sizes that begins at the starts."""
+    firsts = [int(start) for start in starts]
+    return tuple(slice(at, at + size) for at, size in zip(firsts, sizes, strict=True))
 
 
 def _cast(x: Tensor, dtype: DType) -> Tensor:

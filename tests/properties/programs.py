@@ -22,6 +22,12 @@ ORDERS = (
     "x * f32(argsort(x, {axis}) % 2 + 1)",
     "x * sign(x) + round(x)",
 )
+WRITES = (
+    "x[:, 0] = tanh(x[:, 0])",
+    "x[:, :1] = 2 * x[:, :1]",
+    "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
+    "x = x * mean(x[:, argmax(sum(x, 0, 2), 0)])",
+)
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -277,6 +283,9 @@ class Block:
 
     def slice(self) -> None:
         if len(self.shape) != 3:
+            return
+        if self.random.random() < 0.4:
+            self.write(self.random.choice(WRITES))
             return
         form, size = self.random.choice((("1:", "{} - 1"), (":1", "1")))
         if form == "1:":

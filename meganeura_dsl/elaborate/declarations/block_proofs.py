@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     NeedsInliningError,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     any_inputs,
@@ -95,6 +96,8 @@ def _clause(block: ast.Block) -> Clause | None:
     names = {parameter.name for parameter in block.parameters}
     for item in block.inputs:
         names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))
+        if is_position(item):
+            names.add(item.name)
     if block.where:
         end, lead = block.where[-1].span.end, ", "
     else:
@@ -140,8 +143,9 @@ def _prove(
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
+    stated = with_symbols(frame, block)
     for clause in block.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
             raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
     elaborator.run_body(frame, block)

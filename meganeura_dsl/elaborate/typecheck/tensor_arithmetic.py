@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
     MissingFact,
     RankMismatch,
+    ResultMismatch,
     ShapeMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -25,7 +26,7 @@ from meganeura_dsl.elaborate.values import (
 )
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
 
@@ -211,6 +212,15 @@ def equal(frame: Frame, left: Size, right: Size) -> Verdict:
     if left is right or left == right:
         return Proved()
     return frame.facts.decide(Compare("==", left, right))
+
+
+def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: Tensor) -> None:
+    """Refuse a value of another type than that of the place it is written to."""
+    found = value.type
+    pairs = zip(found.shape, wanted.shape, strict=False)
+    same = found.dtype is wanted.dtype and found.rank == wanted.rank
+    if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
+        raise ProblemError(ResultMismatch(frame.place(span), what, str(wanted), str(found), None))
 
 
 def _mismatch(
