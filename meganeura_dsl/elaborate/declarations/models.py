@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
@@ -136,6 +137,8 @@ def _run_model(
     for item, type_ in zip(block.inputs, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
         tensors.append(root.add(item.span, leaf))
+    inner.names.update(zip((item.name for item in block.inputs), tensors, strict=True))
+    with_symbols(inner, block)
     given_config = application.arguments
     arguments = Arguments((*tensors, *given_config.positional), given_config.named)
     run = Application(application.module, block, arguments, application.path, application.span)
@@ -157,8 +160,9 @@ def _signature_inputs(
             if not isinstance(entry, ast.Rest):
                 for name in size_names(entry):
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
+    stated = with_symbols(inner, block)
     for clause in block.where:
-        assumed = inner.facts.assume(elaborator.condition(clause, inner))
+        assumed = inner.facts.assume(elaborator.condition(clause, stated))
         if not assumed.is_contradictory:
             inner.build.facts = assumed
     return tuple(
