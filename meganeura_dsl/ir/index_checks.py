@@ -116,6 +116,14 @@ def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[st
     return bounds
 
 
+def all_of(first: Mapping[str, Bound], second: Mapping[str, Bound]) -> dict[str, Bound]:
+    """The bounds of both."""
+    merged = dict(first)
+    for name, bound in second.items():
+        merged[name] = merged.get(name, bound).narrowed(bound)
+    return merged
+
+
 def with_checks(graph: Graph) -> Graph:
     """The graph with an output for each index that is neither proved nor seen where it comes from.
 

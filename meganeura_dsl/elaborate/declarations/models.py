@@ -26,11 +26,13 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_a
 from meganeura_dsl.elaborate.values import Static, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
-from meganeura_dsl.symbolic.assumptions import Facts
-from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, show_condition
+from meganeura_dsl.symbolic.conditions import with_sizes
+from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
 
@@ -48,6 +50,36 @@ class Elaboration:
     """The parameters that belong to no model that was applied, by name."""
     blocks: frozenset[ast.Block]
     """The blocks it is made of."""
+
+    def stated_bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
+        """What `where` states of all elements of an input, as what data has to be held against."""
+        named = {size for each in self.inputs.values() for size in sizes_of(each.shape)}
+        found: dict[str, Bound] = {}
+        for name in self.inputs.keys() - named:
+            for fact in self.facts.stated:
+                count = count_below(with_sizes(fact, sizes), name)
+                if count is not None:
+                    bound = Bound(count, shown=str(count), place=f"where {show_condition(fact)}")
+                    found[name] = found.get(name, bound).narrowed(bound)
+        return found
+
+
+def count_below(fact: Condition, name: str) -> int | None:
+    """The `c` of a fact that is `name < c`, however it is written; None if it is not."""
+    if not isinstance(fact, Compare):
+        return None
+    left, right, operator = fact.left, fact.right, fact.operator
+    if operator in (">", ">="):
+        left, right, operator = right, left, "<" if operator == ">" else "<="
+    rest = right - left + dim(name)
+    if operator not in ("<", "<=") or not isinstance(rest, int):
+        return None
+    return rest if operator == "<" else rest + 1
+
+
+def sizes_of(shape: Shape) -> frozenset[str]:
+    """The names of the sizes in a shape."""
+    return frozenset[str]().union(*(each.variables() for each in shape if isinstance(each, Dim)))
 
 
 def elaborate_model(

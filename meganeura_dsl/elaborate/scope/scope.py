@@ -130,6 +130,8 @@ class ElaborationState:
         default_factory=dict[str, "tuple[Condition, ...]"]
     )
     """What is known of the symbols that stand for computed whole numbers; they are 0 or more."""
+    handed_on: set[int] = field(default_factory=set[int])
+    """The ids of inputs as they came, of which blocks need what whoever feeds them has checked."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 

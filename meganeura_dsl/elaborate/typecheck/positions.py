@@ -1,8 +1,12 @@
-"""Whole numbers of the graph that have no axes, as sizes the prover knows.
+"""Whole numbers of the graph, as sizes the prover knows.
 
 `where 0 <= p, p + k <= s` states facts about an input `p: i32[]`. In a proof it is a symbol that is
 0 or more; a caller proves the facts of what it gives. Where data is fed, they are assumed, and the
 indices that they are about are checked.
+
+`where 0 <= ids, ids < words` states facts about every element of an input `ids: i32[n, s]`. Its
+symbol is any element. What is read from such a tensor is another element, so it is a symbol of its
+own, of which the same is known.
 """
 
 from collections.abc import Iterator
@@ -15,7 +19,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Proved
-from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
 from meganeura_dsl.symbolic.size import Dim, Size, dim
 from meganeura_dsl.syntax import ast
 
@@ -23,12 +27,12 @@ POSITION = TensorType(DType.I32, ())
 
 
 def is_position(item: ast.Input) -> bool:
-    """Whether an input is an `i32[]`."""
-    return item.type.dtype == "i32" and not item.type.shape.entries
+    """Whether an input holds whole numbers that facts can be about."""
+    return item.type.dtype == "i32"
 
 
 def positions_in(block: ast.Block | ast.Train) -> list[str]:
-    """The inputs `i32[]` that the facts of a block speak of."""
+    """The inputs of whole numbers that the facts of a block speak of."""
     known = {item.name for item in block.inputs if is_position(item)}
     spoken = [name for clause in block.where for name in names_in(clause) if name in known]
     return list(dict.fromkeys(spoken))
@@ -54,7 +58,7 @@ def symbol_of(block: ast.Block | ast.Train, name: str) -> str:
 
 
 def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
-    """The frame in which facts are stated: inputs `i32[]` are symbols, 0 or more, from here on."""
+    """The frame in which facts are stated: whole numbers are symbols, 0 or more, from here on."""
     names = dict(frame.names)
     facts = frame.facts
     for name in positions_in(block):
@@ -69,10 +73,20 @@ def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
 
 
 def position_of(frame: Frame, value: Tensor) -> Size | None:
-    """The size that a whole number of the graph is; None where the prover knows nothing of it."""
+    """The size that a whole number of the graph is, or that any element of several is.
+
+    None where the prover knows nothing of it.
+    """
+    if value.type.dtype is not DType.I32:
+        return None
     known = frame.state.positions.get(value.id)
-    if known is not None or value.type != POSITION:
-        return known
+    if known is not None:
+        return known if value.type == POSITION else _another(frame, str(known))
+    if _is_moved(value):
+        found = position_of(frame, value.operands[0])
+        if found is not None and value.type == POSITION:
+            frame.state.positions[value.id] = found
+        return found
     sizes = [position_of(frame, each) for each in value.operands]
     match value.op, sizes:
         case ops.Constant(value=int() | Dim() as number), []:
@@ -93,13 +107,48 @@ def position_of(frame: Frame, value: Tensor) -> Size | None:
             return _of_range(frame, value)
 
 
+def handed_on(frame: Frame, value: Tensor) -> Dim | None:
+    """A symbol for any element of an input as it came, of which `where` states nothing.
+
+    What a block needs of it is not proved but assumed: whoever feeds it has it checked.
+    """
+    if not _is_free(frame, value):
+        return None
+    symbol = frame.state.positions.setdefault(value.id, dim(f"at{len(frame.state.ranges)}"))
+    frame.state.ranges.setdefault(str(symbol), ())
+    frame.state.handed_on.add(value.id)
+    frame.build.facts = frame.facts.with_lower_bound(str(symbol), 0)
+    assert isinstance(symbol, Dim)
+    return symbol
+
+
+def _is_free(frame: Frame, value: Tensor) -> bool:
+    """Whether several whole numbers are an input as it came, of which nothing is stated."""
+    several = value.type != POSITION
+    while True:
+        if value.id in frame.state.positions and value.id not in frame.state.handed_on:
+            return False
+        if not _is_moved(value):
+            break
+        value = value.operands[0]
+    is_input = isinstance(value.op, ops.Input) and not value.op.name.startswith("#")
+    return several and is_input and value.type.dtype is DType.I32
+
+
 def facts_about(frame: Frame, condition: Condition) -> Facts:
     """What is known of the sizes here, and of the whole numbers of the graph in a condition."""
     facts = frame.facts
-    for name in sorted(sizes_in(condition) & frame.state.ranges.keys()):
+    waiting = sorted(sizes_in(condition))
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        if name not in frame.state.ranges:
+            continue
         facts = facts.with_lower_bound(name, 0)
         for known in frame.state.ranges[name]:
             facts = facts.assume(known)
+            waiting += sorted(sizes_in(known) - seen)
+            seen |= sizes_in(known)
     return facts
 
 
@@ -124,15 +173,35 @@ def _of_range(frame: Frame, value: Tensor) -> Size | None:
     if high is not None:
         conditions.append(Compare("<=", symbol, high))
     frame.state.ranges[str(symbol)] = tuple(conditions)
-    frame.state.positions[value.id] = symbol
+    if value.type == POSITION:
+        frame.state.positions[value.id] = symbol
     return symbol
+
+
+def _another(frame: Frame, symbol: str) -> Dim:
+    """A symbol for an element of which the same is known as of another."""
+    known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
+    about = [fact for fact in known if symbol in sizes_in(fact)]
+    taken = frozenset[str]().union(*map(sizes_in, frame.facts.stated), frame.state.ranges)
+    name = f"{symbol}'"
+    while name in taken:
+        name += "'"
+    other = dim(name)
+    frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
+    return other
+
+
+def _is_moved(value: Tensor) -> bool:
+    """Whether every element is one of those of the first operand."""
+    return Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice)
 
 
 def _range(frame: Frame, value: Tensor) -> tuple[Size | None, Size | None]:
     """The least and the greatest that all elements of whole numbers are known to be."""
     known = frame.state.positions.get(value.id)
     if known is not None:
-        return known, known
+        element = known if value.type == POSITION else _another(frame, str(known))
+        return element, element
     match value.op:
         case ops.Constant(value=int() | Dim() as number):
             return number, number
@@ -149,7 +218,7 @@ def _range(frame: Frame, value: Tensor) -> tuple[Size | None, Size | None]:
         case ops.Maximum():
             (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
             return low if floor is None else floor, high if high == ceiling else None
-        case op if Trait.VIEW in op.traits or isinstance(op, ops.Gather | ops.DynamicSlice):
+        case _ if _is_moved(value):
             return _range(frame, value.operands[0])
         case _:
             return None, None

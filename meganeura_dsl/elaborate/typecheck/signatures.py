@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
 from meganeura_dsl.elaborate.typecheck.positions import (
     facts_about,
+    handed_on,
     names_in,
     position_of,
     positions_in,
@@ -53,6 +54,7 @@ from meganeura_dsl.symbolic.assumptions import (
     Verdict,
     show_condition,
 )
+from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
@@ -317,14 +319,23 @@ def check_where(
 ) -> None:
     """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
     is_fed = inner.parent is not None and inner.parent.declaration is None
-    given = inner
+    given, free = inner, set[str]()
     for name in positions_in(block):
-        given = _with_position(inner, given, block, caller, name)
+        value = inner.names[name]
+        symbol = handed_on(inner, value) if is_tensor(value) and not is_fed else None
+        if symbol is None:
+            given = _with_position(inner, given, block, caller, name)
+        else:
+            given = replace(given, names={**given.names, name: symbol})
+            free |= symbol.variables()
     for clause in block.where:
         stated = condition(clause, given)
         for part in stated.parts if isinstance(stated, And) else (stated,):
             verdict = facts_about(inner, part).decide(part)
-            if is_fed and speaks_of(inner, part) and inner.facts.truth(part) is not False:
+            is_open = is_fed and speaks_of(inner, part)
+            if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):
+                is_open = True
+            if is_open and inner.facts.truth(part) is not False:
                 inner.build.facts = inner.facts.assume(part)
             elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller, clause, part, verdict)
@@ -423,5 +434,10 @@ def _where_problem(
         values,
         Location(clause.span),
         example_of(verdict, tensors),
-        deciding_fact(inner.facts, part),
+        "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
     )
+
+
+def _is_about_element(inner: Frame, part: Condition) -> bool:
+    """Whether a condition is about a number that has no name in the program."""
+    return not sizes_in(part).isdisjoint(inner.state.ranges)
