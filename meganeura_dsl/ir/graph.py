@@ -14,6 +14,7 @@ from meganeura_dsl.limits.work_budget import require_values
 from meganeura_dsl.startup.lazy_numpy import Array
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.size import Size
 
 
 class TypeRuleError(Exception):
@@ -105,6 +106,13 @@ class Op:
     def bytes_read(self, operand: TensorType, result: TensorType) -> int:
         """Bytes that are read of an operand at least: here all of it."""
         return size_in_bytes(operand)
+
+    def picks(self, *operands: Any, **_: Any) -> tuple[tuple[int, Size], ...]:
+        """The operands that are indices, by number, and how many things each of them chooses from.
+
+        An index is one of 0 ... count - 1; what may be another number is proved or checked.
+        """
+        return ()
 
     def row_axes(self, rank: int) -> tuple[int, ...] | None:
         """The axes it reduces, of an operand of this rank, in one pass with others that do.

@@ -19,12 +19,10 @@ from meganeura_dsl.ir.ops import (
     Cast,
     Compare,
     Constant,
-    Gather,
     Input,
     Iota,
     Parameter,
     ReduceMax,
-    ScatterAdd,
     Slice,
     Sum,
     Where,
@@ -116,6 +114,14 @@ def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[st
         bound = Bound(count, frozenset(exempt), shown, place_of(use.user.origin))
         bounds[leaf.name] = bounds.get(leaf.name, bound).narrowed(bound)
     return bounds
+
+
+def all_of(first: Mapping[str, Bound], second: Mapping[str, Bound]) -> dict[str, Bound]:
+    """The bounds of both."""
+    merged = dict(first)
+    for name, bound in second.items():
+        merged[name] = merged.get(name, bound).narrowed(bound)
+    return merged
 
 
 def with_checks(graph: Graph) -> Graph:
@@ -256,19 +262,13 @@ def _comparisons(graph: Graph) -> Iterator[tuple[Value, int]]:
 def _uses(graph: Graph) -> Iterator[Use]:
     """All indices of a graph, and how many things each chooses from."""
     for value in graph.values:
-        match value.op:
-            case Gather(axis=axis):
-                table, ids = value.operands
-                yield Use(ids, table.type.shape[axis], value)
-            case ScatterAdd(size=size):
-                yield Use(value.operands[0], size, value)
-            case Compare(kind="eq"):
-                for one, other in (value.operands, value.operands[::-1]):
-                    counted = _source(other).op
-                    if isinstance(counted, Iota):
-                        yield Use(one, counted.size, value)
-            case _:
-                pass
+        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
+            yield Use(value.operands[place], count, value)
+        if value.op == Compare("eq"):
+            for one, other in (value.operands, value.operands[::-1]):
+                counted = _source(other).op
+                if isinstance(counted, Iota):
+                    yield Use(one, counted.size, value)
 
 
 def _source(value: Value) -> Value:

@@ -237,6 +237,15 @@ class For(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Part(Node):
+    """`y[:, t] = e`: a part of a tensor, one entry per axis, from the first."""
+
+    target: Name
+    entries: tuple["Expression | Range", ...]
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Return(Node):
     """`return mu, logvar`"""
 
@@ -291,7 +300,7 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Run
+Statement = Bind | Part | If | For | Return | Declare | Update | Minimize | Metric | Run
 
 
 # --- declarations --------------------------------------------------------------------------------

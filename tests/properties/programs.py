@@ -11,6 +11,23 @@ from random import Random
 
 ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "softplus", "softmax", "gelu_tanh", "log_softmax")
 FUNCTIONS = ("tanh", "sin", "cos", "abs", "exp", "erf")
+ORDERS = (
+    "cumsum(x, {axis})",
+    "cumprod(tanh(x), {axis})",
+    "cummax(x, {axis})",
+    "cummin(x, axis={axis})",
+    "linear_recurrence(sin(x), x, {axis})",
+    "x, _order = sort(x, {axis})",
+    "x, _order = sort(x, {axis}, descending=true)",
+    "x * f32(argsort(x, {axis}) % 2 + 1)",
+    "x * sign(x) + round(x)",
+)
+WRITES = (
+    "x[:, 0] = tanh(x[:, 0])",
+    "x[:, :1] = 2 * x[:, :1]",
+    "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
+    "x = x * mean(x[:, argmax(sum(x, 0, 2), 0)])",
+)
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -130,7 +147,14 @@ class Block:
 
     def statement(self) -> None:
         """One more statement or two."""
-        common = (self.activation, self.function, self.arithmetic, self.keep, self.guarded)
+        common = (
+            self.activation,
+            self.function,
+            self.arithmetic,
+            self.keep,
+            self.guarded,
+            self.order,
+        )
         special = {
             "image": (
                 self.convolution,
@@ -216,6 +240,11 @@ class Block:
             self.write(f"x = x |> {self.label()}: {name}{'(c)' if gives else ''}")
             if gives:
                 self.shape[-1 if self.kind != "image" else 1] = "c"
+
+    def order(self) -> None:
+        """What goes along an axis and keeps the shape."""
+        form = self.random.choice(ORDERS).format(axis=self.random.choice(("-1", "0")))
+        self.write(form if form.startswith("x, ") else f"x = {form}")
 
     # --- images ----------------------------------------------------------------------------------
 
@@ -308,6 +337,9 @@ class Block:
 
     def slice(self) -> None:
         if len(self.shape) != 3:
+            return
+        if self.random.random() < 0.4:
+            self.write(self.random.choice(WRITES))
             return
         form, size = self.random.choice((("1:", "{} - 1"), (":1", "1")))
         if form == "1:":

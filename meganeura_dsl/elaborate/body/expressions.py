@@ -2,9 +2,11 @@
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.tensor_parts import Part, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
     TooMuchWork,
@@ -22,6 +24,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     is_configured,
     size_as_condition,
 )
+from meganeura_dsl.elaborate.typecheck.positions import POSITION
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -358,37 +361,34 @@ class Expressions(ABC):
         return value
 
     def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        return take_part(frame, node.span, base, self.part_of(node.span, node.entries, base, frame))
+
+    def part_of(
+        self, span: Span, entries: Sequence[ast.Expression | ast.Range], base: Tensor, frame: Frame
+    ) -> Part:
+        """Where a part of a tensor begins and how large it is, from its subscripts."""
         rank = base.type.rank
-        if len(node.entries) > rank:
-            found = f"{len(node.entries)} subscripts"
-            raise ProblemError(
-                RankMismatch(
-                    frame.place(node.span), f"{base.type}", f"at most {rank} subscripts", found
-                )
-            )
-        starts: list[Size] = [0] * rank
-        stops: list[Size] = list(base.type.shape)
-        dropped: list[int] = []
-        for axis, entry in enumerate(node.entries):
+        if len(entries) > rank:
+            found = f"{len(entries)} subscripts"
+            wanted = f"at most {rank} subscripts"
+            raise ProblemError(RankMismatch(frame.place(span), f"{base.type}", wanted, found))
+        part = Part(base.type.shape)
+        for axis, entry in enumerate(entries):
             size = base.type.shape[axis]
             if isinstance(entry, ast.Range):
-                starts[axis] = 0 if entry.start is None else self._bound(entry.start, size, frame)
-                stops[axis] = size if entry.stop is None else self._bound(entry.stop, size, frame)
+                start = 0 if entry.start is None else self._bound(entry.start, size, frame)
+                stop = size if entry.stop is None else self._bound(entry.stop, size, frame)
+                part = part.between(frame, entry.span, axis, start, stop)
             else:
-                starts[axis] = self._bound(entry, size, frame)
-                stops[axis] = starts[axis] + 1
-                dropped.append(axis)
-        result = base
-        if any(starts) or tuple(stops) != base.type.shape:
-            op = ops.Slice(tuple(starts), tuple(stops), (1,) * rank)
-            result = frame.add(node.span, op, base)
-        if dropped:
-            kept = tuple(size for axis, size in enumerate(result.type.shape) if axis not in dropped)
-            result = frame.add(node.span, ops.Reshape(kept), result)
-        return result
+                part = part.entry(frame, entry.span, axis, self._bound(entry, size, frame))
+        return part
 
-    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
-        bound = self.size(node, frame)
+    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size | Tensor:
+        bound = self.evaluate(node, frame)
+        if is_tensor(bound) and bound.type == POSITION:
+            return bound
+        if not is_size(bound):
+            raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(bound)))
         return size + bound if _is_negative(bound, frame) else bound
 
 

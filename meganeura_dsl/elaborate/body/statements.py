@@ -7,17 +7,21 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions import Expressions
 from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
+from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     Tensor,
     TensorList,
     describe,
+    is_number,
     is_static,
     is_tensor,
 )
 from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import MOST_ROUNDS
 from meganeura_dsl.syntax import ast
 
@@ -39,6 +43,8 @@ class Statements(Expressions, ABC):
         match statement:
             case ast.Bind():
                 self._bind(statement, frame)
+            case ast.Part():
+                self._write_part(statement, frame)
             case ast.Return(values=values):
                 return self._return(values, frame)
             case ast.If(condition=condition, then=then, otherwise=otherwise):
@@ -89,6 +95,22 @@ class Statements(Expressions, ABC):
             raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
         for target, part in zip(statement.targets, parts, strict=True):
             self._assign(target, part, frame)
+
+    def _write_part(self, statement: ast.Part, frame: Frame) -> None:
+        """Bind the name to what it was, with a part replaced; a number fills the part."""
+        target = statement.target
+        base = self.tensor(target, frame)
+        part = self.part_of(statement.span, statement.entries, base, frame).whole
+        value = self.evaluate(statement.value, frame)
+        if is_number(value) and not is_tensor(value):
+            shape, dtype = part.kept(part.sizes), base.type.dtype
+            value = scalar(frame, statement.value.span, value, dtype, shape)
+        if not is_tensor(value):
+            place = frame.place(statement.value.span)
+            raise ProblemError(WrongKind(place, "a tensor or a number", describe(value)))
+        written = TensorType(base.type.dtype, part.kept(part.sizes))
+        require_fit(frame, statement.value.span, f"{target.text}[...]", written, value)
+        self._assign(target, replace_part(frame, statement.span, base, part, value), frame)
 
     def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
         if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):

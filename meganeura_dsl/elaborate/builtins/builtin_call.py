@@ -41,6 +41,10 @@ class BuiltinCall:
         """An op at the place of the call."""
         return self.frame.add(self.span, op, *operands)
 
+    def add_all(self, op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
+        """All results of an op at the place of the call."""
+        return self.frame.build.results_of(self.add(op, *operands))
+
     def tensor(self, index: int) -> Tensor:
         """The positional argument at `index`, which must be a tensor."""
         if index >= len(self.arguments):

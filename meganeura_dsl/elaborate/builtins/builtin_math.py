@@ -96,6 +96,17 @@ def stop_gradient(call: BuiltinCall) -> Evaluated:
     return call.add(ops.StopGradient(), call.tensor(0))
 
 
+def sign(call: BuiltinCall) -> Evaluated:
+    """-1, 0 or 1; it has no slope."""
+    x = call.tensor(0)
+    zero, one, minus = (
+        tensor_arithmetic.scalar(call.frame, call.span, number, x.type.dtype, x.type.shape)
+        for number in (0, 1, -1)
+    )
+    below = call.add(ops.Where(), call.add(ops.Compare("lt"), x, zero), minus, zero)
+    return call.add(ops.Where(), call.add(ops.Compare("gt"), x, zero), one, below)
+
+
 # --- reductions ----------------------------------------------------------------------------------
 
 Fold = Callable[[BuiltinCall, Tensor, tuple[int, ...]], Tensor]
@@ -119,6 +130,23 @@ def fold_max(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
 def fold_min(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The smallest element, -max(-x)."""
     return call.add(ops.Neg(), fold_max(call, call.add(ops.Neg(), value), axes))
+
+
+def fold_any(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Whether one of some truth values holds."""
+    if value.type.dtype is not DType.BOOL:
+        raise call.wrong("a bool tensor", value)
+    number = tensor_arithmetic.cast(call.frame, call.span, value, DType.I32)
+    return tensor_arithmetic.cast(call.frame, call.span, fold_max(call, number, axes), DType.BOOL)
+
+
+def fold_all(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Whether all of some truth values hold: not one does not."""
+    if value.type.dtype is not DType.BOOL:
+        raise call.wrong("a bool tensor", value)
+    invert = tensor_arithmetic.invert_tensor
+    wrong = fold_any(call, invert(call.frame, call.span, value), axes)
+    return invert(call.frame, call.span, wrong)
 
 
 def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -190,9 +218,3 @@ def _static_reduction(call: BuiltinCall) -> Evaluated:
             return max(plain)
         case _:
             raise call.wrong("a tensor", call.arguments[0])
-
-
-def argmax(call: BuiltinCall) -> Evaluated:
-    """The index of the largest element along an axis, the first of equals."""
-    value = call.tensor(0)
-    return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)

@@ -7,6 +7,7 @@ from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.declarations.block_proofs import any_config
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import rest_axes, rest_names
@@ -83,8 +84,9 @@ def block_domain(
         frame.names[name] = rest_axes(block, name, rank)
     for name in _input_sizes(block):
         frame.names.setdefault(name, dim(name))
+    stated = with_symbols(frame, block)
     for clause in block.where:
-        frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
+        frame.build.facts = frame.facts.assume(elaborator.condition(clause, stated))
     inputs = tuple(_input(item, frame, elaborator) for item in block.inputs)
     open_config = (name for value in config.values() for name in _variables(value))
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))

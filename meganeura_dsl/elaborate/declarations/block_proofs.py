@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     require_known_texts,
     require_one_use,
 )
+from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     any_inputs,
@@ -102,6 +103,8 @@ def _clause(block: ast.Block) -> Clause | None:
     names = {parameter.name for parameter in block.parameters}
     for item in block.inputs:
         names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))
+        if is_position(item):
+            names.add(item.name)
     if block.where:
         end, lead = block.where[-1].span.end, ", "
     else:
@@ -187,8 +190,9 @@ def _prove_case(
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
+    stated = with_symbols(frame, block)
     for clause in block.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
             raise ImpossibleCaseError(frame.place(clause.span))
     elaborator.run_body(frame, block)

@@ -364,6 +364,45 @@ class NormMayDegenerate(PlacedProblem):
         )
 
 
+@dataclass(frozen=True)
+class PartOutside(PlacedProblem):
+    """A part of a tensor may lie outside of it.
+
+    Where a part begins may be a whole number of the graph, `x[:, p:p + k]`. That it begins at 0 at
+    least, and ends within its axis, is proved from what `where` says of `p`.
+    """
+
+    code: ClassVar[str] = "E0315"
+    topic: ClassVar[str] = "index range"
+    found: str
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a part may lie outside of its axis",
+            self.found,
+            remarks=example_remarks(self.example),
+            cure=self.stated(self.fact),
+        )
+
+
+@dataclass(frozen=True)
+class PartOfNoSize(PlacedProblem):
+    """How large a part of a tensor is depends on data, and every shape is known before any is."""
+
+    code: ClassVar[str] = "E0316"
+    topic: ClassVar[str] = "subscript"
+    length: str
+
+    def report(self) -> Report:
+        return self.words(
+            "the size of this part depends on data",
+            f"{self.length} is no size",
+            cure=Help("take a part of a fixed size, `x[:, p:p + k]`, and mask the rest"),
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     ShapeMismatch,
     RankMismatch,
@@ -380,5 +419,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     NormOverOne,
     TypeRuleBroken,
     NormMayDegenerate,
+    PartOutside,
+    PartOfNoSize,
 )
 """Every problem of this module."""

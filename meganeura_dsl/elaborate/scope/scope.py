@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import TensorType
-    from meganeura_dsl.symbolic.conditions import Condition
+    from meganeura_dsl.symbolic.assumptions import Condition
+    from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
 
 
@@ -123,6 +124,14 @@ class ElaborationState:
     """In a proof, the configuration without a kind that was used as a condition, and where."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
+    positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
+    """The sizes that whole numbers of the graph are, by the ids of the values."""
+    ranges: dict[str, tuple[Condition, ...]] = field(
+        default_factory=dict[str, "tuple[Condition, ...]"]
+    )
+    """What is known of the symbols that stand for computed whole numbers; they are 0 or more."""
+    handed_on: set[int] = field(default_factory=set[int])
+    """The ids of inputs as they came, of which blocks need what whoever feeds them has checked."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 

@@ -56,8 +56,13 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
 def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
     for statement in body:
         for node in walk(statement):
-            if isinstance(node, ast.Bind):
-                yield from node.targets
+            match node:
+                case ast.Bind(targets=targets):
+                    yield from targets
+                case ast.Part(target=target):
+                    yield target
+                case _:
+                    pass
 
 
 def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:

@@ -18,6 +18,14 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
+from meganeura_dsl.elaborate.typecheck.positions import (
+    facts_about,
+    handed_on,
+    names_in,
+    position_of,
+    positions_in,
+    speaks_of,
+)
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Binder,
     Evaluate,
@@ -46,6 +54,7 @@ from meganeura_dsl.symbolic.assumptions import (
     Verdict,
     show_condition,
 )
+from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Size, show
 from meganeura_dsl.syntax import ast
 
@@ -308,15 +317,50 @@ def check_where(
     caller: Location,
     condition: Callable[[ast.Expression, Frame], Condition],
 ) -> None:
-    """Prove every clause of a block's `where` at its call."""
+    """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
+    is_fed = inner.parent is not None and inner.parent.declaration is None
+    given, free = inner, set[str]()
+    for name in positions_in(block):
+        value = inner.names[name]
+        symbol = handed_on(inner, value) if is_tensor(value) and not is_fed else None
+        if symbol is None:
+            given = _with_position(inner, given, block, caller, name)
+        else:
+            given = replace(given, names={**given.names, name: symbol})
+            free |= symbol.variables()
     for clause in block.where:
-        stated = condition(clause, inner)
+        stated = condition(clause, given)
         for part in stated.parts if isinstance(stated, And) else (stated,):
-            verdict = inner.facts.decide(part)
-            if not isinstance(verdict, Proved):
+            verdict = facts_about(inner, part).decide(part)
+            is_open = is_fed and speaks_of(inner, part)
+            if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):
+                is_open = True
+            if is_open and inner.facts.truth(part) is not False:
+                inner.build.facts = inner.facts.assume(part)
+            elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller, clause, part, verdict)
-                smallest = _smallest(inner, block, clause, condition)
+                smallest = _smallest(given, block, clause, condition)
                 raise ProblemError(replace(problem, cure=smallest))
+
+
+def _with_position(
+    inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
+) -> Frame:
+    """The frame of a `where` in which an input `i32[]` is the size that was given for it."""
+    value = inner.names[name]
+    clause = next(each for each in block.where if name in names_in(each))
+    size = position_of(inner, value) if is_tensor(value) else None
+    if size is None:
+        unknown = f"nothing is known of what is given for `{name}`"
+        place = inner.place(clause.span)
+        raise ProblemError(
+            WhereUnproved(caller, block.name.text, clause.span.text, unknown, place, None, "")
+        )
+    least = Compare(">=", size, 0)
+    verdict = facts_about(inner, least).decide(least)
+    if not isinstance(verdict, Proved):
+        raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
+    return replace(given, names={**given.names, name: size})
 
 
 LARGEST_TRIED = 4096
@@ -390,5 +434,10 @@ def _where_problem(
         values,
         Location(clause.span),
         example_of(verdict, tensors),
-        deciding_fact(inner.facts, part),
+        "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
     )
+
+
+def _is_about_element(inner: Frame, part: Condition) -> bool:
+    """Whether a condition is about a number that has no name in the program."""
+    return not sizes_in(part).isdisjoint(inner.state.ranges)

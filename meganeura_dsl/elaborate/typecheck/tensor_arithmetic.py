@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
     MissingFact,
     RankMismatch,
+    ResultMismatch,
     ShapeMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -19,12 +20,13 @@ from meganeura_dsl.elaborate.values import (
     Unknown,
     describe,
     is_number,
+    is_size,
     is_tensor,
     show_shape,
 )
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
 
@@ -39,6 +41,11 @@ ELEMENTWISE: dict[str, Op] = {
     "<=": ops.Compare("le"),
     ">": ops.Compare("gt"),
     ">=": ops.Compare("ge"),
+}
+
+WHOLE: dict[str, type[ops.FloorDivide | ops.Remainder]] = {
+    "//": ops.FloorDivide,
+    "%": ops.Remainder,
 }
 
 LARGEST_POWER = 64
@@ -84,17 +91,30 @@ def elementwise(
         return power(frame, span, left, right)
     if operator in ("and", "or"):
         return connect(frame, span, operator, left, right)
-    op = ELEMENTWISE.get(operator)
-    if op is None:
-        raise ProblemError(
-            ElementTypeMismatch(
-                frame.place(span),
-                f"`{operator}` works on sizes, not on tensors",
-                f"{describe(left)} and {describe(right)}",
-                _whole_division(operator, (left, right), names),
-            )
+    if operator in WHOLE:
+        return divide_whole(frame, span, operator, left, right, names)
+    return apply_pair(frame, span, ELEMENTWISE[operator], operator, left, right, names)
+
+
+def divide_whole(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
+) -> Tensor:
+    """`x // k` and `x % k` for a tensor of whole numbers and a size that is at least 1."""
+    if is_tensor(left) and left.type.dtype.is_integer and is_size(right):
+        return frame.add(span, WHOLE[operator](right), left)
+    raise ProblemError(
+        ElementTypeMismatch(
+            frame.place(span),
+            f"`{operator}` divides sizes, and tensors of whole numbers by sizes",
+            f"{describe(left)} and {describe(right)}",
+            _whole_division(operator, (left, right), names),
         )
-    return apply_pair(frame, span, op, operator, left, right, names)
+    )
 
 
 def _whole_division(
@@ -192,6 +212,15 @@ def equal(frame: Frame, left: Size, right: Size) -> Verdict:
     if left is right or left == right:
         return Proved()
     return frame.facts.decide(Compare("==", left, right))
+
+
+def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: Tensor) -> None:
+    """Refuse a value of another type than that of the place it is written to."""
+    found = value.type
+    pairs = zip(found.shape, wanted.shape, strict=False)
+    same = found.dtype is wanted.dtype and found.rank == wanted.rank
+    if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
+        raise ProblemError(ResultMismatch(frame.place(span), what, str(wanted), str(found), None))
 
 
 def _mismatch(

@@ -122,7 +122,7 @@ class Phrase:
                 self.bracketed("{}", (node.value,), self.choice)
             case ast.Subscript():
                 self._spell(node.base, _ATOM)
-                self.bracketed("[]", node.entries, self._entry)
+                self.bracketed("[]", node.entries, self.entry)
             case _:
                 assert_never(node)
 
@@ -163,7 +163,8 @@ class Phrase:
             self.write("|> ")
             self.layer(stage.layer)
 
-    def _entry(self, entry: ast.Expression | ast.Range) -> None:
+    def entry(self, entry: ast.Expression | ast.Range) -> None:
+        """One subscript."""
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return

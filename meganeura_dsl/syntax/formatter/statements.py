@@ -125,6 +125,8 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("if ")
             phrase.condition(node.condition)
             phrase.write(":")
+        case ast.Part():
+            _part(phrase, node)
         case ast.For():
             _for(phrase, node)
         case ast.Return():
@@ -154,6 +156,12 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case _:
             assert_never(node)
     return phrase
+
+
+def _part(phrase: Phrase, node: ast.Part) -> None:
+    phrase.write(node.target.text)
+    phrase.bracketed("[]", node.entries, phrase.entry)
+    _equals(phrase, node.value)
 
 
 def _for(phrase: Phrase, node: ast.For) -> None:

@@ -124,6 +124,12 @@ def _if(
     return ast.If(span, condition, then, otherwise or ())
 
 
+def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.Part:
+    *entries, value = parts
+    assert not isinstance(value, ast.Range)
+    return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
+
+
 # --- expressions ---------------------------------------------------------------------------------
 
 
@@ -313,6 +319,7 @@ ACTIONS: dict[str, Action] = {
     "if": _if,
     "else_if": _sequence,
     "for": ast.For,
+    "part": _part,
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,

@@ -42,9 +42,9 @@ MESSAGES = {
         ("convert with", "2 ** 22"),
     ),
     "remainder": (
-        "block A()(x: i32[n]) -> i32[n] = x % 3\n",
+        "block A()(x: i32[n], y: i32[]) -> i32[n] = x % y\n",
         "E0307",
-        ("write `x - 3 * i32(floor((f32(x) + 0.5) / 3))`",),
+        ("write `x - y * i32(floor((f32(x) + 0.5) / f32(y)))`",),
         ("convert with",),
     ),
     "a brace behind a space": (

@@ -43,6 +43,11 @@ PROVED = (
     "gather(table, gather(iota(7), id))",
     "gather(table, id) + gather(table[:4], minimum(id, 3))",
     "scatter_add(iota(4), table[:4], 4)",
+    "scatter_max(any_ % 4, table[:4], 4, empty=0)",
+    "gather(table, iota(28) // 7)[:4] + gather(table, iota(28) % 7)[:4]",
+    "gather(table, argsort(table, axis=0)[:4, 0])",
+    "gather(table, cummax(iota(4), 0)) + gather(table, i32(round(f32(iota(4)))))",
+    "roll(table, 0, any_[0])[:4]",
     "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
 )
 """What needs no check. An input that is an index itself is looked at where it comes from."""
@@ -51,6 +56,9 @@ OPEN = (
     ("gather(table, any_ + 1)", 7),
     ("gather(table, iota(4) + 4)", 7),
     ("gather(table, -any_)", 7),
+    ("gather(table, any_ // 7)", 7),
+    ("gather(table, cumsum(any_, 0))", 7),
+    ("scatter_min(any_ + 1, table[:4], 4, empty=1)", 4),
     ("gather(table, minimum(any_, 6) * 1)", 7),
     ("gather(table, where(mask, any_, 0))", 7),
     ("gather(table, i32(table[:4, 0]))", 7),

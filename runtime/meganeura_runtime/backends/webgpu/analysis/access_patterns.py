@@ -45,6 +45,11 @@ class AccessPattern:
         """Everything that is read."""
         return self.aligned | self.elsewhere
 
+    def join(self, other: "AccessPattern") -> "AccessPattern":
+        """What the elements of two results of one op are computed from."""
+        aligned, elsewhere = self.aligned | other.aligned, self.elsewhere | other.elsewhere
+        return AccessPattern(aligned, elsewhere, max(self.size, other.size))
+
 
 def readers_of(graph: Graph) -> Mapping[int, frozenset[Value]]:
     """By value, those that have it as an operand."""

@@ -7,6 +7,7 @@ elements. Reductions over the same terms join too. What only its own kernel read
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.ops import ConvInputGradient
@@ -111,7 +112,7 @@ class Fusion:
     def _place(self, results: Sequence[Value]) -> None:
         """Let the results of an op join the first group they fit, or begin one."""
         value = results[0]
-        plain = access_patterns(value, self._stored)
+        plain = reduce(AccessPattern.join, (access_patterns(v, self._stored) for v in results))
         fitting = (
             (group, reads)
             for group in self._candidates(value, plain)
