@@ -21,6 +21,7 @@ from meganeura_dsl.elaborate.scope.scope import (
     UndecidableError,
 )
 from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
+from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     any_inputs,
@@ -148,6 +149,11 @@ def _prove(
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
             raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
+    require_given_sizes(frame, block)
+    for item in block.inputs:
+        if item.default is not None:
+            default_tensor(frame, item, item.default, elaborator.evaluate)
+    state.neutral.clear()
     elaborator.run_body(frame, block)
     return state
 

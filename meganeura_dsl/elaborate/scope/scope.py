@@ -116,6 +116,8 @@ class ElaborationState:
     """Names of loop indices that are symbolic: one proof covers every round."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
+    neutral: dict[int, float | Dim] = field(default_factory=dict[int, "float | Dim"])
+    """The numbers that fill optional tensors which were not given, by the ids of the values."""
     positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
     """The sizes that whole numbers of the graph are, by the ids of the values."""
     ranges: dict[str, tuple[Condition, ...]] = field(

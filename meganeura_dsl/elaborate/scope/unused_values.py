@@ -51,6 +51,7 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
         if isinstance(declaration, ast.Block)
         else []
     )
+    defaults += [item.default for item in declaration.inputs if item.default is not None]
     yield from _reads(
         (*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults)
     )
