@@ -220,7 +220,7 @@ def _filled(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> T
 
 def require_given_sizes(frame: Frame, block: ast.Block) -> None:
     """Refuse an input with a default whose sizes are not those of what a call always gives."""
-    sizes: dict[bool, list[ast.Node]] = {False: [], True: []}
+    sizes: dict[bool, list[ast.Expression | ast.Rest]] = {False: [], True: []}
     for item in block.inputs:
         sizes[item.default is not None] += item.type.shape.entries
     known = {parameter.name for parameter in block.parameters}
