@@ -125,8 +125,8 @@ PLANTS = (
     Plant(
         "rotary positions all begin at zero",
         "stdlib_models/nn.mgn",
-        "angle = expand(f32(iota(s)), [s] -> [s, half]) * rate",
-        "angle = expand(0 * f32(iota(s)), [s] -> [s, half]) * rate",
+        "angle = expand(f32(iota(s) + offset), [s] -> [s, half]) * rate",
+        "angle = expand(0 * f32(iota(s) + offset), [s] -> [s, half]) * rate",
         ("tests/stdlib_models/test_behaviour.py",),
     ),
     Plant(

@@ -316,7 +316,7 @@ class Builder:
         """The graph of what `outputs` and `updates` reach, and of every leaf."""
         updates = {} if updates is None else dict(updates)
         live = reachable((*outputs.values(), *updates.values()))
-        kept = tuple(value for value in self._values if value.id in live or not value.operands)
+        kept = tuple(v for v in self._values if v.id in live or isinstance(v.op, Leaf))
         return Graph(kept, dict(outputs), updates)
 
 

@@ -139,7 +139,7 @@ class Call(Node):
     callee: str
     callee_span: Span
     arguments: tuple[Argument, ...]
-    inputs: tuple["Expression", ...]
+    inputs: tuple[Argument, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,12 +335,14 @@ class Parameter(Node):
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
-    """One tensor a block or a `train` takes, `x: [n, c, h, w]` or `x: whole [v, d]`."""
+    """One tensor a block or a `train` takes: `x: [n, c, h, w]`, `mask: bool[s, t] = true`."""
 
     name: str
     type: Type
     whole: bool = False
     """Whether a `train` feeds all of it at every step."""
+    default: "Expression | None" = None
+    """What it is where a block is given none: a tensor, or a number or truth value all over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -247,6 +247,36 @@ LAYERS += [
     ),
 ]
 
+
+def chosen(
+    x: Tensor, y: Tensor, z: Tensor, mask: Tensor, bias: Tensor, *, offset: int | None = None
+) -> Tensor:
+    """Attention with a bias, among the keys that a mask lets through and that are not ahead."""
+    if offset is not None:
+        back = torch.arange(x.shape[2])[:, None] - torch.arange(y.shape[2])[None, :]
+        mask = mask & (back + offset >= 0)
+    hidden = torch.where(mask, bias, -1e30)
+    return F.scaled_dot_product_attention(x, y, z, attn_mask=hidden)
+
+
+CHOSEN = ", m: bool[2, 4, 3, 5], b: [2, 4, 3, 5]"
+LAYERS += [
+    Layer(
+        "attention-masked",
+        "attention(x, y, z, mask=m, bias=b)",
+        chosen,
+        ATTENTION.format(s=3, t=5, d=6, e=7, kv=4) + CHOSEN,
+        fed={"m": np.arange(120).reshape(2, 4, 3, 5) % 3 > 0},
+    ),
+    Layer(
+        "attention-offset",
+        "x |> attention(causal=true)(y, z, m, bias=b, offset=2)",
+        partial(chosen, offset=2),
+        ATTENTION.format(s=3, t=5, d=6, e=7, kv=4) + CHOSEN,
+        fed={"m": np.arange(120).reshape(2, 4, 3, 5) % 4 != 1},
+    ),
+]
+
 LABELS = {"y": np.array([4, 0, 2], np.int32)}
 LAYERS += [
     Layer(

@@ -355,7 +355,10 @@ class Block:
         self.where.append(f"({d}) % {heads} == 0")
         causal = self.random.choice(("", f", causal={self.option('causal', 'true')}"))
         self.write(f"q = x |> rearrange([{n}, s0, {heads} * hd0] -> [{n}, {heads}, s0, hd0])")
-        self.write(f"x = attention(q, q, q{causal})")
+        bias = self.random.choice(
+            ("", "", ", bias=q @ rearrange(q, [a, b, c0, e] -> [a, b, e, c0])")
+        )
+        self.write(f"x = attention(q, q, q{causal}{bias})")
         self.write(f"x = x |> rearrange([{n}, {heads}, s0, hd0] -> [{n}, s0, {heads} * hd0])")
         self.shape = [n, s, d]
 

@@ -38,6 +38,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     caller_place,
     check_where,
     declared_types,
+    fill_inputs,
     match_inputs,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
@@ -102,7 +103,12 @@ class Elaborator(Statements):
                 positional.append(value)
             else:
                 named[argument.name] = value
-        positional.extend(self.tensor(node, frame) for node in call.inputs)
+        for argument in call.inputs:
+            assert not isinstance(argument.value, ast.Rearrangement)
+            if argument.name is None:
+                positional.append(self.tensor(argument.value, frame))
+            else:
+                named[argument.name] = self.evaluate(argument.value, frame)
         return Arguments(tuple(positional), named)
 
     def layer_words(self, name: str, frame: Frame) -> str | None:
@@ -311,6 +317,7 @@ class Elaborator(Statements):
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
         match_inputs(inner, block, span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
         if may_assume_signature(inner, block, self.evaluate):
             for name in own_paths(inner.module, block):

@@ -128,10 +128,12 @@ def _starts(frame: Frame, span: Span, places: dict[int, Tensor], rank: int) -> l
 
 def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -> Size:
     """The number that an end of a part is; refused if nothing is known of it."""
-    found = position_of(frame, at) if is_tensor(at) else at
+    if isinstance(at, int | Dim):
+        return at
+    found = position_of(frame, at)
     if found is None:
         what = f"nothing is known of where it is, and axis {axis} has {show(size)}"
-        given = at.op.name if is_tensor(at) and isinstance(at.op, ops.Input) else ""
+        given = at.op.name if isinstance(at.op, ops.Input) else ""
         fact = f"0 <= {given}" if given.isidentifier() else ""
         raise ProblemError(PartOutside(frame.place(span), what, None, fact))
     return found

@@ -70,6 +70,10 @@ def where(call: BuiltinCall) -> Evaluated:
     if condition.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor as condition", condition)
     left, right = call.option(1, "then"), call.option(2, "otherwise")
+    known = call.frame.state.neutral.get(condition.id)
+    chosen, other = (left, right) if known else (right, left)
+    if isinstance(known, bool) and (is_tensor(chosen) or not is_tensor(other)):
+        return _known_choice(call, condition, chosen)
     if not is_tensor(left) and not is_tensor(right):
         if not is_number(left) or not is_number(right):
             raise call.wrong("tensors or numbers", left)
@@ -84,6 +88,19 @@ def where(call: BuiltinCall) -> Evaluated:
     )
     a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
     return call.add(ops.Where(), condition, a, b)
+
+
+def _known_choice(call: BuiltinCall, condition: Tensor, chosen: Evaluated) -> Tensor:
+    """What is chosen everywhere, as the condition is an optional tensor that was not given."""
+    frame, shape = call.frame, condition.type.shape
+    if is_tensor(chosen):
+        names = ("the condition", "what is chosen")
+        return tensor_arithmetic.align(frame, call.span, call.name, (condition, chosen), names)[1]
+    if not isinstance(chosen, int | float | Dim):
+        raise call.wrong("a tensor or a number", chosen)
+    filled = tensor_arithmetic.scalar(frame, call.span, chosen, DType.F32, shape)
+    frame.state.neutral[filled.id] = chosen
+    return filled
 
 
 def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:

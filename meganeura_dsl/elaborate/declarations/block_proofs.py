@@ -29,6 +29,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     require_one_use,
 )
 from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
+from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
     any_inputs,
@@ -195,6 +196,11 @@ def _prove_case(
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
             raise ImpossibleCaseError(frame.place(clause.span))
+    require_given_sizes(frame, block)
+    for item in block.inputs:
+        if item.default is not None:
+            default_tensor(frame, item, item.default, elaborator.evaluate)
+    state.neutral.clear()
     elaborator.run_body(frame, block)
     require_one_use(block, frame)
     return state

@@ -161,20 +161,26 @@ def _run_model(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
     given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
-    tensors: list[Tensor] = []
-    if len(given) != len(block.inputs):
+    tensors: dict[str, Tensor] = {}
+    items = block.inputs if len(given) == len(block.inputs) else required_inputs(block)
+    if len(given) != len(items):
         what = f"`{block.name.text}`"
-        wanted, found = (counted(len(each), "tensor") for each in (block.inputs, given))
+        wanted, found = (counted(len(each), "tensor") for each in (items, given))
         raise ProblemError(RankMismatch(root.place(application.span), what, wanted, found))
-    for item, type_ in zip(block.inputs, given, strict=True):
+    for item, type_ in zip(items, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
-        tensors.append(root.add(item.span, leaf))
-    inner.names.update(zip((item.name for item in block.inputs), tensors, strict=True))
+        tensors[item.name] = root.add(item.span, leaf)
+    inner.names.update(tensors)
     with_symbols(inner, block)
     given_config = application.arguments
-    arguments = Arguments((*tensors, *given_config.positional), given_config.named)
+    arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
     run = Application(application.module, block, arguments, application.path, application.span)
     return elaborator.run_block(run, root)
+
+
+def required_inputs(block: ast.Block) -> tuple[ast.Input, ...]:
+    """The inputs of a block that have no default; a model is fed these."""
+    return tuple(item for item in block.inputs if item.default is None)
 
 
 def _signature_inputs(
@@ -201,7 +207,7 @@ def _signature_inputs(
         TensorType(
             dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
         )
-        for item in block.inputs
+        for item in required_inputs(block)
     )
 
 

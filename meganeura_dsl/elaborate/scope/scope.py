@@ -124,6 +124,8 @@ class ElaborationState:
     """In a proof, the configuration without a kind that was used as a condition, and where."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
+    neutral: dict[int, float | Dim] = field(default_factory=dict[int, "float | Dim"])
+    """The numbers that fill optional tensors which were not given, by the ids of the values."""
     positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
     """The sizes that whole numbers of the graph are, by the ids of the values."""
     ranges: dict[str, tuple[Condition, ...]] = field(

@@ -48,6 +48,7 @@ def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, 
     results = declaration.results or () if isinstance(declaration, ast.Block) else ()
     parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
     parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
+    parts += [item.default for item in declaration.inputs if item.default is not None]
     yield from _reads(
         (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
     )

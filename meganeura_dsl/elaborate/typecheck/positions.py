@@ -34,6 +34,8 @@ def is_position(item: ast.Input) -> bool:
 def positions_in(block: ast.Block | ast.Train) -> list[str]:
     """The inputs of whole numbers that the facts of a block speak of."""
     known = {item.name for item in block.inputs if is_position(item)}
+    if not known:
+        return []
     spoken = [name for clause in block.where for name in names_in(clause) if name in known]
     return list(dict.fromkeys(spoken))
 

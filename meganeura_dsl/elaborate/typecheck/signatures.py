@@ -33,12 +33,14 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     pattern_text,
     size_names,
 )
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
     Static,
     Tensor,
     describe,
+    is_number,
     is_size,
     is_static,
     is_tensor,
@@ -55,7 +57,7 @@ from meganeura_dsl.symbolic.assumptions import (
     show_condition,
 )
 from meganeura_dsl.symbolic.conditions import sizes_in
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
 
@@ -102,6 +104,10 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
         value = named.pop(item.name, None)
         if value is None and tensors:
             value = tensors.pop(0)
+        if value is None and item.default is not None:
+            continue
+        if value is not None and not is_tensor(value) and not item.type.shape.entries:
+            value = _filled(inner, span, TensorType(dtype_of(item.type, inner), ()), value)
         if value is None:
             fault = f"needs a tensor `{item.name}`"
             break
@@ -163,7 +169,7 @@ def caller_place(inner: Frame, span: Span) -> Location:
 def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate) -> None:
     """Bind the sizes a signature names to those of the tensors given, all inputs at once."""
     binder = Binder(inner, evaluate)
-    given = [(item, inner.names[item.name]) for item in block.inputs]
+    given = [(i, inner.names[i.name]) for i in block.inputs if i.name in inner.names]
     for item, value in given:
         assert is_tensor(value)
         _check_dtype(inner, block, item, value, span)
@@ -178,6 +184,57 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate)
     for item, value in given[-1:]:
         assert is_tensor(value)
         _match(inner, block, item, value, span, binder.finish)
+
+
+def fill_inputs(inner: Frame, block: ast.Block, evaluate: Evaluate) -> None:
+    """Bind the inputs that a call gives no tensor for to their defaults."""
+    for item in block.inputs:
+        if item.default is not None and item.name not in inner.names:
+            inner.names[item.name] = default_tensor(inner, item, item.default, evaluate)
+
+
+def default_tensor(
+    frame: Frame, item: ast.Input, default: ast.Expression, evaluate: Evaluate
+) -> Tensor:
+    """The tensor that an input is where none is given; a number or truth value is all over it."""
+    wanted = TensorType(dtype_of(item.type, frame), shape_of(item.type.shape, frame, evaluate))
+    value = evaluate(default, frame)
+    if is_tensor(value):
+        require_fit(frame, default.span, item.name, wanted, value)
+        return value
+    return _filled(frame, default.span, wanted, value)
+
+
+def _filled(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> Tensor:
+    """A tensor that is one number or truth value everywhere."""
+    match wanted.dtype:
+        case DType.BOOL:
+            words, fits = "true or false", isinstance(value, bool)
+        case DType.F32 | DType.F16:
+            words, fits = "a number", is_number(value)
+        case DType.I32 | DType.U32:
+            words, fits = "a whole number", is_size(value)
+    if not fits or not isinstance(value, int | float | Dim):
+        problem = WrongKind(frame.place(span), f"a tensor or {words}", describe(value))
+        raise ProblemError(problem)
+    filled = scalar(frame, span, value, wanted.dtype, wanted.shape)
+    frame.state.neutral[filled.id] = value
+    return filled
+
+
+def require_given_sizes(frame: Frame, block: ast.Block) -> None:
+    """Refuse an input with a default whose sizes are not those of what a call always gives."""
+    sizes: dict[bool, list[ast.Expression | ast.Rest]] = {False: [], True: []}
+    for item in block.inputs:
+        sizes[item.default is not None] += item.type.shape.entries
+    known = {parameter.name for parameter in block.parameters}
+    for entry in sizes[False]:
+        known.update([entry.name] if isinstance(entry, ast.Rest) else size_names(entry))
+    for entry in sizes[True]:
+        named = [entry.name] if isinstance(entry, ast.Rest) else size_names(entry)
+        if not known.issuperset(named):
+            wanted = "a size of the inputs that are always given, or of the configuration"
+            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
 
 
 def _match(

@@ -158,8 +158,19 @@ def apply_pair(
                 f"{names[0]}: {a.type}\n{names[1]}: {b.type}",
             )
         )
+    kept = _without_zero(frame, op, a, b)
     a, b = align(frame, span, operator, (a, b), names)
-    return frame.add(span, op, a, b)
+    return frame.add(span, op, a, b) if kept is None else kept
+
+
+def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
+    """The side of a sum whose other side is an optional tensor that was not given, and is 0."""
+    neutral = frame.state.neutral
+    if isinstance(op, ops.Add | ops.Sub) and neutral.get(b.id) == 0 and a.type.rank >= b.type.rank:
+        return a
+    if isinstance(op, ops.Add) and neutral.get(a.id) == 0 and b.type.rank >= a.type.rank:
+        return b
+    return None
 
 
 def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[Tensor, Tensor]:

@@ -181,7 +181,7 @@ class Phrase:
         self.write(node.callee)
         self.bracketed("()", node.arguments, self._argument)
         if node.inputs:
-            self.bracketed("()", node.inputs, self.expression)
+            self.bracketed("()", node.inputs, self._argument)
 
     def layer(self, node: ast.Call) -> None:
         """A call after a pipe: with its label, and without brackets that are empty."""
@@ -255,9 +255,12 @@ class Phrase:
                 assert_never(node)
 
     def input(self, node: ast.Input) -> None:
-        """An input, such as `x: [n, d]` or `x: whole [v, d]`."""
+        """An input, such as `x: [n, d]`, `x: whole [v, d]` or `mask: bool[s, t] = true`."""
         self.write(f"{node.name}: whole " if node.whole else f"{node.name}: ")
         self.type(node.type)
+        if node.default is not None:
+            self.write(" = ")
+            self.expression(node.default)
 
     def count(self, node: ast.Count) -> None:
         """A count, such as `62 params`."""

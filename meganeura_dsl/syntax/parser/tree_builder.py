@@ -89,8 +89,8 @@ def _text_kind(span: Span, *parts: ast.Text | Token) -> ast.TextKind:
     return ast.TextKind(span, tuple(part for part in parts if isinstance(part, ast.Text)))
 
 
-def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
-    return ast.Input(span, name.text, type_)
+def _input(span: Span, name: Token, type_: ast.Type, default: ast.Expression | None) -> ast.Input:
+    return ast.Input(span, name.text, type_, default=default)
 
 
 def _feed(span: Span, name: Token, whole: str | None, type_: ast.Type) -> ast.Input:
@@ -198,7 +198,7 @@ def _call(
     span: Span,
     callee: Token,
     arguments: tuple[ast.Argument, ...],
-    tensors: tuple[ast.Expression, ...] | None,
+    tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
     return ast.Call(span, None, callee.text, _place(span, callee), arguments, tensors or ())
 
@@ -207,7 +207,7 @@ def _applied(
     span: Span,
     path: ast.Path,
     arguments: tuple[ast.Argument, ...] | None,
-    tensors: tuple[ast.Expression, ...] | None,
+    tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
     words = [part for part in path.parts if isinstance(part, str)]
     if len(words) < len(path.parts):
@@ -351,6 +351,6 @@ ACTIONS: dict[str, Action] = {
     "arguments": _arguments,
     "argument": _argument,
     "rearrangement": ast.Rearrangement,
-    "tensors": _sequence,
+    "tensors": _arguments,
 }
 """What makes the value of a phrase, by the name of its rule or of the alternative (`-> name`)."""
