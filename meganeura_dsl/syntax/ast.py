@@ -239,6 +239,13 @@ class Declare(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Layer(Node):
+    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label."""
+
+    call: Call
+
+
+@dataclass(frozen=True, eq=False)
 class Update(Node):
     """`update running_mean = e`: the state's value after this step."""
 
@@ -276,17 +283,31 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Run
+Statement = Bind | If | For | Return | Declare | Layer | Update | Minimize | Metric | Run
 
 
 # --- declarations --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
+class BlockKind(Node):
+    """`block`, or `block()(x: [n, d]) -> [n, d]`: a config parameter takes a block.
+
+    `header` is a block without a body, which says what a block that is given has to fit.
+    """
+
+    header: "Block | None"
+
+
+ConfigKind = BlockKind
+
+
+@dataclass(frozen=True, eq=False)
 class Parameter(Node):
-    """One config parameter, `stride=1`."""
+    """One config parameter, `stride=1` or `norm: block = batch_norm`."""
 
     name: str
+    kind: ConfigKind | None
     default: Expression | None
 
 

@@ -22,16 +22,15 @@ from meganeura_dsl.elaborate.scope.scope import (
 )
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
+    any_config,
     any_inputs,
     rest_axes,
     rest_names,
 )
-from meganeura_dsl.elaborate.values import Evaluated, Unknown
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.language_limits import LIBRARY
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
 from meganeura_dsl.symbolic.assumptions import Flag
-from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
 
@@ -56,7 +55,7 @@ class Prover:
 
     def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
         """Whether a block holds; one of the library is proved now, if it was not before."""
-        if module.is_library:
+        if module.is_library and module.own:
             return _proves_library(module.source.name, block.name.text)
         return self._proved.get(block, False)
 
@@ -136,7 +135,7 @@ def _prove(
     state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
     frame = Frame(state, module, block.name.text, {}, declaration=block)
     for parameter in block.parameters:
-        frame.names[parameter.name] = any_config(parameter, frame, elaborator)
+        frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
@@ -144,32 +143,14 @@ def _prove(
         state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
         if state.build.facts.is_contradictory:
             raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
+    _require_fitting_defaults(elaborator, frame, block)
     elaborator.run_body(frame, block)
     return state
 
 
-def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
-    """A symbol for all that a configuration value can be, or the value where a proof takes one.
-
-    Raises `UndecidableError` for a list.
-    """
-    name = parameter.name
-    if parameter.default is None:
-        return dim(name)
-    default = elaborator.evaluate(parameter.default, frame)
-    match default:
-        case bool():
-            return Flag(name)
-        case int():
-            if default < 0:
-                return default
-            frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
-            return dim(name)
-        case float():
-            return Unknown.NUMBER
-        case Dim():
-            return dim(name)
-        case list():
-            raise UndecidableError(f"`{name}` is a list the configuration gives")
-        case _:
-            return default
+def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+    """Refuse a default that does not fit the header its parameter states."""
+    for parameter in block.parameters:
+        if isinstance(parameter.kind, ast.BlockKind) and parameter.default is not None:
+            default = elaborator.evaluate(parameter.default, frame)
+            elaborator.require_fit(frame, block, parameter, default)

@@ -177,7 +177,7 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
     graph = state.build.graph(outputs, state.updates)
     return Elaboration(
         graph,
-        tuple(state.parameters.values()),
+        state.in_order(),
         inputs,
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),

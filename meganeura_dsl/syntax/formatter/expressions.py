@@ -228,11 +228,27 @@ class Phrase:
             self.choice(entry)
 
     def parameter(self, node: ast.Parameter) -> None:
-        """A config parameter, such as `stride=1`."""
+        """A config parameter, such as `stride=1` or `norm: block = batch_norm`."""
         self.write(node.name)
+        if node.kind is not None:
+            self.write(": ")
+            self._kind(node.kind)
         if node.default is not None:
-            self.write("=")
+            self.write("=" if node.kind is None else " = ")
             self.expression(node.default)
+
+    def _kind(self, node: ast.ConfigKind) -> None:
+        self.write("block")
+        if node.header is None:
+            return
+        self.bracketed("()", node.header.parameters, self.parameter)
+        self.bracketed("()", node.header.inputs, self.input)
+        self.write(" -> ")
+        results = node.header.results or ()
+        if len(results) == 1:
+            self.type(results[0])
+        else:
+            self.bracketed("()", results, self.type)
 
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]` or `x: whole [v, d]`."""

@@ -131,11 +131,10 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
         case ast.Declare():
-            phrase.write(f"{node.kind} ")
-            phrase.path(node.path)
-            phrase.write(": ")
-            phrase.type(node.type)
-            _equals(phrase, node.initial)
+            _declare(phrase, node)
+        case ast.Layer(call=call):
+            phrase.write("layer ")
+            _labelled(phrase, call)
         case ast.Update():
             phrase.write("update ")
             phrase.path(node.path)
@@ -154,6 +153,14 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case _:
             assert_never(node)
     return phrase
+
+
+def _declare(phrase: Phrase, node: ast.Declare) -> None:
+    phrase.write(f"{node.kind} ")
+    phrase.path(node.path)
+    phrase.write(": ")
+    phrase.type(node.type)
+    _equals(phrase, node.initial)
 
 
 def _for(phrase: Phrase, node: ast.For) -> None:

@@ -20,7 +20,8 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
-    "for", "frozen", "if", "metric", "minimize", "param", "return", "run", "state", "update",
+    "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "state",
+    "update",
 )  # fmt: skip
 _OPENERS = ("block", "train", "if", "else", "for", "run")
 _OPERATORS = (
@@ -175,8 +176,9 @@ def _definition(failure: Failure) -> Problem | None:
 def _brackets(failure: Failure) -> Problem | None:
     if failure.head.text != "block":
         return None
-    is_typed = failure.token.kind == "COLON" and {"EQUAL", "RPAR"} <= failure.accepts
-    if is_typed or (failure.previous.kind == "RPAR" and failure.accepts_only("LPAR")):
+    if failure.previous.kind == "COLON" and "BLOCK" in failure.accepts:
+        return line_problems.MissingBrackets(failure.span(failure.previous))
+    if failure.previous.kind == "RPAR" and failure.accepts_only("LPAR"):
         return line_problems.MissingBrackets(failure.span(failure.token))
     return None
 

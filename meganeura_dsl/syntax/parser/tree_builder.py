@@ -6,6 +6,7 @@ phrase shows (a name given twice, say) is refused here.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 
@@ -75,8 +76,25 @@ def _count(span: Span, number: Token, unit: Token) -> ast.Count:
     return ast.Count(span, _integer_of(span, number), unit.text)
 
 
-def _parameter(span: Span, name: Token, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(span, name.text, default)
+def _parameter(
+    span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    if kind is not None and kind.header is not None:
+        named = ast.Name(_place(span, name), name.text)
+        kind = ast.BlockKind(kind.span, replace(kind.header, name=named))
+    return ast.Parameter(span, name.text, kind, default)
+
+
+def _header(
+    span: Span,
+    parameters: tuple[ast.Parameter, ...],
+    inputs: tuple[ast.Input, ...],
+    results: ast.Type | tuple[ast.Type, ...],
+) -> ast.Block:
+    """The header of a block of no name, which has no body."""
+    _refuse_repetition([*parameters, *inputs])
+    given = (results,) if isinstance(results, ast.Type) else results
+    return ast.Block(span, ast.Name(span, ""), parameters, inputs, given, (), ())
 
 
 def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
@@ -112,6 +130,10 @@ def _if(
     otherwise: tuple[ast.Statement, ...] | None,
 ) -> ast.If:
     return ast.If(span, condition, then, otherwise or ())
+
+
+def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
+    return ast.Layer(span, _labelled(span, path, call))
 
 
 # --- expressions ---------------------------------------------------------------------------------
@@ -281,6 +303,8 @@ ACTIONS: dict[str, Action] = {
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,
+    "block_kind": ast.BlockKind,
+    "header": _header,
     "inputs": _sequence,
     "input": _input,
     "feeds": _sequence,
@@ -300,6 +324,7 @@ ACTIONS: dict[str, Action] = {
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,
+    "layer_declared": _layer_declared,
     "update": ast.Update,
     "minimize": ast.Minimize,
     "metric": ast.Metric,

@@ -1,6 +1,7 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -13,7 +14,21 @@ Strategy = st.SearchStrategy
 
 NOWHERE = Span(Source("", ""), 0, 0)
 WORDS = st.sampled_from(
-    ["x", "y", "conv1", "w_1", "block", "f32", "has", "in", "param", "run", "state", "where"]
+    [
+        "x",
+        "y",
+        "conv1",
+        "w_1",
+        "block",
+        "f32",
+        "has",
+        "in",
+        "layer",
+        "param",
+        "run",
+        "state",
+        "where",
+    ]
 )
 OPERATORS = st.sampled_from(
     ["+", "-", "*", "/", "//", "%", "@", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"]
@@ -108,6 +123,7 @@ SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
+    made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS)),
     made(ast.Update, PATHS, EXPRESSIONS),
 )
 IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
@@ -134,15 +150,36 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
 
 
 @st.composite
-def _blocks(draw: st.DrawFn) -> ast.Block:
-    names = draw(st.lists(WORDS, unique=True, max_size=5))
+def _headers(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=3))
     middle = draw(st.integers(0, len(names)))
     defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
     types = [draw(TYPES) for _ in names[middle:]]
     return ast.Block(
         NOWHERE,
+        ast.Name(NOWHERE, ""),
+        tuple(_parameter(name, None, each) for name, each in zip(names, defaults, strict=False)),
+        tuple(map(_input, names[middle:], types)),
+        draw(several(TYPES, 1)),
+        (),
+        (),
+    )
+
+
+BLOCK_KINDS = made(ast.BlockKind, st.none() | _headers())
+
+
+@st.composite
+def _blocks(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=5))
+    middle = draw(st.integers(0, len(names)))
+    defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    kinds = [draw(st.none() | BLOCK_KINDS) for _ in names[:middle]]
+    types = [draw(TYPES) for _ in names[middle:]]
+    return ast.Block(
+        NOWHERE,
         draw(NAMES),
-        tuple(map(_parameter, names[:middle], defaults)),
+        tuple(map(_parameter, names[:middle], kinds, defaults)),
         tuple(map(_input, names[middle:], types)),
         draw(st.none() | several(TYPES, 1)),
         draw(several(EXPRESSIONS)),
@@ -150,8 +187,13 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
     )
 
 
-def _parameter(name: str, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(NOWHERE, name, default)
+def _parameter(
+    name: str, kind: ast.BlockKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    """A parameter; the header of its kind bears its name."""
+    if kind is not None and kind.header is not None:
+        kind = replace(kind, header=replace(kind.header, name=ast.Name(NOWHERE, name)))
+    return ast.Parameter(NOWHERE, name, kind, default)
 
 
 def _input(name: str, type_: ast.Type) -> ast.Input:
@@ -161,7 +203,7 @@ def _input(name: str, type_: ast.Type) -> ast.Input:
 INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
     lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
 )
-PARAMETERS = several(made(ast.Parameter, WORDS, st.none() | EXPRESSIONS))
+PARAMETERS = several(st.builds(_parameter, WORDS, st.none() | BLOCK_KINDS, st.none() | EXPRESSIONS))
 APPLIED = _call(st.none(), DOTTED, EXPRESSIONS)
 COUNTS = several(made(ast.Count, st.integers(0, 10**9), WORDS), 1)
 

@@ -146,14 +146,20 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
     [
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
-            (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
+            (("Parameter", "x", None, None), ("Parameter", "y", None, TWO)), X)),
         ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
+            ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
             (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
+        ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
+            "Block", ("Name", "f"), (
+                ("Parameter", "g", ("BlockKind", None), X),
+                ("Parameter", "h", ("BlockKind", ("Block", ("Name", "h"),
+                    (("Parameter", "y", None, None),), (X_INPUT,), (N, N), (), ())), None)),
+            (), None, (), (("Return", (X,)),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
         ("model m = F(1)", ("Model", ("Name", "m"), call("F", ONE))),
@@ -222,8 +228,9 @@ def test_line_breaks_of_other_systems(name: str) -> None:
 
 # --- words that are keywords only in their place -------------------------------------------------
 
-SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "maps", "metric",
-        "minimize", "model", "param", "run", "state", "train", "update", "where")  # fmt: skip
+SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "layer", "maps",
+        "metric", "minimize", "model", "param", "run", "state", "train", "update",
+        "where")  # fmt: skip
 
 
 SOFT_PROGRAM = """\
