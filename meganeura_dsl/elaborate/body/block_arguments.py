@@ -24,6 +24,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.scope.own_paths import own_paths
 from meganeura_dsl.elaborate.scope.scope import (
+    MODES,
     BoundBlock,
     ElaborationState,
     Frame,
@@ -192,7 +193,8 @@ class _Fit:
             named = [each.name for each in call.arguments if each.name is not None]
             due = len(tensors) - len(tensors.intersection(named))
             positional = len(call.arguments) - len(named) + len(call.inputs) + piped - due
-            forms.add((max(positional, 0), tuple(each for each in named if each not in tensors)))
+            config = tuple(each for each in named if each not in {*tensors, *MODES})
+            forms.add((max(positional, 0), config))
         required = [each for each in self._left() if each.default is None]
         return forms or {(len(required), ())}
 

@@ -5,17 +5,19 @@ configuration it proves a block for all sizes at once, following each path throu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
 from meganeura_dsl.elaborate.body.layer_templates import apply_template
 from meganeura_dsl.elaborate.body.layers import Layers
+from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
+from meganeura_dsl.elaborate.problems.layer_problems import AlwaysTraining
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import (
     MissingLabel,
@@ -70,6 +72,8 @@ class Application:
     span: Span
     may_own: bool = True
     """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
+    mode: Mapping[str, Evaluated] = field(default_factory=dict[str, Evaluated])
+    """The mode that a model was declared with."""
 
 
 class Elaborator(Layers):
@@ -109,6 +113,8 @@ class Elaborator(Layers):
             )
             if argument.name is None:
                 positional.append(value)
+            elif argument.name == TRAINING and _is_true(argument.value):
+                raise ProblemError(AlwaysTraining(frame.place(argument.span)))
             else:
                 named[argument.name] = value
         positional.extend(self.tensor(node, frame) for node in call.inputs)
@@ -167,6 +173,7 @@ class Elaborator(Layers):
         key = (
             declaration,
             frame.facts,
+            frame.state.training,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),
@@ -223,10 +230,13 @@ class Elaborator(Layers):
         found = module.find(model.call.callee)
         if found is None or isinstance(found[1], ast.Def):
             raise self.unknown(model.call, inner)
+        named, mode = split_mode(own.named)
+        own = replace(own, named=named)
         merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
-            return self.model_application(found[0], found[1], merged, path, span, inner)
-        return Application(found[0], found[1], merged, path, span)
+            made = self.model_application(found[0], found[1], merged, path, span, inner)
+            return replace(made, mode={**mode, **made.mode})
+        return Application(found[0], found[1], merged, path, span, mode=mode)
 
     def child(
         self,
@@ -254,6 +264,10 @@ class Elaborator(Layers):
 
     def run_block(self, application: Application, frame: Frame) -> Results:
         """The results of a block, its signature matched and its `where` proved."""
+        with in_mode(application.mode, frame, application.span):
+            return self._run_block(application, frame)
+
+    def _run_block(self, application: Application, frame: Frame) -> Results:
         block, span = application.block, application.span
         inner = self.child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
@@ -397,6 +411,10 @@ class Elaborator(Layers):
         return ProblemError(
             ResultMismatch(place, block.name.text, str(wanted), str(found), example)
         )
+
+
+def _is_true(node: ast.Node) -> bool:
+    return isinstance(node, ast.Boolean) and node.value
 
 
 def _is_hashable(key: tuple[object, ...]) -> bool:

@@ -48,7 +48,8 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
         return None  # the weights of a layer that is given are not its own
     types = tuple(value.type for value in inputs)
     initials = frozenset(inner.initials.items())
-    key = (block, _hashable(config), initials, types, state.training, inner.facts)
+    mode = (state.training, state.frozen)
+    key = (block, _hashable(config), initials, types, mode, inner.facts)
     return None if key[1] is None else key
 
 
@@ -119,7 +120,8 @@ def _repeat(
             match step:
                 case Declared(relative, info):
                     again = replace(info, name=inner.join(relative), place=place)
-                    made.append(state.declare(again, inner.label))
+                    state.declare(again, inner.label)
+                    made.append(state.leaves[again.name])
                 case Made(op, operands, type_, index):
                     operands = map(value, operands)
                     made.append(state.build.add_typed(op, type_, *operands, index=index))

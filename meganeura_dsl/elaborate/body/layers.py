@@ -12,6 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.block_arguments import BlockArguments
 from meganeura_dsl.elaborate.body.expressions import OWN_PATH
+from meganeura_dsl.elaborate.body.modes import in_mode, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
 from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
@@ -19,7 +20,7 @@ from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
-from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
@@ -104,6 +105,25 @@ class Layers(BlockArguments, ABC):
         self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
     ) -> Results:
         """The results of a block value, applied as `call` says."""
+        config, own = split_mode(dict(value.config))
+        named, mode = split_mode(arguments.named)
+        bare = replace(value, config=tuple(each for each in value.config if each[0] in config))
+        with in_mode(own, frame, call.span), in_mode(mode, frame, call.span):
+            results = self._apply_bare(call, bare, replace(arguments, named=named), frame)
+        if call.label is not None and (own or mode):
+            self._remember_mode(call, {**own, **mode}, frame)
+        return results
+
+    def _remember_mode(self, call: ast.Call, mode: Mapping[str, Evaluated], frame: Frame) -> None:
+        """A layer that is applied again is in the mode it was labelled with."""
+        name = layer_text(call) if call.label is not None and call.label.parts else OWN_PATH
+        layer = frame.layers[name]
+        static = tuple((each, value) for each, value in mode.items() if is_static(value))
+        frame.layers[name] = replace(layer, config=(*layer.config, *static))
+
+    def _apply_bare(
+        self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
+    ) -> Results:
         if value.path is not None:
             return self._apply_again(call, value, arguments, frame)
         given = self._filled(call, value, arguments, frame)
@@ -119,7 +139,7 @@ class Layers(BlockArguments, ABC):
         names = [each.name for each in configuration(value.module, value.declaration)]
         self._refuse_number_for_tensor(call, block, arguments, frame)
         given = self._filled(call, value, arguments, frame)
-        known = [*names, *(() if block is None else own_initials(value.module, block))]
+        known = [*names, *MODES, *(() if block is None else own_initials(value.module, block))]
         config = self._by_name(call, names, given, frame)
         unknown = next((name for name in config if name not in known), None)
         if unknown is not None:
@@ -166,7 +186,7 @@ class Layers(BlockArguments, ABC):
         ]
         tensors = tuple(each for each in arguments.positional if is_tensor(each))
         named = self._by_name(call, left, arguments, frame)
-        twice = next((name for name in named if name in given), None)
+        twice = next((name for name in named if name in given and name not in MODES), None)
         if twice is not None:
             fault = f"got `{twice}` twice"
             form = signature(value.name, configuration(value.module, value.declaration))
@@ -245,7 +265,11 @@ class Layers(BlockArguments, ABC):
     def _refuse_configuration(self, call: ast.Call, arguments: Arguments, frame: Frame) -> None:
         """A layer that is in scope has its configuration."""
         static = [each for each in arguments.positional if not is_tensor(each)]
-        named = [name for name, value in arguments.named.items() if not is_tensor(value)]
+        named = [
+            name
+            for name, value in arguments.named.items()
+            if not is_tensor(value) and name not in MODES
+        ]
         if static or named:
             fault = "is applied again, so its configuration is fixed"
             raise ProblemError(

@@ -9,11 +9,13 @@ from itertools import product as every
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, Location, PlacedProblem
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import (
+    MODES,
     Binding,
     ElaborationState,
     Frame,
@@ -61,6 +63,10 @@ class Prover:
 
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         blocks: set[ast.Block] = set()
+        for parameter in block.parameters:
+            if parameter.name in MODES:
+                place = Location(parameter.span)
+                return ReservedParameter(place, parameter.name, block.name.text)
         try:
             for number, ranks in enumerate(_rest_ranks(block)):
                 try:

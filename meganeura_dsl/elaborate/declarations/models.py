@@ -1,7 +1,7 @@
 """Models as graphs, their free sizes symbolic or given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -138,7 +138,7 @@ def _run_model(
         tensors.append(root.add(item.span, leaf))
     given_config = application.arguments
     arguments = Arguments((*tensors, *given_config.positional), given_config.named)
-    run = Application(application.module, block, arguments, application.path, application.span)
+    run = replace(application, arguments=arguments)
     return elaborator.run_block(run, root)
 
 

@@ -86,5 +86,56 @@ class HasWeights(PlacedProblem):
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (BlockDoesNotFit, UnappliedLayer, HasWeights)
+@dataclass(frozen=True)
+class AlwaysTraining(PlacedProblem):
+    """A part is told to be in training mode, which only a training step is.
+
+    `training=false` puts a part in evaluation mode, and nothing below it can undo that. Without the
+    argument a part is in the mode of its caller.
+
+        x |> head: Head(training=true)     # E0225
+    """
+
+    code: ClassVar[str] = "E0225"
+    topic: ClassVar[str] = "mode"
+
+    def report(self) -> Report:
+        return self.words(
+            "`training` can be switched off here, not on",
+            "the mode is that of the caller",
+            cure=Help("leave it out"),
+        )
+
+
+@dataclass(frozen=True)
+class ReservedParameter(PlacedProblem):
+    """A parameter has the name of an argument that every application takes.
+
+    block Net(frozen=false)(x: [n, d]) -> [n, d]:      # E0227
+    """
+
+    code: ClassVar[str] = "E0227"
+    topic: ClassVar[str] = "configuration"
+    name: str
+    block: str
+
+    def report(self) -> Report:
+        example = "true" if self.name == "frozen" else "false"
+        return self.words(
+            f"every application takes `{self.name}`",
+            "a parameter cannot have this name",
+            cure=Help(
+                "leave it out, and where the block is applied write",
+                f"{self.block}({self.name}={example})",
+            ),
+        )
+
+
+PROBLEMS: tuple[type[Problem], ...] = (
+    BlockDoesNotFit,
+    UnappliedLayer,
+    HasWeights,
+    AlwaysTraining,
+    ReservedParameter,
+)
 """Every problem of this module."""

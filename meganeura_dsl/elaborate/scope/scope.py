@@ -17,7 +17,7 @@ from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_cou
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import BlockValue
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from meganeura_dsl.symbolic.size import Dim
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import TensorType
     from meganeura_dsl.syntax import ast
+
+
+MODES = ("training", "frozen")
+"""The arguments that every application takes."""
 
 
 class UndecidableError(Exception):
@@ -99,6 +103,9 @@ class ElaborationState:
 
     build: Builder
     training: Static = False
+    """What the name `training` means here."""
+    frozen: bool = False
+    """Whether parameters are read as constants here."""
     generic: bool = False
     parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -221,11 +228,17 @@ class ElaborationState:
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return leaf
+        return self.current(info.name)
 
     def current(self, name: str) -> Tensor:
-        """The value a parameter or state has now: its last update in this step, or its leaf."""
-        return self.updates.get(name, self.leaves[name])
+        """The value a parameter or state has now: its last update in this step, or its leaf.
+
+        In a frozen part, a parameter is a constant.
+        """
+        value = self.updates.get(name, self.leaves[name])
+        if self.frozen and self.parameters[name].kind == "param":
+            return self.build.add(StopGradient(), value)
+        return value
 
 
 @dataclass
