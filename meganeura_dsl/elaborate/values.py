@@ -1,10 +1,11 @@
 """What an expression can be while a program is elaborated: sizes, numbers, tensors and layers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeGuard
 
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.initializers import Initializer, spell
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Flag, Not, Or
@@ -47,6 +48,31 @@ class Pattern:
     node: ast.Rearrangement
 
 
+@dataclass(frozen=True)
+class BlockValue:
+    """A block as a value: its name, or a call that gives it configuration and no tensor."""
+
+    declaration: ast.Block | ast.Model
+    config: tuple[tuple[str, "Static"], ...] = ()
+    """The configuration it was given, by name."""
+    path: str | None = None
+    """Where its weights are, if it is a layer."""
+    is_contract: bool = False
+    """In a proof, whether it stands for every block that fits its header."""
+    span: Span | None = field(default=None, compare=False)
+    """Where it was written as a value."""
+
+    @property
+    def name(self) -> str:
+        """The name it was declared under."""
+        return self.declaration.name.text
+
+    def __repr__(self) -> str:
+        """Its name, file and configuration, which tell it from others."""
+        source = self.declaration.span.source.name
+        return f"{source}:{self.name}({', '.join(f'{k}={v!r}' for k, v in self.config)})"
+
+
 SymbolicCondition = Compare | Flag | Not | And | Or
 Static = (
     int
@@ -61,6 +87,7 @@ Static = (
     | Unknown
     | Invocation
     | Initializer
+    | BlockValue
 )
 Tensor = Value
 
@@ -132,6 +159,9 @@ def describe(value: Evaluated) -> str:
             return f"the call {value.name}(...)"
         case Pattern():
             return "a rearrangement"
+        case BlockValue():
+            what = "block" if value.path is None else "layer"
+            return f"the {what} `{value.path or value.name}`"
         case tuple():
             return f"{len(value)} results"
         case _:

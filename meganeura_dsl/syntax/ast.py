@@ -263,6 +263,13 @@ class Declare(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Layer(Node):
+    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label."""
+
+    call: Call
+
+
+@dataclass(frozen=True, eq=False)
 class Update(Node):
     """`update running_mean = e`: the state's value after this step."""
 
@@ -300,7 +307,7 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | Part | If | For | Return | Declare | Update | Minimize | Metric | Run
+Statement = Bind | Part | If | For | Return | Declare | Layer | Update | Minimize | Metric | Run
 
 
 # --- declarations --------------------------------------------------------------------------------
@@ -321,12 +328,22 @@ class TextKind(Node):
     options: tuple[Text, ...]
 
 
-ConfigKind = NamedKind | TextKind
+@dataclass(frozen=True, eq=False)
+class BlockKind(Node):
+    """`block`, or `block()(x: [n, d]) -> [n, d]`: a config parameter takes a block.
+
+    `header` is a block without a body, which says what a block that is given has to fit.
+    """
+
+    header: "Block | None"
+
+
+ConfigKind = NamedKind | TextKind | BlockKind
 
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Node):
-    """One config parameter, `stride=1` or `causal: bool = false`."""
+    """One config parameter: `stride=1`, `causal: bool = false` or `norm: block = batch_norm`."""
 
     name: str
     kind: ConfigKind | None

@@ -17,7 +17,14 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 )
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
+    BoundBlock,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     as_flag,
@@ -28,6 +35,7 @@ from meganeura_dsl.elaborate.typecheck.positions import POSITION
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
+    BlockValue,
     Evaluated,
     OpenText,
     Tensor,
@@ -59,6 +67,10 @@ class Expressions(ABC):
     @abstractmethod
     def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
         """A layer, function or block applied to its arguments."""
+
+    @abstractmethod
+    def block_named(self, node: ast.Name, frame: Frame) -> BoundBlock | None:
+        """The layer in scope, block, model or function of one tensor that has a name."""
 
     @abstractmethod
     def layer_words(self, name: str, frame: Frame) -> str | None:
@@ -203,10 +215,13 @@ class Expressions(ABC):
         own = self._parameter(node.text, frame) if OWN_PATH in frame.layers else None
         if own is not None:
             return own
+        block = self.block_named(node, frame)
+        if block is not None:
+            return block
         place = frame.place(node.span)
         layer = self.layer_words(node.text, frame)
         if layer is not None:
-            cure = "a layer or function is no value: apply it where it stands"
+            cure = "a function is no value: apply it where it stands"
             raise ProblemError(WrongKind(place, "a value", layer, cure))
         known = [*frame.names, "training"]
         raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
@@ -220,6 +235,9 @@ class Expressions(ABC):
         ):
             return left
         right = self.evaluate(node.right, frame)
+        for side, value in ((node.left, left), (node.right, right)):
+            if isinstance(value, BlockValue):
+                raise _wrong_kind(frame, side.span, "a tensor or a number", value)
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
@@ -249,7 +267,7 @@ class Expressions(ABC):
             pairs = zip(items, node.items, strict=True)
             return TensorList(tuple(self._only_tensor(*each, frame) for each in pairs))
         for item, written in zip(items, node.items, strict=True):
-            if not is_static(item):
+            if not is_static(item) or isinstance(item, BlockValue):
                 place = frame.place(written.span)
                 raise ProblemError(WrongKind(place, "a number or a size in a list", describe(item)))
         made = [item for item in items if is_static(item)]
@@ -318,6 +336,8 @@ class Expressions(ABC):
             return frame.state.current(name)
         if frame.state.is_proved is not None:
             raise NeedsInliningError
+        if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
+            raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
@@ -411,10 +431,3 @@ def short_text(node: ast.Expression) -> str:
     if isinstance(node, ast.Pipe):
         text = layer_text(node.layer)
     return text if len(text) <= 32 else f"{text[:29]}..."
-
-
-def layer_text(call: ast.Call) -> str:
-    """A layer's label, or its name if it has none or is labelled `.`."""
-    if call.label is None or not call.label.parts:
-        return call.callee
-    return "".join(call.label.span.text.split())

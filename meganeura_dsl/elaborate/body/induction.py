@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
-from meganeura_dsl.elaborate.scope.scope import BoundLayer, DeclaredPath, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import BoundBlock, DeclaredPath, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, is_size, is_tensor
 from meganeura_dsl.ir.ops import Input
@@ -289,7 +289,7 @@ class _Saved:
     """What an attempt changes, as it was before."""
 
     names: dict[str, Evaluated]
-    layers: dict[str, BoundLayer]
+    layers: dict[str, BoundBlock]
     own: set[str]
     facts: Facts
     declared: DeclaredPath

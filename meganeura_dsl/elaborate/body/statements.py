@@ -1,6 +1,6 @@
 """The walk over statements: bindings, choices, loops and what a block returns."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -12,6 +12,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
+    BlockValue,
     Evaluated,
     Tensor,
     TensorList,
@@ -53,11 +54,17 @@ class Statements(Expressions, ABC):
                 return self._for(statement, frame)
             case ast.Declare():
                 declare_parameter(statement, frame, self)
+            case ast.Layer():
+                self.declare_layer(statement, frame)
             case ast.Update():
                 set_update(statement, frame, self)
             case ast.Minimize() | ast.Metric() | ast.Run():
                 self.train_statement(statement, frame)
         return None
+
+    @abstractmethod
+    def declare_layer(self, statement: ast.Layer, frame: Frame) -> None:
+        """Make a layer known under its path; its weights are made when it is first applied."""
 
     def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
         """What only a `train` block may say."""
@@ -117,6 +124,11 @@ class Statements(Expressions, ABC):
             raise ProblemError(
                 WrongKind(frame.place(target.span), "one value for one name", describe(value))
             )
+        if isinstance(value, BlockValue):
+            cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
+            wanted, found = "a tensor or a number to name", describe(value)
+            span = value.span or target.span
+            raise ProblemError(WrongKind(frame.place(span), wanted, found, cure))
         frame.names[target.text] = value
         if is_tensor(value) and not frame.module.is_library:
             frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))

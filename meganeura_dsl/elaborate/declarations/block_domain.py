@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
-from meganeura_dsl.elaborate.declarations.block_proofs import any_config
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
-from meganeura_dsl.elaborate.typecheck.symbolic_inputs import rest_axes, rest_names
-from meganeura_dsl.elaborate.values import Evaluated, Static, is_static
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
@@ -77,7 +76,7 @@ def block_domain(
         for parameter in block.parameters:
             known = given.get(parameter.name)
             frame.names[parameter.name] = (
-                any_config(parameter, frame, elaborator) if known is None else known
+                _open_config(parameter, frame, elaborator) if known is None else known
             )
     config = dict(frame.names)
     for name, rank in ranks.items():
@@ -92,6 +91,16 @@ def block_domain(
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))
     static = {name: value for name, value in config.items() if is_static(value)}
     return BlockDomain(tuple(dict.fromkeys((*open_config, *sizes))), static, inputs, frame.facts)
+
+
+def _open_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+    """All that a configuration value can be; of blocks the default, as there are no others here."""
+    value = any_config(parameter, frame, elaborator.evaluate)
+    if not isinstance(value, BlockValue):
+        return value
+    if parameter.default is None:
+        raise UndecidableError(f"`{parameter.name}` is a block that has to be given")
+    return elaborator.evaluate(parameter.default, frame)
 
 
 def model_configuration(

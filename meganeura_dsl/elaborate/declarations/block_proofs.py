@@ -9,11 +9,13 @@ from itertools import product as every
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, Location, PlacedProblem
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import (
+    MODES,
     Binding,
     ElaborationState,
     Frame,
@@ -23,8 +25,6 @@ from meganeura_dsl.elaborate.scope.scope import (
 from meganeura_dsl.elaborate.typecheck.config_kinds import (
     Alternative,
     alternatives,
-    any_of_kind,
-    fitted,
     require_known_texts,
     require_one_use,
 )
@@ -32,16 +32,15 @@ from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbol
 from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
+    any_config,
     any_inputs,
     rest_axes,
     rest_names,
 )
-from meganeura_dsl.elaborate.values import Evaluated, Unknown
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.language_limits import LIBRARY
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
 from meganeura_dsl.symbolic.assumptions import Flag
-from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
 IsProved = Callable[[LinkedModule, ast.Block], bool]
@@ -69,12 +68,16 @@ class Prover:
 
     def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
         """Whether a block holds; one of the library is proved now, if it was not before."""
-        if module.is_library:
+        if module.is_library and module.own:
             return _proves_library(module.source.name, block.name.text)
         return self._proved.get(block, False)
 
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         blocks: set[ast.Block] = set()
+        for parameter in block.parameters:
+            if parameter.name in MODES:
+                place = Location(parameter.span)
+                return ReservedParameter(place, parameter.name, block.name.text)
         try:
             for number, state in enumerate(_proofs(module, block, self.is_proved)):
                 self.bindings += state.bindings if number == 0 else ()
@@ -187,7 +190,7 @@ def _prove_case(
     require_known_texts(block, frame)
     frame.choices.case = case.words
     for parameter in block.parameters:
-        frame.names[parameter.name] = any_config(parameter, frame, elaborator)
+        frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
@@ -201,40 +204,15 @@ def _prove_case(
         if item.default is not None:
             default_tensor(frame, item, item.default, elaborator.evaluate)
     state.neutral.clear()
+    _require_fitting_defaults(elaborator, frame, block)
     elaborator.run_body(frame, block)
     require_one_use(block, frame)
     return state
 
 
-def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
-    """A symbol for all that a configuration value can be, or the value where a proof takes one.
-
-    Raises `UndecidableError` for a list without a length.
-    """
-    name = parameter.name
-    if parameter.kind is not None:
-        symbol = any_of_kind(parameter, frame, elaborator.evaluate)
-        if parameter.default is not None:
+def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+    """Refuse a default that does not fit the header its parameter states."""
+    for parameter in block.parameters:
+        if isinstance(parameter.kind, ast.BlockKind) and parameter.default is not None:
             default = elaborator.evaluate(parameter.default, frame)
-            place, home = frame.place(parameter.default.span), frame.name
-            fitted(frame, home, parameter, default, place, elaborator.evaluate)
-        return symbol
-    if parameter.default is None:
-        return dim(name)
-    default = elaborator.evaluate(parameter.default, frame)
-    match default:
-        case bool():
-            return Flag(name)
-        case int():
-            if default < 0:
-                return default
-            frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
-            return dim(name)
-        case float():
-            return Unknown.NUMBER
-        case Dim():
-            return dim(name)
-        case list():
-            raise UndecidableError(f"`{name}` is a list the configuration gives")
-        case _:
-            return default
+            elaborator.require_fit(frame, block, parameter, default)

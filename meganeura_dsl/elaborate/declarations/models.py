@@ -1,7 +1,7 @@
 """Models as graphs, their free sizes symbolic or given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -174,7 +174,7 @@ def _run_model(
     with_symbols(inner, block)
     given_config = application.arguments
     arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
-    run = Application(application.module, block, arguments, application.path, application.span)
+    run = replace(application, arguments=arguments)
     return elaborator.run_block(run, root)
 
 
@@ -219,7 +219,7 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
     graph = state.build.graph(outputs, state.updates)
     return Elaboration(
         graph,
-        tuple(state.parameters.values()),
+        state.in_order(),
         inputs,
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),

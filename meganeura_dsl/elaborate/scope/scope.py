@@ -15,8 +15,9 @@ from meganeura_dsl.elaborate.problems.name_problems import (
 )
 from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import BlockValue
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from meganeura_dsl.symbolic.size import Dim
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from meganeura_dsl.symbolic.assumptions import Condition
     from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
+
+
+MODES = ("training", "frozen")
+"""The arguments that every application takes."""
 
 
 class UndecidableError(Exception):
@@ -58,14 +63,16 @@ Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
 """Configuration as it was given, by position and by name."""
 
 
-@dataclass(frozen=True)
-class BoundLayer:
-    """A labelled layer in scope, which can be applied again with the same weights."""
+@dataclass(frozen=True, repr=False)
+class BoundBlock(BlockValue):
+    """A block value and the file that its declaration stands in.
 
-    module: LinkedModule
-    declaration: ast.Block | ast.Model
-    config: Config
-    path: str
+    A layer in scope is one with a path: applied again, it has the same weights.
+    """
+
+    module: LinkedModule = field(kw_only=True, compare=False)
+    declared: Location | None = field(default=None, kw_only=True, compare=False)
+    """The `layer` statement that declared it, if one did."""
 
 
 @dataclass
@@ -92,6 +99,8 @@ class DeclaredPath:
     updates: dict[str, Tensor]
     claimed: dict[str, Location]
     models: dict[tuple[ast.Model, str], Config]
+    reserved: dict[str, int]
+    unopened: set[str]
 
 
 @dataclass
@@ -100,6 +109,9 @@ class ElaborationState:
 
     build: Builder
     training: Static = False
+    """What the name `training` means here."""
+    frozen: bool = False
+    """Whether parameters are read as constants here."""
     generic: bool = False
     parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -149,6 +161,14 @@ class ElaborationState:
     """The models applied without a label, by path; a second application shares the weights."""
     blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
     """The blocks whose bodies were run."""
+    reserved: dict[str, int] = field(default_factory=dict[str, int])
+    """The paths of declared layers, and how many parameters were declared before each."""
+    unopened: set[str] = field(default_factory=set[str])
+    """The paths of declared layers that were not applied so far, and have no weights yet."""
+    contracts: set[str] = field(default_factory=set[str])
+    """In a proof, the paths of layers of which only a header is known."""
+    fitting: set[Hashable] = field(default_factory=set["Hashable"])
+    """The block arguments that were found to fit."""
 
     def snapshot(self) -> DeclaredPath:
         """What has been declared so far."""
@@ -158,6 +178,8 @@ class ElaborationState:
             dict(self.updates),
             dict(self.claimed),
             dict(self.models),
+            dict(self.reserved),
+            set(self.unopened),
         )
 
     def restore(self, declared: DeclaredPath) -> None:
@@ -167,6 +189,26 @@ class ElaborationState:
         self.updates = dict(declared.updates)
         self.claimed = dict(declared.claimed)
         self.models = dict(declared.models)
+        self.reserved = dict(declared.reserved)
+        self.unopened = set(declared.unopened)
+
+    def in_order(self) -> tuple[ParameterInfo, ...]:
+        """All parameters, those of a layer where the layer was declared."""
+        if not self.reserved:
+            return tuple(self.parameters.values())
+        paths = [*self.reserved.items()]
+
+        def place(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
+            """The places of the layers around a parameter, outermost first, and its own."""
+            number, info = item
+            around = [
+                (before, 0, index)
+                for index, (path, before) in enumerate(paths)
+                if info.name.startswith(f"{path}.")
+            ]
+            return (*around, (number, 1, 0))
+
+        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=place))
 
     def claim(self, name: str, place: Location, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
@@ -206,11 +248,17 @@ class ElaborationState:
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return leaf
+        return self.current(info.name)
 
     def current(self, name: str) -> Tensor:
-        """The value a parameter or state has now: its last update in this step, or its leaf."""
-        return self.updates.get(name, self.leaves[name])
+        """The value a parameter or state has now: its last update in this step, or its leaf.
+
+        In a frozen part, a parameter is a constant.
+        """
+        value = self.updates.get(name, self.leaves[name])
+        if self.frozen and self.parameters[name].kind == "param":
+            return self.build.add(StopGradient(), value)
+        return value
 
 
 @dataclass
@@ -226,7 +274,7 @@ class Frame:
     parent: Frame | None = None
     call_span: Span | None = None
     declaration: ast.Node | None = None
-    layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)

@@ -1,15 +1,18 @@
-"""Values that are never used: inputs, configuration and bindings nothing reads."""
+"""Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
 from collections.abc import Iterable, Iterator
 from typing import cast
 
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import UnusedValue
 from meganeura_dsl.syntax import ast
 
 
-def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[UnusedValue]:
+def unused_values(
+    declaration: ast.Block | ast.Train | ast.Def,
+) -> Iterator[UnusedValue | UnappliedLayer]:
     """Each value of a declaration that nothing after it reads, in the order they were written."""
     body: tuple[ast.Node, ...] = (
         (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
@@ -33,6 +36,18 @@ def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[Unus
             for read, span in reads
         ):
             yield from _unread([(name.text, name.span)], [])
+    yield from _unapplied(body, reads)
+
+
+def _unapplied(
+    body: tuple[ast.Node, ...], reads: Iterable[tuple[str, Span]]
+) -> Iterator[UnappliedLayer]:
+    """The declared layers that nothing applies or gives to a block."""
+    known = {name for name, _ in reads}
+    for statement in body:
+        for node in walk(statement):
+            if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
+                yield UnappliedLayer(Location(node.span), layer_text(node.call))
 
 
 def _unread(
@@ -84,6 +99,13 @@ def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
                     yield callee, span
                 case _:
                     pass
+
+
+def layer_text(call: ast.Call) -> str:
+    """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.label is None or not call.label.parts:
+        return call.callee
+    return "".join(call.label.span.text.split())
 
 
 def walk(node: ast.Node) -> Iterator[ast.Node]:

@@ -73,7 +73,7 @@ def fitted(
     place: Location,
     evaluate: Evaluate,
 ) -> Evaluated:
-    """The value that a parameter is given, as its kind has it.
+    """The value that a parameter is given, as its kind has it; blocks are fitted elsewhere.
 
     Raises `ProblemError` for a value of another kind, and `UndecidableError` in a proof that cannot
     tell. Without a kind, any value will do.
@@ -82,7 +82,7 @@ def fitted(
     if isinstance(value, TensorList) and isinstance(inner.declaration, ast.Block):
         cure = "a list of tensors stays in its block: give it the tensors one by one"
         raise ProblemError(WrongKind(place, "configuration", describe(value), cure))
-    if kind is None:
+    if kind is None or isinstance(kind, ast.BlockKind):
         return value
     if isinstance(value, Dim) and is_named(kind, "bool"):
         value = as_flag(inner, value, place.span) or value
@@ -96,7 +96,7 @@ def fitted(
 
 
 def _fault(
-    inner: Frame, kind: ast.ConfigKind, value: Evaluated, evaluate: Evaluate
+    inner: Frame, kind: ast.NamedKind | ast.TextKind, value: Evaluated, evaluate: Evaluate
 ) -> tuple[str, str] | None:
     """What the kind takes, if not this value, and a fact that would help; None if it fits."""
     if isinstance(kind, ast.TextKind):
@@ -217,12 +217,12 @@ def opposite(name: str) -> str:
 
 
 def any_of_kind(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
-    """A symbol for all that a parameter with a kind can be. Raises `UndecidableError` for lists.
+    """A symbol for all that a parameter can be whose kind is a word or texts.
 
-    Those of `alternatives` have a value in the frame already.
+    Those of `alternatives` have a value in the frame already. Raises `UndecidableError` for lists.
     """
     name, kind = parameter.name, parameter.kind
-    assert kind is not None
+    assert isinstance(kind, ast.NamedKind | ast.TextKind)
     if isinstance(kind, ast.TextKind):
         return frame.names[name]
     match _checked_name(frame, kind):

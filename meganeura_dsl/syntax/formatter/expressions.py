@@ -251,8 +251,23 @@ class Phrase:
                     self.bracketed("[]", (node.length,), self.choice)
             case ast.TextKind():
                 self.write(" or ".join(f'"{option.value}"' for option in node.options))
+            case ast.BlockKind():
+                self._block_kind(node)
             case _:
                 assert_never(node)
+
+    def _block_kind(self, node: ast.BlockKind) -> None:
+        self.write("block")
+        if node.header is None:
+            return
+        self.bracketed("()", node.header.parameters, self.parameter)
+        self.bracketed("()", node.header.inputs, self.input)
+        self.write(" -> ")
+        results = node.header.results or ()
+        if len(results) == 1:
+            self.type(results[0])
+        else:
+            self.bracketed("()", results, self.type)
 
     def input(self, node: ast.Input) -> None:
         """An input, such as `x: [n, d]`, `x: whole [v, d]` or `mask: bool[s, t] = true`."""

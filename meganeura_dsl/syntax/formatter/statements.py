@@ -133,11 +133,10 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
         case ast.Declare():
-            phrase.write(f"{node.kind} ")
-            phrase.path(node.path)
-            phrase.write(": ")
-            phrase.type(node.type)
-            _equals(phrase, node.initial)
+            _declare(phrase, node)
+        case ast.Layer(call=call):
+            phrase.write("layer ")
+            _labelled(phrase, call)
         case ast.Update():
             phrase.write("update ")
             phrase.path(node.path)
@@ -162,6 +161,14 @@ def _part(phrase: Phrase, node: ast.Part) -> None:
     phrase.write(node.target.text)
     phrase.bracketed("[]", node.entries, phrase.entry)
     _equals(phrase, node.value)
+
+
+def _declare(phrase: Phrase, node: ast.Declare) -> None:
+    phrase.write(f"{node.kind} ")
+    phrase.path(node.path)
+    phrase.write(": ")
+    phrase.type(node.type)
+    _equals(phrase, node.initial)
 
 
 def _for(phrase: Phrase, node: ast.For) -> None:

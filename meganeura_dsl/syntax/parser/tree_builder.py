@@ -6,6 +6,7 @@ phrase shows (a name given twice, say) is refused here.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 
@@ -78,7 +79,22 @@ def _count(span: Span, number: Token, unit: Token) -> ast.Count:
 def _parameter(
     span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
 ) -> ast.Parameter:
+    if isinstance(kind, ast.BlockKind) and kind.header is not None:
+        named = ast.Name(_place(span, name), name.text)
+        kind = ast.BlockKind(kind.span, replace(kind.header, name=named))
     return ast.Parameter(span, name.text, kind, default)
+
+
+def _header(
+    span: Span,
+    parameters: tuple[ast.Parameter, ...],
+    inputs: tuple[ast.Input, ...],
+    results: ast.Type | tuple[ast.Type, ...],
+) -> ast.Block:
+    """The header of a block of no name, which has no body."""
+    _refuse_repetition([*parameters, *inputs])
+    given = (results,) if isinstance(results, ast.Type) else results
+    return ast.Block(span, ast.Name(span, ""), parameters, inputs, given, (), ())
 
 
 def _named_kind(span: Span, name: Token, length: ast.Expression | None) -> ast.NamedKind:
@@ -128,6 +144,10 @@ def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.
     *entries, value = parts
     assert not isinstance(value, ast.Range)
     return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
+
+
+def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
+    return ast.Layer(span, _labelled(span, path, call))
 
 
 # --- expressions ---------------------------------------------------------------------------------
@@ -303,6 +323,8 @@ ACTIONS: dict[str, Action] = {
     "parameter": _parameter,
     "named_kind": _named_kind,
     "text_kind": _text_kind,
+    "block_kind": ast.BlockKind,
+    "header": _header,
     "inputs": _sequence,
     "input": _input,
     "feeds": _sequence,
@@ -323,6 +345,7 @@ ACTIONS: dict[str, Action] = {
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,
+    "layer_declared": _layer_declared,
     "update": ast.Update,
     "minimize": ast.Minimize,
     "metric": ast.Metric,

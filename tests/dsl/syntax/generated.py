@@ -1,6 +1,7 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -14,7 +15,21 @@ Strategy = st.SearchStrategy
 
 NOWHERE = Span(Source("", ""), 0, 0)
 WORDS = st.sampled_from(
-    ["x", "y", "conv1", "w_1", "block", "f32", "has", "in", "param", "run", "state", "where"]
+    [
+        "x",
+        "y",
+        "conv1",
+        "w_1",
+        "block",
+        "f32",
+        "has",
+        "in",
+        "layer",
+        "param",
+        "run",
+        "state",
+        "where",
+    ]
 )
 OPERATORS = st.sampled_from(
     ["+", "-", "*", "/", "//", "%", "@", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"]
@@ -114,6 +129,7 @@ SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
+    made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS)),
     made(ast.Update, PATHS, EXPRESSIONS),
 )
 IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
@@ -147,11 +163,32 @@ KINDS_OF_CONFIG: Strategy[ast.ConfigKind | None] = st.one_of(
 
 
 @st.composite
-def _blocks(draw: st.DrawFn) -> ast.Block:
-    names = draw(st.lists(WORDS, unique=True, max_size=5))
+def _headers(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=3))
     middle = draw(st.integers(0, len(names)))
     kinds = [draw(KINDS_OF_CONFIG) for _ in names[:middle]]
     defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    types = [draw(TYPES) for _ in names[middle:]]
+    return ast.Block(
+        NOWHERE,
+        ast.Name(NOWHERE, ""),
+        tuple(map(_parameter, names[:middle], kinds, defaults)),
+        tuple(map(_input, names[middle:], types)),
+        draw(several(TYPES, 1)),
+        (),
+        (),
+    )
+
+
+BLOCK_KINDS = made(ast.BlockKind, st.none() | _headers())
+
+
+@st.composite
+def _blocks(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=5))
+    middle = draw(st.integers(0, len(names)))
+    defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    kinds = [draw(KINDS_OF_CONFIG | BLOCK_KINDS) for _ in names[:middle]]
     types = [draw(TYPES) for _ in names[middle:]]
     return ast.Block(
         NOWHERE,
@@ -167,6 +204,9 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
 def _parameter(
     name: str, kind: ast.ConfigKind | None, default: ast.Expression | None
 ) -> ast.Parameter:
+    """A parameter; the header of its kind bears its name."""
+    if isinstance(kind, ast.BlockKind) and kind.header is not None:
+        kind = replace(kind, header=replace(kind.header, name=ast.Name(NOWHERE, name)))
     return ast.Parameter(NOWHERE, name, kind, default)
 
 
@@ -177,7 +217,9 @@ def _input(name: str, type_: ast.Type) -> ast.Input:
 INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
     lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
 )
-PARAMETERS = several(made(ast.Parameter, WORDS, KINDS_OF_CONFIG, st.none() | EXPRESSIONS))
+PARAMETERS = several(
+    st.builds(_parameter, WORDS, KINDS_OF_CONFIG | BLOCK_KINDS, st.none() | EXPRESSIONS)
+)
 APPLIED = _call(st.none(), DOTTED, EXPRESSIONS)
 COUNTS = several(made(ast.Count, st.integers(0, 10**9), WORDS), 1)
 

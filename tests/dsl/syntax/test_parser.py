@@ -154,6 +154,12 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
             (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
+        ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
+            "Block", ("Name", "f"), (
+                ("Parameter", "g", ("BlockKind", None), X),
+                ("Parameter", "h", ("BlockKind", ("Block", ("Name", "h"),
+                    (("Parameter", "y", None, None),), (X_INPUT,), (N, N), (), ())), None)),
+            (), None, (), (("Return", (X,)),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
         ("model m = F(1)", ("Model", ("Name", "m"), call("F", ONE))),
@@ -222,8 +228,9 @@ def test_line_breaks_of_other_systems(name: str) -> None:
 
 # --- words that are keywords only in their place -------------------------------------------------
 
-SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "maps", "metric",
-        "minimize", "model", "param", "run", "state", "train", "update", "where")  # fmt: skip
+SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "layer", "maps",
+        "metric", "minimize", "model", "param", "run", "state", "train", "update",
+        "where")  # fmt: skip
 
 
 SOFT_PROGRAM = """\
