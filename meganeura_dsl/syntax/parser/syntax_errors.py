@@ -190,7 +190,7 @@ def _definition(failure: Failure) -> Problem | None:
 def _brackets(failure: Failure) -> Problem | None:
     if failure.head.text != "block":
         return None
-    if failure.token.kind == "LSQB" and failure.accepts_only("NAME", "STRING"):
+    if failure.token.kind == "LSQB" and failure.accepts_only("BLOCK", "NAME", "STRING"):
         return line_problems.MissingBrackets(failure.span(failure.previous))
     typed = _typed_colon(failure.line)
     if failure.previous.kind == "RPAR" and failure.accepts_only("LPAR"):
