@@ -10,6 +10,7 @@ from meganeura_dsl.ir.ops.primitive import (
     movement,
     pool,
     reduce,
+    scan,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import *
 from meganeura_dsl.ir.ops.primitive.contraction import *
@@ -19,6 +20,7 @@ from meganeura_dsl.ir.ops.primitive.leaf import *
 from meganeura_dsl.ir.ops.primitive.movement import *
 from meganeura_dsl.ir.ops.primitive.pool import *
 from meganeura_dsl.ir.ops.primitive.reduce import *
+from meganeura_dsl.ir.ops.primitive.scan import *
 
 OPS: tuple[type[Op], ...] = (
     *leaf.OPS,
@@ -29,6 +31,7 @@ OPS: tuple[type[Op], ...] = (
     *gather_scatter.OPS,
     *contraction.OPS,
     *pool.OPS,
+    *scan.OPS,
 )
 
 __all__ = ["OPS"]
@@ -40,3 +43,4 @@ __all__ += leaf.__all__
 __all__ += movement.__all__
 __all__ += pool.__all__
 __all__ += reduce.__all__
+__all__ += scan.__all__
