@@ -9,7 +9,12 @@ from difflib import SequenceMatcher
 
 from meganeura_dsl import target_problems
 from meganeura_dsl.diagnostics.problem import Problem
-from meganeura_dsl.elaborate.problems import name_problems, shape_problems, training_problems
+from meganeura_dsl.elaborate.problems import (
+    name_problems,
+    scan_problems,
+    shape_problems,
+    training_problems,
+)
 from meganeura_dsl.settings import settings_problems
 from meganeura_dsl.syntax.problems import grammar_problems, token_problems
 from meganeura_dsl.transforms.egraph import optimizer_problems
@@ -19,6 +24,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     *grammar_problems.PROBLEMS,
     *name_problems.PROBLEMS,
     *shape_problems.PROBLEMS,
+    *scan_problems.PROBLEMS,
     *training_problems.PROBLEMS,
     *target_problems.PROBLEMS,
     *settings_problems.PROBLEMS,

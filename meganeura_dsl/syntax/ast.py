@@ -222,6 +222,25 @@ class For(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Part(Node):
+    """`y[:, t] = e`: a part of a tensor, one entry per axis, from the first."""
+
+    target: Name
+    entries: tuple["Expression | Range", ...]
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Node):
+    """`scan t in start..stop:`, all rounds of which have one body."""
+
+    variable: Name
+    start: Expression
+    stop: Expression
+    body: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Return(Node):
     """`return mu, logvar`"""
 
@@ -276,7 +295,7 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Run
+Statement = Bind | Part | If | For | Scan | Return | Declare | Update | Minimize | Metric | Run
 
 
 # --- declarations --------------------------------------------------------------------------------

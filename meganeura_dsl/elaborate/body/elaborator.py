@@ -157,6 +157,7 @@ class Elaborator(Statements):
         key = (
             declaration,
             frame.facts,
+            frame.state.place_in_scans,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),

@@ -4,17 +4,26 @@ from abc import ABC, abstractmethod
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.round_parts import (
+    lifted_operand,
+    note_read,
+    round_part,
+    speaks_of_round,
+)
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
+    EndedWithScan,
     TooMuchWork,
     UndecidedChoice,
     UnknownName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -93,8 +102,14 @@ class Expressions(ABC):
     def path_text(self, path: ast.Path, frame: Frame) -> str:
         """A label with its indices evaluated: `layers[i]` is `layers.3`."""
         return ".".join(
-            part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
+            part if isinstance(part, str) else self._path_item(part, frame) for part in path.parts
         )
+
+    def _path_item(self, node: ast.Expression, frame: Frame) -> str:
+        size = self.size(node, frame)
+        if frame.state.differs_by_round(size):
+            raise ProblemError(LabelOfRound(frame.place(node.span)))
+        return show(size)
 
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
@@ -105,7 +120,7 @@ class Expressions(ABC):
 
     def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
         """The value of an expression that must be one tensor."""
-        value = self.evaluate(node, frame)
+        value = lifted(frame, node.span, self.evaluate(node, frame))
         if not is_tensor(value):
             raise ProblemError(WrongKind(frame.place(node.span), "a tensor", describe(value)))
         return value
@@ -128,6 +143,11 @@ class Expressions(ABC):
         if truth is not None:
             return truth
         words = show_condition(condition)
+        if frame.state.differs_by_round(condition):
+            cure = f"pick values instead: where({words}, ..., ...)"
+            raise ProblemError(
+                DiffersByRound(frame.place(node.span), f"whether {words}", cure)
+            )
         if not frame.state.generic:
             raise ProblemError(UndecidedChoice(frame.place(node.span), words))
         return self._follow(condition, frame)
@@ -154,6 +174,8 @@ class Expressions(ABC):
     def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
         value = frame.names.get(node.text)
         if value is not None:
+            if frame.state.scans:
+                note_read(frame, node.text, value)
             return value
         if node.text == "training":
             return frame.state.training
@@ -167,6 +189,8 @@ class Expressions(ABC):
         if layer is not None:
             cure = "a layer or function is no value: apply it where it stands"
             raise ProblemError(WrongKind(place, "a value", layer, cure))
+        if node.text in frame.gone:
+            raise ProblemError(EndedWithScan(place, node.text))
         known = [*frame.names, "training"]
         raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
 
@@ -179,6 +203,11 @@ class Expressions(ABC):
         ):
             return left
         right = self.evaluate(node.right, frame)
+        if frame.state.scans:
+            left, right = (
+                lifted_operand(frame, node, side, other)
+                for side, other in ((left, right), (right, left))
+            )
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
@@ -215,7 +244,7 @@ class Expressions(ABC):
         return made
 
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
-        value = self.evaluate(node.source, frame)
+        value = lifted(frame, node.source.span, self.evaluate(node.source, frame))
         result = self.apply(node.layer, value, frame)
         if is_tensor(result) and not frame.module.is_library:
             frame.state.bindings.append(
@@ -279,6 +308,8 @@ class Expressions(ABC):
 
     def _index(self, node: ast.Expression, frame: Frame) -> int:
         value = self.evaluate(node, frame)
+        if frame.state.differs_by_round(value):
+            raise ProblemError(DiffersByRound(frame.place(node.span), "which item this is"))
         if isinstance(value, Dim):
             raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
@@ -297,9 +328,12 @@ class Expressions(ABC):
         starts: list[Size] = [0] * rank
         stops: list[Size] = list(base.type.shape)
         dropped: list[int] = []
+        of_round: list[int] = []
         for axis, entry in enumerate(node.entries):
             size = base.type.shape[axis]
-            if isinstance(entry, ast.Range):
+            if frame.state.scans and speaks_of_round(entry, frame, self.size):
+                of_round.append(axis)
+            elif isinstance(entry, ast.Range):
                 starts[axis] = 0 if entry.start is None else self._bound(entry.start, size, frame)
                 stops[axis] = size if entry.stop is None else self._bound(entry.stop, size, frame)
             else:
@@ -313,6 +347,9 @@ class Expressions(ABC):
         if dropped:
             kept = tuple(size for axis, size in enumerate(result.type.shape) if axis not in dropped)
             result = frame.add(node.span, ops.Reshape(kept), result)
+        for axis in reversed(of_round):
+            at = axis - sum(each < axis for each in dropped)
+            result = round_part(result, at, node.entries[axis], frame, self.size)
         return result
 
     def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions import Expressions
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
+from meganeura_dsl.elaborate.body.scans import run_scan, write_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame, UndecidableError
@@ -42,6 +43,10 @@ class Statements(Expressions, ABC):
                 return self.execute(then if self.choose(condition, frame) else otherwise, frame)
             case ast.For():
                 return self._for(statement, frame)
+            case ast.Scan(variable=variable):
+                run_scan(statement, frame, self, dim(_unused(variable.text, frame)))
+            case ast.Part():
+                write_part(statement, frame, self)
             case ast.Declare():
                 declare_parameter(statement, frame, self)
             case ast.Update():
@@ -169,7 +174,7 @@ class Statements(Expressions, ABC):
 
 def _unused(name: str, frame: Frame) -> str:
     """The name, with marks behind it where it is that of a size or of another loop's index."""
-    used = set(frame.state.indices)
+    used = {*frame.state.indices, *frame.state.scans}
     inner: Frame | None = frame
     while inner is not None:
         used.update(*map(_variables, inner.names.values()))

@@ -137,12 +137,23 @@ def _full(call: BuiltinCall) -> Evaluated:
 def _random_uniform(call: BuiltinCall) -> Evaluated:
     """Uniform on [0, 1): a random word scaled by 2**-32, kept below 1 where f32 would round up."""
     frame, shape = call.frame, call.shape(0, "shape")
-    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = _counter(call)
     bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
     real = tensor_arithmetic.cast(frame, call.span, bits, DType.F32)
     scale = tensor_arithmetic.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
     largest = tensor_arithmetic.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
     return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
+
+
+def _counter(call: BuiltinCall) -> Tensor:
+    """(seed, step), or within a scan two words that are drawn from them for each round."""
+    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    for scan in call.frame.state.scans.values():
+        if scan.key is None:
+            drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
+            scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)
+        counter = scan.key
+    return counter
 
 
 def _stream(frame: Frame) -> int:

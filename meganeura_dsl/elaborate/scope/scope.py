@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -14,15 +14,19 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     NotAllowedHere,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
-from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
@@ -114,6 +118,8 @@ class ElaborationState:
     """Names of loop indices that are symbolic: one proof covers every round."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
+    scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
+    """The scans whose bodies are being elaborated, by the symbols of their indices."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
@@ -176,6 +182,9 @@ class ElaborationState:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
+        for size in info.type.shape:
+            if self.differs_by_round(size):
+                raise ProblemError(DiffersByRound(info.place, f"the size `{show(size)}`"))
         require_countable(info.type, info.place, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
@@ -187,6 +196,19 @@ class ElaborationState:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
         return leaf
+
+    @property
+    def place_in_scans(self) -> tuple[int, ...]:
+        """What tells the values of one round from those of others."""
+        return tuple([scan.number for scan in self.scans.values()])
+
+    def differs_by_round(self, value: Evaluated) -> bool:
+        """Whether a size or condition speaks of the index of a scan that is open."""
+        if not self.scans:
+            return False
+        if isinstance(value, Dim):
+            return not value.variables().isdisjoint(self.scans)
+        return is_symbolic(value) and not sizes_in(value).isdisjoint(self.scans)
 
     def current(self, name: str) -> Tensor:
         """The value a parameter or state has now: its last update in this step, or its leaf."""
@@ -207,6 +229,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    gone: set[str] = field(default_factory=set[str])
+    """Names that belonged to the rounds of a scan."""
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)
@@ -255,6 +279,8 @@ class Frame:
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""
+        if self.state.scans:
+            self._require_one_body(span, op)
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
                 value = self.build.add(op, *operands)
@@ -263,12 +289,23 @@ class Frame:
         require_countable(value.type, self.place(span), self.facts)
         return value
 
+    def _require_one_body(self, span: Span, op: Op) -> None:
+        for each in fields(op):
+            value = getattr(op, each.name)
+            for size in value if isinstance(value, tuple) else (value,):
+                if isinstance(size, Dim) and self.state.differs_by_round(size):
+                    raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
+
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
         frame = self
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             span, frame = frame.call_span, frame.parent
         return span
+
+    def refused(self, span: Span, error: Unproved) -> ProblemError:
+        """The error that something about sizes cannot be shown here."""
+        return ProblemError(refusal(self.place(span), error, self.facts, ()))
 
     def refuse(self, span: Span, what: str, where: str) -> ProblemError:
         """The error that a statement is not allowed here."""

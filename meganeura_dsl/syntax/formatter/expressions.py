@@ -119,7 +119,7 @@ class Phrase:
                 self.write(f".{node.name}")
             case ast.Subscript():
                 self._spell(node.base, _ATOM)
-                self.bracketed("[]", node.entries, self._entry)
+                self.bracketed("[]", node.entries, self.entry)
             case _:
                 assert_never(node)
 
@@ -160,7 +160,7 @@ class Phrase:
             self.write("|> ")
             self.layer(stage.layer)
 
-    def _entry(self, entry: ast.Expression | ast.Range) -> None:
+    def entry(self, entry: ast.Expression | ast.Range) -> None:
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return

@@ -125,8 +125,14 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("if ")
             phrase.condition(node.condition)
             phrase.write(":")
+        case ast.Part():
+            phrase.write(node.target.text)
+            phrase.bracketed("[]", node.entries, phrase.entry)
+            _equals(phrase, node.value)
         case ast.For():
-            _for(phrase, node)
+            _rounds(phrase, "for", node)
+        case ast.Scan():
+            _rounds(phrase, "scan", node)
         case ast.Return():
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
@@ -156,8 +162,8 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
     return phrase
 
 
-def _for(phrase: Phrase, node: ast.For) -> None:
-    phrase.write(f"for {node.variable.text} in ")
+def _rounds(phrase: Phrase, word: str, node: ast.For | ast.Scan) -> None:
+    phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)
     phrase.write("..")
     phrase.condition(node.stop)

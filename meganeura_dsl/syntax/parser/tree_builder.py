@@ -114,6 +114,12 @@ def _if(
     return ast.If(span, condition, then, otherwise or ())
 
 
+def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.Part:
+    *entries, value = parts
+    assert not isinstance(value, ast.Range)
+    return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
+
+
 # --- expressions ---------------------------------------------------------------------------------
 
 
@@ -260,7 +266,7 @@ def _refuse_outsiders(
             raise ProblemError(line_problems.MisplacedStatement(statement.span, home))
         if isinstance(statement, ast.If):
             _refuse_outsiders((*statement.then, *statement.otherwise), outsiders, home)
-        elif isinstance(statement, ast.For):
+        elif isinstance(statement, ast.For | ast.Scan):
             _refuse_outsiders(statement.body, outsiders, home)
 
 
@@ -297,6 +303,8 @@ ACTIONS: dict[str, Action] = {
     "if": _if,
     "else_if": _sequence,
     "for": ast.For,
+    "part": _part,
+    "scan": ast.Scan,
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,
