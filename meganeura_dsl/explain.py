@@ -12,6 +12,7 @@ from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.elaborate.problems import (
     layer_problems,
     name_problems,
+    scan_problems,
     shape_problems,
     training_problems,
 )
@@ -25,6 +26,7 @@ PROBLEMS: tuple[type[Problem], ...] = (
     *name_problems.PROBLEMS,
     *layer_problems.PROBLEMS,
     *shape_problems.PROBLEMS,
+    *scan_problems.PROBLEMS,
     *training_problems.PROBLEMS,
     *target_problems.PROBLEMS,
     *settings_problems.PROBLEMS,

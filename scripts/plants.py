@@ -131,7 +131,7 @@ PLANTS = (
     ),
     Plant(
         "a table used twice keeps one gradient",
-        "meganeura_dsl/transforms/autodiff.py",
+        "meganeura_dsl/ir/ops/primitive/reverse_mode.py",
         "total = part if known is None else build.add(Add(), known, part)",
         "total = part",
         (f"{BLOCKS}[<silu>]",),
@@ -589,7 +589,7 @@ PLANTS = (
     ),
     Plant(
         "the gradient of a value within the graph is freed on the way",
-        "meganeura_dsl/transforms/autodiff.py",
+        "meganeura_dsl/ir/ops/primitive/reverse_mode.py",
         "given = tuple([cotangents.get(each.id) for each in results])",
         "begins = active.isdisjoint(operand.id for operand in value.operands)\n"
         "        take = cotangents.get if begins else cotangents.pop\n"

@@ -117,6 +117,11 @@ def is_condition(value: Evaluated) -> TypeGuard[Condition]:
     return isinstance(value, bool | Compare | Flag | Not | And | Or)
 
 
+def is_symbolic(value: Evaluated) -> TypeGuard[SymbolicCondition]:
+    """Whether the value is a condition on sizes that is neither true nor false yet."""
+    return isinstance(value, Compare | Flag | Not | And | Or)
+
+
 def is_initializer(value: Evaluated) -> TypeGuard[Initializer]:
     """Whether the value is what a parameter begins as, and not merely a number."""
     return isinstance(value, Initializer)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
@@ -43,6 +44,11 @@ class Op:
     multiple_results: ClassVar[bool] = False
     """Whether it has several results; its facets then give and take a tuple of them."""
 
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The graphs among its attributes."""
+        return ()
+
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         if not abstract:
             cls.require_declared()
@@ -52,7 +58,7 @@ class Op:
         """Raise `TypeError` where the class leaves out what has no default."""
         traits: Traits = getattr(cls, "traits", frozenset())
         names = ["operands", "traits", "element_cost", "infer"]
-        names += ["evaluate"] if Trait.LEAF not in traits else []
+        names += ["evaluate"] if not traits & {Trait.LEAF, Trait.LOOP} else []
         names += ["flops"] if traits & _COUNT_THEMSELVES else []
         missing = [name for name in names if getattr(cls, name, None) is getattr(Op, name, None)]
         if missing:
@@ -71,7 +77,10 @@ class Op:
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     def evaluate(self, *operands: Any, **_: Any) -> Array | tuple[Array, ...]:
-        """The reference semantics in NumPy. The caller stores each result in the type inferred."""
+        """The reference semantics in NumPy. The caller stores each result in the type inferred.
+
+        A leaf is given, and the rounds of a loop are run by who runs the graph.
+        """
         raise NotImplementedError
 
     def evaluate_all(self, *operands: Any) -> tuple[Array, ...]:
@@ -147,6 +156,13 @@ class Leaf(Op, abstract=True):
         return TensorType(self.dtype, self.shape)
 
 
+@dataclass(frozen=True)
+class Bound(Leaf):
+    """What differs from round to round of a loop whose body is being made; no graph holds one."""
+
+    is_kept = False
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a value came from: a place in a .mgn file and the path of its layer."""
@@ -205,6 +221,47 @@ class Graph:
     def roots(self) -> tuple[Value, ...]:
         """Everything the graph is evaluated for: outputs, then updates."""
         return (*self.outputs.values(), *self.updates.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A graph that is an attribute of an op. Two are equal if they differ in origins alone."""
+
+    graph: Graph
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Value]:
+        """Its leaves, by name."""
+        leaves = (value for value in self.graph.values if isinstance(value.op, Leaf))
+        return {value.op.name: value for value in leaves if isinstance(value.op, Leaf)}
+
+    @cached_property
+    def made(self) -> Hashable:
+        """What is computed, whatever of it is given out."""
+        return tuple(
+            (value.op, tuple(self.numbers[each.id] for each in value.operands), value.index)
+            for value in self.graph.values
+        )
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """The place of each value in the graph, by its id."""
+        return {value.id: number for number, value in enumerate(self.graph.values)}
+
+    @cached_property
+    def _key(self) -> Hashable:
+        outputs = self.graph.outputs.items()
+        return self.made, tuple((name, self.numbers[value.id]) for name, value in outputs)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and (self is other or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 _Interned = dict[Application, Value]
@@ -316,7 +373,11 @@ class Builder:
         """The graph of what `outputs` and `updates` reach, and of every leaf."""
         updates = {} if updates is None else dict(updates)
         live = reachable((*outputs.values(), *updates.values()))
-        kept = tuple(v for v in self._values if v.id in live or isinstance(v.op, Leaf))
+        kept = tuple(
+            value
+            for value in self._values
+            if value.id in live or (isinstance(value.op, Leaf) and not isinstance(value.op, Bound))
+        )
         return Graph(kept, dict(outputs), updates)
 
 

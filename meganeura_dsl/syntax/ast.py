@@ -246,6 +246,16 @@ class Part(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Scan(Node):
+    """`scan t in start..stop:`, all rounds of which have one body."""
+
+    variable: Name
+    start: Expression
+    stop: Expression
+    body: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Return(Node):
     """`return mu, logvar`"""
 
@@ -307,7 +317,9 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | Part | If | For | Return | Declare | Layer | Update | Minimize | Metric | Run
+Statement = (
+    Bind | Part | If | For | Scan | Return | Declare | Layer | Update | Minimize | Metric | Run
+)
 
 
 # --- declarations --------------------------------------------------------------------------------

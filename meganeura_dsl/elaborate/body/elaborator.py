@@ -28,6 +28,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     WrongKind,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.scope.linker import (
     LinkedModule,
@@ -180,6 +181,7 @@ class Elaborator(Layers):
             declaration,
             frame.facts,
             frame.state.training,
+            frame.state.place_in_scans,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),
@@ -367,6 +369,10 @@ class Elaborator(Layers):
 
     def _leaves(self, inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
         for type_ in types:
+            for size in type_.shape:
+                if inner.state.differs_by_round(size):
+                    place = caller_place(inner, inner.call_span or block.name.span)
+                    raise ProblemError(DiffersByRound(place, f"the size `{show(size)}`"))
             require_countable(type_, inner.place(block.name.span), inner.facts)
         count = inner.build.count
         try:

@@ -3,18 +3,27 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.round_parts import (
+    lifted_operand,
+    note_read,
+    round_part,
+    speaks_of_round,
+)
 from meganeura_dsl.elaborate.body.tensor_parts import Part, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
+    EndedWithScan,
     TooMuchWork,
     UndecidedChoice,
     UnfitLabel,
     UnknownName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
 from meganeura_dsl.elaborate.scope.scope import (
@@ -32,6 +41,7 @@ from meganeura_dsl.elaborate.typecheck.config_kinds import (
     size_as_condition,
 )
 from meganeura_dsl.elaborate.typecheck.positions import POSITION
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
@@ -128,12 +138,14 @@ class Expressions(ABC):
                 case ast.Splice(value=value):
                     words[-1] += self._splice(value, frame)
                 case _:
-                    words.append(show(self.size(part, frame)))
+                    words.append(self._path_item(part, frame))
         return ".".join(words)
 
     def _splice(self, node: ast.Expression, frame: Frame) -> str:
         """What a number or a text adds to a word; what is open in a proof stays in braces."""
         value, place = self.evaluate(node, frame), frame.place(node.span)
+        if frame.state.differs_by_round(value):
+            raise ProblemError(LabelOfRound(place))
         match value:
             case OpenText(name):
                 return f"{{{name}}}"
@@ -148,6 +160,12 @@ class Expressions(ABC):
             case _:
                 raise ProblemError(UnfitLabel(place, describe(value)))
 
+    def _path_item(self, node: ast.Expression, frame: Frame) -> str:
+        size = self.size(node, frame)
+        if frame.state.differs_by_round(size):
+            raise ProblemError(LabelOfRound(frame.place(node.span)))
+        return show(size)
+
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
         value = self.evaluate(node, frame)
@@ -157,7 +175,7 @@ class Expressions(ABC):
 
     def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
         """The value of an expression that must be one tensor."""
-        value = self.evaluate(node, frame)
+        value = lifted(frame, node.span, self.evaluate(node, frame))
         if not is_tensor(value):
             raise ProblemError(WrongKind(frame.place(node.span), "a tensor", describe(value)))
         return value
@@ -180,6 +198,9 @@ class Expressions(ABC):
         if truth is not None:
             return truth
         words = show_condition(condition)
+        if frame.state.differs_by_round(condition):
+            cure = f"pick values instead: where({words}, ..., ...)"
+            raise ProblemError(DiffersByRound(frame.place(node.span), f"whether {words}", cure))
         if not frame.state.generic:
             raise ProblemError(UndecidedChoice(frame.place(node.span), words))
         return self._follow(condition, frame)
@@ -207,6 +228,8 @@ class Expressions(ABC):
     def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
         value = frame.names.get(node.text)
         if value is not None:
+            if frame.state.scans:
+                note_read(frame, node.text, value)
             return value
         if node.text == "training":
             return frame.state.training
@@ -223,6 +246,8 @@ class Expressions(ABC):
         if layer is not None:
             cure = "a function is no value: apply it where it stands"
             raise ProblemError(WrongKind(place, "a value", layer, cure))
+        if node.text in frame.gone:
+            raise ProblemError(EndedWithScan(place, node.text))
         known = [*frame.names, "training"]
         raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
 
@@ -238,6 +263,11 @@ class Expressions(ABC):
         for side, value in ((node.left, left), (node.right, right)):
             if isinstance(value, BlockValue):
                 raise _wrong_kind(frame, side.span, "a tensor or a number", value)
+        if frame.state.scans:
+            left, right = (
+                lifted_operand(frame, node, side, other)
+                for side, other in ((left, right), (right, left))
+            )
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
@@ -283,7 +313,7 @@ class Expressions(ABC):
         return item
 
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
-        value = self.evaluate(node.source, frame)
+        value = lifted(frame, node.source.span, self.evaluate(node.source, frame))
         result = self.apply(node.layer, value, frame)
         if is_tensor(result) and not frame.module.is_library:
             frame.state.bindings.append(
@@ -343,7 +373,7 @@ class Expressions(ABC):
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
         base = self.evaluate(node.base, frame)
         if is_tensor(base):
-            return self._slice(node, base, frame)
+            return self._part(node, base, frame)
         if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes | TensorList):
@@ -374,11 +404,31 @@ class Expressions(ABC):
 
     def _index(self, node: ast.Expression, frame: Frame) -> int:
         value = self.evaluate(node, frame)
+        if frame.state.differs_by_round(value):
+            raise ProblemError(DiffersByRound(frame.place(node.span), "which item this is"))
         if isinstance(value, Dim):
             raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
             raise ProblemError(WrongKind(frame.place(node.span), "an index", describe(value)))
         return value
+
+    def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+        of_round = [
+            axis
+            for axis, entry in enumerate(node.entries)
+            if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
+        ]
+        if not of_round:
+            return self._slice(node, base, frame)
+        entries = list(node.entries)
+        for axis in of_round:
+            entries[axis] = ast.Range(entries[axis].span, None, None)
+        result = self._slice(replace(node, entries=tuple(entries)), base, frame)
+        for axis in reversed(of_round):
+            at = sum(isinstance(each, ast.Range) for each in entries[:axis])
+            result = round_part(result, at, node.entries[axis], frame, self.size)
+        return result
 
     def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
         return take_part(frame, node.span, base, self.part_of(node.span, node.entries, base, frame))

@@ -133,7 +133,7 @@ def _stable(loop: Loop) -> Results | None:
     """
     frame, before, layers = loop.frame, dict(loop.frame.names), dict(loop.frame.layers)
     facts, has_round = frame.facts, loop.has_round
-    index = dim(_unused(loop.variable, frame))
+    index = dim(unused(loop.variable, frame))
     inside = _run_round(loop, index, facts)
     results = inside.results
     for name, value in before.items():
@@ -170,7 +170,7 @@ def _growing(loop: Loop) -> None:
     }
     saved.restore(frame)
     facts = frame.facts
-    index = dim(_unused(loop.variable, frame))
+    index = dim(unused(loop.variable, frame))
     inside = _run_round(loop, index, facts, steps)
     if inside.results is not None:
         raise UndecidableError("a loop returns, and whether it has a round is not known")
@@ -291,6 +291,7 @@ class _Saved:
     names: dict[str, Evaluated]
     layers: dict[str, BoundBlock]
     own: set[str]
+    gone: set[str]
     facts: Facts
     declared: DeclaredPath
     decisions: int
@@ -302,7 +303,8 @@ class _Saved:
         """The state of a frame."""
         state = frame.state
         return _Saved(
-            dict(frame.names), dict(frame.layers), set(frame.own), frame.facts, state.snapshot(),
+            dict(frame.names), dict(frame.layers), set(frame.own), set(frame.gone), frame.facts,
+            state.snapshot(),
             len(frame.choices.assumed), len(state.bindings), len(state.notes),
         )  # fmt: skip
 
@@ -310,7 +312,7 @@ class _Saved:
         """Undo an attempt, but for the choices it made: a path goes on as it was begun."""
         state = frame.state
         frame.names, frame.layers = dict(self.names), dict(self.layers)
-        frame.own = set(self.own)
+        frame.own, frame.gone = set(self.own), set(self.gone)
         state.restore(self.declared)
         del state.bindings[self.bindings :]
         del state.notes[self.notes :]
@@ -330,9 +332,9 @@ def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
         raise
 
 
-def _unused(name: str, frame: Frame) -> str:
+def unused(name: str, frame: Frame) -> str:
     """The name, with marks behind it where it is that of a size or of another loop's index."""
-    used = set(frame.state.indices)
+    used = {*frame.state.indices, *frame.state.scans}
     inner: Frame | None = frame
     while inner is not None:
         used.update(*map(_variables, inner.names.values()))

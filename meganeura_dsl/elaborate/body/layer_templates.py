@@ -49,7 +49,7 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     types = tuple(value.type for value in inputs)
     initials = frozenset(inner.initials.items())
     mode = (state.training, state.frozen)
-    key = (block, _hashable(config), initials, types, mode, inner.facts)
+    key = (block, _hashable(config), initials, types, mode, inner.facts, state.place_in_scans)
     return None if key[1] is None else key
 
 

@@ -5,8 +5,9 @@ from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions import Expressions
-from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction
+from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction, unused
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
+from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
 from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame
@@ -24,6 +25,7 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import MOST_ROUNDS
+from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
 Results = tuple[Tensor, ...]
@@ -44,14 +46,18 @@ class Statements(Expressions, ABC):
         match statement:
             case ast.Bind():
                 self._bind(statement, frame)
+            case ast.Part() if collects(statement, frame, self):
+                write_part(statement, frame, self)
             case ast.Part():
-                self._write_part(statement, frame)
+                self._replace_part(statement, frame)
             case ast.Return(values=values):
                 return self._return(values, frame)
             case ast.If(condition=condition, then=then, otherwise=otherwise):
                 return self.execute(then if self.choose(condition, frame) else otherwise, frame)
             case ast.For():
                 return self._for(statement, frame)
+            case ast.Scan(variable=variable):
+                run_scan(statement, frame, self, dim(unused(variable.text, frame)))
             case ast.Declare():
                 declare_parameter(statement, frame, self)
             case ast.Layer():
@@ -103,7 +109,7 @@ class Statements(Expressions, ABC):
         for target, part in zip(statement.targets, parts, strict=True):
             self._assign(target, part, frame)
 
-    def _write_part(self, statement: ast.Part, frame: Frame) -> None:
+    def _replace_part(self, statement: ast.Part, frame: Frame) -> None:
         """Bind the name to what it was, with a part replaced; a number fills the part."""
         target = statement.target
         base = self.tensor(target, frame)

@@ -11,6 +11,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.positions import facts_about, position_of, symbols
+from meganeura_dsl.elaborate.typecheck.round_numbers import number
 from meganeura_dsl.elaborate.values import Tensor, is_tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.types import DType, Shape
@@ -116,7 +117,7 @@ def replace_part(frame: Frame, span: Span, base: Tensor, part: Part, value: Tens
         value = frame.add(span, ops.Reshape(part.sizes), value)
     for axis, start in enumerate(part.starts):
         if axis not in places and start != 0:
-            places[axis] = frame.add(span, ops.Constant(start, DType.I32))
+            places[axis] = number(frame, span, start)
     at = _starts(frame, span, places, base.type.rank)
     return frame.add(span, ops.DynamicUpdate(), base, value, *at)
 

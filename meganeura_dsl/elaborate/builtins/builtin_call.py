@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
@@ -49,10 +50,14 @@ class BuiltinCall:
         """The positional argument at `index`, which must be a tensor."""
         if index >= len(self.arguments):
             raise self.fault("needs another tensor")
-        value = self.arguments[index]
+        value = self.lifted(self.arguments[index])
         if not is_tensor(value):
             raise self.wrong("a tensor", value)
         return value
+
+    def lifted(self, value: Evaluated) -> Evaluated:
+        """A number or condition of a round of a scan as a tensor; anything else as it is."""
+        return lifted(self.frame, self.span, value)
 
     def option(self, index: int, name: str, default: Evaluated | None = None) -> Evaluated:
         """An argument by position or name."""

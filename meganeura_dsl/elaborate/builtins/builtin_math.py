@@ -36,7 +36,7 @@ BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.bui
 
 def unary(call: BuiltinCall) -> Evaluated:
     """A function of one tensor, or of one number."""
-    value = call.option(0, "x")
+    value = call.lifted(call.option(0, "x"))
     if is_tensor(value):
         return call.add(UNARY[call.name], value)
     if isinstance(value, Dim | Unknown):
@@ -54,7 +54,7 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
     """A function of two tensors, or of a tensor and a number."""
 
     def apply(call: BuiltinCall) -> Evaluated:
-        left, right = call.option(0, "a"), call.option(1, "b")
+        left, right = map(call.lifted, (call.option(0, "a"), call.option(1, "b")))
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
         return tensor_arithmetic.apply_pair(
@@ -69,7 +69,7 @@ def where(call: BuiltinCall) -> Evaluated:
     condition = call.tensor(0)
     if condition.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor as condition", condition)
-    left, right = call.option(1, "then"), call.option(2, "otherwise")
+    left, right = map(call.lifted, (call.option(1, "then"), call.option(2, "otherwise")))
     known = call.frame.state.neutral.get(condition.id)
     chosen, other = (left, right) if known else (right, left)
     if isinstance(known, bool) and (is_tensor(chosen) or not is_tensor(other)):

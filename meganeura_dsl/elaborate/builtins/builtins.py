@@ -178,12 +178,26 @@ def _random_normal(call: BuiltinCall) -> Evaluated:
 def _uniform(call: BuiltinCall, shape: Shape) -> Tensor:
     """A random word scaled by 2**-32, kept below 1 where f32 would round up."""
     frame = call.frame
-    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = _counter(call)
     bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
     real = tensor_arithmetic.cast(frame, call.span, bits, DType.F32)
     scale = tensor_arithmetic.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
     largest = tensor_arithmetic.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
     return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
+
+
+def _counter(call: BuiltinCall) -> Tensor:
+    """(seed, step), or within a scan two words that are drawn from them for each round."""
+    state = call.frame.state
+    if state.counter is None:
+        state.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = state.counter
+    for scan in state.scans.values():
+        if scan.key is None:
+            drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
+            scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)
+        counter = scan.key
+    return counter
 
 
 def _stream(frame: Frame) -> int:

@@ -35,6 +35,22 @@ class UnknownName(PlacedProblem):
 
 
 @dataclass(frozen=True)
+class EndedWithScan(PlacedProblem):
+    """A name is used behind a scan that belonged to each of its rounds."""
+
+    code: ClassVar[str] = "E0201"
+    topic: ClassVar[str] = "naming"
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` belonged to the rounds of a scan",
+            "there is no such value behind it",
+            cure=Help("collect it, or have each round read what the one before it left"),
+        )
+
+
+@dataclass(frozen=True)
 class WrongArguments(PlacedProblem):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -14,16 +14,19 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     NotAllowedHere,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
-from meganeura_dsl.elaborate.values import BlockValue
+from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
 from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
-from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
@@ -146,6 +149,10 @@ class ElaborationState:
     """What is known of the symbols that stand for computed whole numbers; they are 0 or more."""
     handed_on: set[int] = field(default_factory=set[int])
     """The ids of inputs as they came, of which blocks need what whoever feeds them has checked."""
+    scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
+    """The scans whose bodies are being elaborated, by the symbols of their indices."""
+    counter: Tensor | None = None
+    """The input that random numbers are drawn from, once there is one."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
@@ -238,6 +245,9 @@ class ElaborationState:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
+        for size in info.type.shape:
+            if self.differs_by_round(size):
+                raise ProblemError(DiffersByRound(info.place, f"the size `{show(size)}`"))
         require_countable(info.type, info.place, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
@@ -249,6 +259,19 @@ class ElaborationState:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
         return self.current(info.name)
+
+    @property
+    def place_in_scans(self) -> tuple[int, ...]:
+        """What tells the values of one round from those of others."""
+        return tuple([scan.number for scan in self.scans.values()])
+
+    def differs_by_round(self, value: Evaluated) -> bool:
+        """Whether a size or condition speaks of the index of a scan that is open."""
+        if not self.scans:
+            return False
+        if isinstance(value, Dim):
+            return not value.variables().isdisjoint(self.scans)
+        return is_symbolic(value) and not sizes_in(value).isdisjoint(self.scans)
 
     def current(self, name: str) -> Tensor:
         """The value a parameter or state has now: its last update in this step, or its leaf.
@@ -275,6 +298,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
+    gone: set[str] = field(default_factory=set[str])
+    """Names that belonged to the rounds of a scan."""
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)
@@ -323,6 +348,8 @@ class Frame:
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""
+        if self.state.scans:
+            self._require_one_body(span, op)
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
                 value = self.build.add(op, *operands)
@@ -331,12 +358,24 @@ class Frame:
         require_countable(value.type, self.place(span), self.facts)
         return value
 
+    def _require_one_body(self, span: Span, op: Op) -> None:
+        for each in fields(op):
+            value = getattr(op, each.name)
+            sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            for size in sizes:
+                if isinstance(size, Dim) and self.state.differs_by_round(size):
+                    raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
+
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
         frame = self
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             span, frame = frame.call_span, frame.parent
         return span
+
+    def refused(self, span: Span, error: Unproved) -> ProblemError:
+        """The error that something about sizes cannot be shown here."""
+        return ProblemError(refusal(self.place(span), error, self.facts, ()))
 
     def refuse(self, span: Span, what: str, where: str) -> ProblemError:
         """The error that a statement is not allowed here."""

@@ -26,7 +26,10 @@ def unused_values(
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
     loops = [
-        node.span for statement in body for node in walk(statement) if isinstance(node, ast.For)
+        node.span
+        for statement in body
+        for node in walk(statement)
+        if isinstance(node, ast.For | ast.Scan)
     ]
     for name in _bindings(body):
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
@@ -83,12 +86,7 @@ def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
 
 def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
     for root in nodes:
-        written = {
-            id(target)
-            for node in walk(root)
-            if isinstance(node, ast.Bind)
-            for target in node.targets
-        }
+        written = set(map(id, _bindings((root,))))
         for node in walk(root):
             match node:
                 case ast.Name(text=text) if id(node) not in written:

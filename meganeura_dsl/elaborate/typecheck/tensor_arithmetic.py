@@ -14,6 +14,8 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ShapeMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     Tensor,
@@ -55,6 +57,9 @@ def scalar(
     frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()
 ) -> Tensor:
     """A number as a tensor of some shape, the same everywhere."""
+    if isinstance(value, Dim) and frame.state.differs_by_round(value):
+        number = cast(frame, span, round_number(frame, span, value), dtype)
+        return broadcast(frame, span, number, shape, ())
     number = float("nan") if isinstance(value, Unknown) else value
     if dtype.is_float and isinstance(number, int):
         number = float(number)
@@ -175,6 +180,9 @@ def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
 
 def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[Tensor, Tensor]:
     """Both sides as tensors: a number takes the element type and shape of the other side."""
+    left, right = (
+        side if isinstance(side, Dim) else lifted(frame, span, side) for side in (left, right)
+    )
     if is_tensor(left) and is_tensor(right):
         return left, right
     if is_tensor(left):

@@ -12,6 +12,7 @@ from meganeura_dsl.ir.ops.primitive import (
     movement,
     pool,
     reduce,
+    scan,
     sort,
     whole,
 )
@@ -25,6 +26,7 @@ from meganeura_dsl.ir.ops.primitive.leaf import *
 from meganeura_dsl.ir.ops.primitive.movement import *
 from meganeura_dsl.ir.ops.primitive.pool import *
 from meganeura_dsl.ir.ops.primitive.reduce import *
+from meganeura_dsl.ir.ops.primitive.scan import *
 from meganeura_dsl.ir.ops.primitive.sort import *
 from meganeura_dsl.ir.ops.primitive.whole import *
 
@@ -41,6 +43,7 @@ OPS: tuple[type[Op], ...] = (
     *sort.OPS,
     *contraction.OPS,
     *pool.OPS,
+    *scan.OPS,
 )
 
 __all__ = ["OPS"]
@@ -54,5 +57,6 @@ __all__ += leaf.__all__
 __all__ += movement.__all__
 __all__ += pool.__all__
 __all__ += reduce.__all__
+__all__ += scan.__all__
 __all__ += sort.__all__
 __all__ += whole.__all__

@@ -164,7 +164,7 @@ class Phrase:
             self.layer(stage.layer)
 
     def entry(self, entry: ast.Expression | ast.Range) -> None:
-        """One subscript."""
+        """What stands for an axis in a subscript."""
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return

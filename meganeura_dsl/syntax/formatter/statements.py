@@ -127,8 +127,8 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write(":")
         case ast.Part():
             _part(phrase, node)
-        case ast.For():
-            _for(phrase, node)
+        case ast.For() | ast.Scan():
+            _rounds(phrase, node)
         case ast.Return():
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
@@ -171,8 +171,9 @@ def _declare(phrase: Phrase, node: ast.Declare) -> None:
     _equals(phrase, node.initial)
 
 
-def _for(phrase: Phrase, node: ast.For) -> None:
-    phrase.write(f"for {node.variable.text} in ")
+def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
+    word = "for" if isinstance(node, ast.For) else "scan"
+    phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)
     phrase.write("..")
     phrase.condition(node.stop)

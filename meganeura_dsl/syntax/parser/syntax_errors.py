@@ -20,10 +20,10 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
-    "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "state",
-    "update",
+    "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "scan",
+    "state", "update",
 )  # fmt: skip
-_OPENERS = ("block", "train", "if", "else", "for", "run")
+_OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (
     "PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "PIPE", "ARROW", "RANGE", "EQUAL",
 )  # fmt: skip

@@ -300,7 +300,7 @@ def _refuse_outsiders(
             raise ProblemError(line_problems.MisplacedStatement(statement.span, home))
         if isinstance(statement, ast.If):
             _refuse_outsiders((*statement.then, *statement.otherwise), outsiders, home)
-        elif isinstance(statement, ast.For):
+        elif isinstance(statement, ast.For | ast.Scan):
             _refuse_outsiders(statement.body, outsiders, home)
 
 
@@ -342,6 +342,7 @@ ACTIONS: dict[str, Action] = {
     "else_if": _sequence,
     "for": ast.For,
     "part": _part,
+    "scan": ast.Scan,
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,
