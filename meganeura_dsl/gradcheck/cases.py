@@ -64,6 +64,7 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **subject.given,
         **{name: bool(choose((0, 1))) for name in sorted(subject.truths)},
         **{name: _list(choose, largest) for name, largest in subject.lists.items()},
+        **{name: _table(choose, rows) for name, rows in subject.tables.items()},
         **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
     possible = alternatives(block)
@@ -91,6 +92,10 @@ def cases(draw: st.DrawFn, subject: Subject, most: int = MOST) -> Case:
 
 def _list(choose: Choose, largest: tuple[int, ...]) -> Static:
     return [choose(range(1, min(2, item) + 1)) for item in largest]
+
+
+def _table(choose: Choose, rows: tuple[tuple[int, ...], ...]) -> Static:
+    return [[choose((1, item)) for item in row] for row in rows]
 
 
 def _argument(

@@ -32,6 +32,10 @@ class Subject:
     """Configuration that is true or false although no default says so."""
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Configuration that is a list, and the largest numbers in it that a model uses."""
+    tables: Mapping[str, tuple[tuple[int, ...], ...]] = field(
+        default_factory=dict[str, tuple[tuple[int, ...], ...]]
+    )
+    """Configuration that is a list of rows by its default, and the first rows of that."""
     reals: frozenset[str] = frozenset()
     """Configuration without a default for which a model uses a real number."""
     largest_real: float = 1 / 8
@@ -54,8 +58,19 @@ def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
         lists |= _integer_lists(given)
         reals |= {name for name, value in given.items() if isinstance(value, float)}
     names = {each.name for each in block.parameters if each.default is None}
+    tables = {each.name: rows for each in block.parameters if (rows := _rows(each.default))}
     return Subject(
-        block.name.text, module, block, truths=truths, lists=lists, reals=frozenset(reals & names)
+        block.name.text, module, block,
+        truths=truths, lists=lists, tables=tables, reals=frozenset(reals & names),
+    )  # fmt: skip
+
+
+def _rows(default: ast.Expression | None) -> tuple[tuple[int, ...], ...]:
+    """The first two rows of a list of lists of whole numbers; none of anything else."""
+    items = default.items if isinstance(default, ast.ListOf) else ()
+    rows = [row.items for row in items if isinstance(row, ast.ListOf)]
+    return tuple(
+        tuple(item.value for item in row if isinstance(item, ast.Integer)) for row in rows[:2]
     )
 
 
