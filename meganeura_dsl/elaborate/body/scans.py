@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.body.round_parts import note_read
 from meganeura_dsl.elaborate.problems.proof_failures import example_of
 from meganeura_dsl.elaborate.problems.scan_problems import (
     DiffersByRound,
@@ -274,6 +275,7 @@ def _close(
         if name in scan.written:
             where = "is read in the scan that writes it by parts"
             raise frame.refuse(statement.span, f"`{name}`", where)
+        note_read(frame, name, scan.before[name])
         carries[name] = Carry(leaf, scan.before[name], after)
     frame.gone.update(set(rounds) - set(frame.names) - {statement.variable.text})
     written = scan.written

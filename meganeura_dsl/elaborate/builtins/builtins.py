@@ -147,8 +147,11 @@ def _random_uniform(call: BuiltinCall) -> Evaluated:
 
 def _counter(call: BuiltinCall) -> Tensor:
     """(seed, step), or within a scan two words that are drawn from them for each round."""
-    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
-    for scan in call.frame.state.scans.values():
+    state = call.frame.state
+    if state.counter is None:
+        state.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = state.counter
+    for scan in state.scans.values():
         if scan.key is None:
             drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
             scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)

@@ -120,6 +120,8 @@ class ElaborationState:
     """Rounds of loops that were unrolled."""
     scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
     """The scans whose bodies are being elaborated, by the symbols of their indices."""
+    counter: Tensor | None = None
+    """The input that random numbers are drawn from, once there is one."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
