@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.graph import Array, Builder, Op
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.ops import (
     Abs,
@@ -47,6 +47,7 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Reshape,
     Reverse,
+    Scan,
     ScatterAdd,
     Sin,
     Slice,
@@ -58,6 +59,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
 
 
@@ -368,6 +370,32 @@ def _pooling_ties() -> tuple[Sample, ...]:
     return (_sample("ties", MaxPool(*geometry), x, smooth=False),)
 
 
+def recurrence(*, backward: bool) -> Scan:
+    """h = tanh(x[:, t] + h w) 4 / exp(t), for h, x and w of [2, 3], [2, 4, 3] and [3, 3].
+
+    What is carried is collected along axis 1, and the tangents along axis 2.
+    """
+    build = Builder()
+    start, xs, weight = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("h", (2, 3)), ("x", (2, 4, 3)), ("w", (3, 3)))
+    )
+    region = Region(build, 4)
+    h, x = region.leaf(start.type), region.slice(xs, 1, backward=backward)
+    count = build.add(Cast(DType.F32), region.time)
+    rate = build.add(Div(), build.add(Constant(4.0, DType.F32)), build.add(Exp(), count))
+    sums = build.add(Tanh(), build.add(Add(), x, build.add(MatMul(), h, weight)))
+    after = build.add(Mul(), sums, build.add(Broadcast((2, 3), ()), rate))
+    collected = [Collected(after, 1), Collected(sums, 2)]
+    attributes, _ = region.close([Carry(h, start, after)], collected, backward=backward)
+    return Scan(*attributes)
+
+
+SCANS = tuple(
+    _sample(name, recurrence(backward=name == "back"), _floats(2, 3), _floats(2, 4, 3), _floats(3, 3))
+    for name in ("forth", "back")
+)
+
 SAMPLES: tuple[Sample, ...] = (
     *LEAVES,
     *UNARY,
@@ -379,4 +407,5 @@ SAMPLES: tuple[Sample, ...] = (
     *(sample for case in CONVOLUTIONS for sample in _adjoints(case)),
     *(sample for pool in POOLS for sample in _pooling(pool)),
     *_pooling_ties(),
+    *SCANS,
 )

@@ -13,6 +13,7 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
 from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.unroll_loops import unroll_loops
 
 LOSS = "loss"
 MAGNITUDE = "magnitude"
@@ -73,7 +74,8 @@ def probe(graph: Graph) -> Probe:
     named = {GRADIENT + name: made for name, made in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
-    alone = build.graph({LOSS: loss, MAGNITUDE: magnitude})
+    # Differences see what gradients do not flow through, and kinks, in each round of a loop.
+    build, alone = continued(unroll_loops(build.graph({LOSS: loss, MAGNITUDE: magnitude})))
     stopped = [value for value in alone.values if isinstance(value.op, StopGradient)]
     held = build.graph({f"{HELD}{value.id}": value for value in stopped})
     return Probe(both, _held(alone), held, tuple(leaves))

@@ -117,12 +117,9 @@ class Interpreter:
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
             stored = tuple(map(self._stored, results))
-            evaluate = self._evaluation(value.op)
+            evaluate = evaluation(value.op, self._precision)
             steps.append(Step(value.op, evaluate, operands, self._halves(value), stored, dead))
         return tuple(reversed(steps))
-
-    def _evaluation(self, op: Op) -> Callable[..., Sequence[Array]]:
-        return Rounds(op, self._precision).run if isinstance(op, Loop) else op.evaluate_all
 
     def _stored(self, value: Value) -> Stored:
         dtype = storage_type(value.type.dtype, self._precision)
@@ -212,6 +209,11 @@ class Interpreter:
             found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise FeedError(f"`{name}` is {wanted}, but {found} was fed")
         return array.astype(dtype, copy=False)
+
+
+def evaluation(op: Op, precision: Precision = Precision.SINGLE) -> Callable[..., Sequence[Array]]:
+    """What gives each result of an op in NumPy, from its operands."""
+    return Rounds(op, precision).run if isinstance(op, Loop) else op.evaluate_all
 
 
 class Rounds:

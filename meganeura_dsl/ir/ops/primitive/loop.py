@@ -83,6 +83,7 @@ class Loop(Op, abstract=True):
 
     def infer(self, facts: Facts, *operands: TensorType) -> tuple[TensorType, ...]:
         require_at_least(self, facts, "rounds", (self.rounds,), 1)
+        self._require_fitting()
         if len(operands) != len(self.names):
             raise TypeRuleError(f"{title(self)} takes {len(self.names)} operands of this body")
         axes = (*[None] * self.carried, *self.sliced, *[None] * len(operands))
@@ -96,6 +97,16 @@ class Loop(Op, abstract=True):
             for value, axis in zip(self.given, self.collected, strict=True)
         )
         return (*operands[: self.carried], *stacks)
+
+    def _require_fitting(self) -> None:
+        """The body has the leaves and outputs of these carries and slices, and no others."""
+        outputs = [f"{CARRY}{number}" for number in range(self.carried)]
+        outputs += [f"{COLLECTED}{number}" for number in range(len(self.collected))]
+        graph = self.body.graph
+        if {ROUND, *self.names} != self.body.inputs.keys() or set(outputs) != set(graph.outputs):
+            raise TypeRuleError(f"{title(self)} has a body of other leaves or outputs")
+        for value, axis in zip(self.given, self.collected, strict=True):
+            require_axes(self, (axis,), value.type.rank + 1)
 
     def _slice(self, facts: Facts, operand: TensorType, axis: int) -> TensorType:
         require_axes(self, (axis,), operand.rank)

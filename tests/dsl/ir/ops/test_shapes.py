@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Op, TypeRuleError
+from meganeura_dsl.ir.graph import Body, Builder, Op, TypeRuleError, Value, rebuild
 from meganeura_dsl.ir.ops import (
     OPS,
     Abs,
@@ -39,6 +39,7 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Reshape,
     Reverse,
+    Scan,
     ScatterAdd,
     Slice,
     Sqrt,
@@ -49,6 +50,7 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.fused.norm import Norm, NormWeightGradient, ScaledNorm
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic import conditions
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
@@ -96,6 +98,21 @@ POOL_OUT = ((H - K) // S + 1, (W - K) // S + 1)
 POOL_FIT = (fits(H, 0, K), fits(W, 0, K))
 CENTRED = ((2 * P + 1,) * 2, (S, S), (P, P))
 CENTRED_OUT = ((H - 1) // S + 1, (W - 1) // S + 1)
+
+def _powers() -> Scan:
+    """h = h w + x[t], C times."""
+    build = Builder()
+    start, xs, w = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("h", (N, H)), ("x", (C, N, H)), ("w", (H, H)))
+    )
+    region = Region(build, C)
+    h = region.leaf(start.type)
+    product = build.add(MatMul(), h, w)
+    after = build.add(Add(), product, region.slice(xs, 0, backward=False))
+    attributes, _ = region.close([Carry(h, start, after)], [], backward=False)
+    return Scan(*attributes)
+
 
 RULES = (
     Rule(Input("x", DType.F32, (N, H)), (), (N, H)),
@@ -160,6 +177,7 @@ RULES = (
         POOL_FIT,
     ),
     Rule(MaxPool(*CENTRED), (f32(N, C, H, W),), (N, C, *CENTRED_OUT)),
+    Rule(_powers(), (f32(N, H), f32(C, N, H), f32(H, H)), (N, H)),
 )
 
 
@@ -182,6 +200,15 @@ def _bound(attribute: object, values: Mapping[str, Size]) -> object:
             return tuple(_bound(each, values) for each in attribute)
         case TensorType():
             return attribute.with_shape(tuple(substitute(size, values) for size in attribute.shape))
+        case Body():
+            build = Builder()
+
+            def again(value: Value, operands: tuple[Value, ...]) -> Value:
+                given = {each.name: getattr(value.op, each.name) for each in fields(value.op)}
+                bound = {name: _bound(each, values) for name, each in given.items()}
+                return build.add(replace(value.op, **bound), *operands)
+
+            return Body(rebuild(attribute.graph, build, again))
         case _:
             return attribute
 
