@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.problems.proof_failures import deciding_fact, example_of
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
 from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, PartOutside
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
@@ -12,7 +12,8 @@ from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
-from meganeura_dsl.symbolic.assumptions import Compare, Proved
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
+from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -54,14 +55,15 @@ def round_part(
     along = base.type.shape[axis]
     if not isinstance(entry, ast.Range):
         at = size(entry, frame)
-        _require_within(frame, entry.span, (at, at + 1), axis, along)
+        _require_within(frame, entry.span, (at, at + 1), axis, along, f"is entry {show(at)}")
         return _entry(base, axis, at, frame, entry.span)
     start = 0 if entry.start is None else size(entry.start, frame)
     stop = along if entry.stop is None else size(entry.stop, frame)
     if frame.state.differs_by_round(stop - start):
         what = f"the size `{show(stop - start)}` of this part"
         raise ProblemError(DiffersByRound(frame.place(entry.span), what))
-    _require_within(frame, entry.span, (start, stop), axis, along)
+    words = f"is from {show(start)} to {show(stop)}"
+    _require_within(frame, entry.span, (start, stop), axis, along, words)
     count = frame.add(entry.span, ops.Iota(stop - start))
     first = broadcast(frame, entry.span, number(frame, entry.span, start), count.type.shape, ())
     ids = frame.add(entry.span, ops.Add(), first, count)
@@ -100,7 +102,7 @@ def _scan_alone(frame: Frame, at: Size) -> OpenScan | None:
 
 
 def _require_within(
-    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, along: Size
+    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, along: Size, words: str
 ) -> None:
     """Refuse a part that may begin before an axis or end behind it."""
     start, stop = part
@@ -108,8 +110,14 @@ def _require_within(
         verdict = frame.facts.decide(condition)
         if isinstance(verdict, Proved):
             continue
-        end = f"begins at {show(start)}" if condition.left == 0 else f"ends at {show(stop)}"
-        example = example_of(verdict, [("it", (start, stop)), ("axis", (along,))])
-        found = f"{end}, axis {axis} has {show(along)}"
-        fact = deciding_fact(frame.facts, condition)
-        raise ProblemError(PartOutside(frame.place(span), found, example, fact))
+        ends = [("the part is", (start, stop)), ("of an axis of", (along,))]
+        fact = helpful_fact(frame.facts, condition)
+        is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
+        raise ProblemError(
+            PartOutside(
+                frame.place(span),
+                f"{words}, and axis {axis} has {show(along)}",
+                example_of(verdict, ends),
+                "" if fact is None or is_of_round else show_condition(fact),
+            )
+        )
