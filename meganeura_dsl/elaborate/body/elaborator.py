@@ -27,6 +27,7 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     WrongKind,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, configuration, nearest
 from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
@@ -390,6 +391,10 @@ class Elaborator(Statements):
 
     def _leaves(self, inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
         for type_ in types:
+            for size in type_.shape:
+                if inner.state.differs_by_round(size):
+                    place = caller_place(inner, inner.call_span or block.name.span)
+                    raise ProblemError(DiffersByRound(place, f"the size `{show(size)}`"))
             require_countable(type_, inner.place(block.name.span), inner.facts)
         count = inner.build.count
         try:

@@ -9,6 +9,7 @@ from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,
     is_contraction,
+    is_loop,
     is_reduction,
     is_transform,
 )
@@ -61,7 +62,7 @@ def access_patterns(value: Value, stored: Collection[int]) -> AccessPattern:
     reader = ElementInliner(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
         return _found(_factors(reader, value), ())
-    if is_attention(value):
+    if is_attention(value) or is_loop(value):
         return _found([_anywhere(reader, operand) for operand in value.operands], ())
     if is_transform(value):
         return _found(_square(reader, value), ())

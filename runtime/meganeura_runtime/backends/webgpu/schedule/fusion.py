@@ -23,6 +23,7 @@ from meganeura_runtime.backends.webgpu.analysis.materialize import (
     is_anchor,
     is_attention,
     is_contraction,
+    is_loop,
     is_reduction,
     is_transform,
 )
@@ -125,6 +126,8 @@ class Fusion:
             self._join(group, result, reads)
         if is_attention(value):
             group.apart.update(each.id for each in results[1:])
+        if is_loop(value):
+            group.apart.update(each.id for each in results)
 
     def _reads_in(self, group: Group, value: Value, plain: AccessPattern) -> AccessPattern:
         """How a value reads the others in the kernel of a group."""
@@ -147,7 +150,7 @@ class Fusion:
 
     def _candidates(self, value: Value, reads: AccessPattern) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
-        if is_contraction(value) or is_attention(value):
+        if is_contraction(value) or is_attention(value) or is_loop(value):
             return
         if is_transform(value):
             yield from (group for group in reversed(self._groups) if self._may_share(group, value))
