@@ -371,7 +371,7 @@ def _pooling_ties() -> tuple[Sample, ...]:
 
 
 def recurrence(*, backward: bool) -> Scan:
-    """h = tanh(x[:, t] + h w) 4 / exp(t), for h, x and w of [2, 3], [2, 4, 3] and [3, 3].
+    """The rounds of h = tanh(x[:, t] + h w) 4 / exp(t), for h: [2, 3], x: [2, 4, 3], w: [3, 3].
 
     What is carried is collected along axis 1, and the tangents along axis 2.
     """
@@ -392,7 +392,9 @@ def recurrence(*, backward: bool) -> Scan:
 
 
 SCANS = tuple(
-    _sample(name, recurrence(backward=name == "back"), _floats(2, 3), _floats(2, 4, 3), _floats(3, 3))
+    _sample(
+        name, recurrence(backward=name == "back"), _floats(2, 3), _floats(2, 4, 3), _floats(3, 3)
+    )
     for name in ("forth", "back")
 )
 

@@ -213,9 +213,7 @@ def _bounded(size: Size) -> Size:
 class _Line:
     """One line, read from left to right."""
 
-    def __init__(
-        self, line: str, classes: Mapping[str, type[Op]], bodies: Sequence[Body]
-    ) -> None:
+    def __init__(self, line: str, classes: Mapping[str, type[Op]], bodies: Sequence[Body]) -> None:
         self._classes = classes
         self._bodies = bodies
         self._tokens = list(_tokens(line))

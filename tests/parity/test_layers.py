@@ -285,7 +285,6 @@ LAYERS += [
 ]
 
 
-
 def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool) -> Tensor:
     """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of one layer."""
     start = torch.zeros((1, x.shape[0], weights[1].shape[1]), dtype=x.dtype)

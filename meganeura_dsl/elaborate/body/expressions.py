@@ -145,9 +145,7 @@ class Expressions(ABC):
         words = show_condition(condition)
         if frame.state.differs_by_round(condition):
             cure = f"pick values instead: where({words}, ..., ...)"
-            raise ProblemError(
-                DiffersByRound(frame.place(node.span), f"whether {words}", cure)
-            )
+            raise ProblemError(DiffersByRound(frame.place(node.span), f"whether {words}", cure))
         if not frame.state.generic:
             raise ProblemError(UndecidedChoice(frame.place(node.span), words))
         return self._follow(condition, frame)

@@ -46,7 +46,15 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     config = tuple(inner.names[parameter.name] for parameter in block.parameters)
     types = tuple(value.type for value in inputs)
     initials = frozenset(inner.initials.items())
-    key = (block, _hashable(config), initials, types, state.training, inner.facts, state.place_in_scans)
+    key = (
+        block,
+        _hashable(config),
+        initials,
+        types,
+        state.training,
+        inner.facts,
+        state.place_in_scans,
+    )
     return None if key[1] is None else key
 
 

@@ -27,9 +27,7 @@ def note_read(frame: Frame, name: str, value: Evaluated) -> None:
             scan.read.add(name)
 
 
-def lifted_operand(
-    frame: Frame, node: ast.Binary, side: Evaluated, other: Evaluated
-) -> Evaluated:
+def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evaluated) -> Evaluated:
     """A side of an operator; as a tensor where it is a number of a round and no size results."""
     if not frame.state.differs_by_round(side) or is_tensor(other):
         return side

@@ -104,9 +104,7 @@ def _require_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) 
             raise frame.refused(span, error) from error
 
 
-def _opened(
-    statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]
-) -> OpenScan:
+def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) -> OpenScan:
     index, start, stop = symbols
     region = Region(frame.build, stop - start)
     before = {
@@ -291,9 +289,10 @@ def _close(
     results = frame.build.results_of(first)
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = result
-    for (name, each), result in zip(written.items(), results[len(carries) :], strict=True):
-        if each.backward is not backward:
-            result = frame.add(statement.span, ops.Reverse((each.axis,)), result)
+    for (name, each), made in zip(written.items(), results[len(carries) :], strict=True):
+        reverse = ops.Reverse((each.axis,))
+        ordered = each.backward is backward
+        result = made if ordered else frame.add(statement.span, reverse, made)
         _require_whole(frame, scan, name, each, result.type)
         frame.names[name] = result
         if not frame.module.is_library:

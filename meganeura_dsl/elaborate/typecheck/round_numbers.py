@@ -17,7 +17,7 @@ from meganeura_dsl.ir.ops.primitive.elementwise import Relation
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Flag, Not, Or
 from meganeura_dsl.symbolic.polynomial import Atom, as_size, terms_of
-from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.symbolic.size import Dim, Size
 
 _KINDS: dict[str, Relation] = {
     "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
@@ -25,7 +25,7 @@ _KINDS: dict[str, Relation] = {
 
 
 def lifted(frame: Frame, span: Span, value: Evaluated) -> Evaluated:
-    """A number or condition that differs from round to round as a tensor; anything else as it is."""
+    """A number or condition of a round as a tensor; anything else as it is."""
     if not frame.state.differs_by_round(value):
         return value
     if isinstance(value, Dim):
@@ -89,7 +89,9 @@ def _truth(frame: Frame, span: Span, condition: Condition) -> Tensor:
             sides = number(frame, span, left), number(frame, span, right)
             return frame.add(span, ops.Compare(_KINDS[operator]), *sides)
         case Not(part=part):
-            return frame.add(span, ops.Where(), _truth(frame, span, part), *_both(frame, span)[::-1])
+            return frame.add(
+                span, ops.Where(), _truth(frame, span, part), *_both(frame, span)[::-1]
+            )
         case And(parts=parts):
             yes, no = _both(frame, span)
             return reduce(
@@ -109,5 +111,3 @@ def _truth(frame: Frame, span: Span, condition: Condition) -> Tensor:
 def _both(frame: Frame, span: Span) -> tuple[Tensor, Tensor]:
     yes, no = (frame.add(span, ops.Constant(value, DType.BOOL)) for value in (True, False))
     return yes, no
-
-

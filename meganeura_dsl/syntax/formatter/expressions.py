@@ -161,6 +161,7 @@ class Phrase:
             self.layer(stage.layer)
 
     def entry(self, entry: ast.Expression | ast.Range) -> None:
+        """What stands for an axis in a subscript."""
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return

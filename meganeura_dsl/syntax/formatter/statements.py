@@ -126,13 +126,9 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.condition(node.condition)
             phrase.write(":")
         case ast.Part():
-            phrase.write(node.target.text)
-            phrase.bracketed("[]", node.entries, phrase.entry)
-            _equals(phrase, node.value)
-        case ast.For():
-            _rounds(phrase, "for", node)
-        case ast.Scan():
-            _rounds(phrase, "scan", node)
+            _part(phrase, node)
+        case ast.For() | ast.Scan():
+            _rounds(phrase, node)
         case ast.Return():
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
@@ -162,7 +158,14 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
     return phrase
 
 
-def _rounds(phrase: Phrase, word: str, node: ast.For | ast.Scan) -> None:
+def _part(phrase: Phrase, node: ast.Part) -> None:
+    phrase.write(node.target.text)
+    phrase.bracketed("[]", node.entries, phrase.entry)
+    _equals(phrase, node.value)
+
+
+def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
+    word = "for" if isinstance(node, ast.For) else "scan"
     phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)
     phrase.write("..")

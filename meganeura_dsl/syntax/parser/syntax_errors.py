@@ -20,7 +20,8 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
-    "for", "frozen", "if", "metric", "minimize", "param", "return", "run", "scan", "state", "update",
+    "for", "frozen", "if", "metric", "minimize", "param", "return", "run", "scan", "state",
+    "update",
 )  # fmt: skip
 _OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (

@@ -28,11 +28,11 @@ from meganeura_dsl.gradcheck.verdicts import (
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ir.ops.primitive import reverse_mode
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.testing import block
-from meganeura_dsl.ir.ops.primitive import reverse_mode
 
 Pullback = tuple[Value | None, ...]
 

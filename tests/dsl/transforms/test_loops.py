@@ -1,6 +1,7 @@
-"""Scans against the same rounds written out: results, gradients, their gradients, training steps."""
+"""Scans against their rounds written out: results, gradients and training steps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meganeura_dsl.diagnostics.problem import Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
-from meganeura_dsl.diagnostics.problem import Sink
-from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
 from meganeura_dsl.gradcheck.probe import fitting
+from meganeura_dsl.gradcheck.random_inputs import InputDistribution, RandomInputs
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import (
@@ -119,7 +120,7 @@ def assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> No
 
 
 def with_gradients(graph: Graph) -> Graph:
-    """The outputs, the gradients of the sum of their squares, and of the sum of squares of those."""
+    """The outputs, the gradients of the sum of their squares, and those of their squares."""
     build, kept = continued(graph)
     leaves = {
         value.op.name: value
@@ -133,14 +134,10 @@ def with_gradients(graph: Graph) -> Graph:
     return build.graph({**kept.outputs, **named})
 
 
-def _squares(build: Builder, values: "st.SearchStrategy[Value] | object") -> Value:
-    total: Value | None = None
-    for value in values:  # type: ignore[attr-defined]
-        square = build.add(Mul(), value, value)
-        part = build.add(Sum(tuple(range(value.type.rank))), square)
-        total = part if total is None else build.add(Add(), total, part)
-    assert total is not None
-    return total
+def _squares(build: Builder, values: Iterable[Value]) -> Value:
+    squares = (build.add(Mul(), value, value) for value in values)
+    sums = [build.add(Sum(tuple(range(each.type.rank))), each) for each in squares]
+    return reduce(lambda total, each: build.add(Add(), total, each), sums)
 
 
 @pytest.mark.parametrize("text", [RECURRENT, NESTED], ids=["recurrent", "nested"])
@@ -190,7 +187,11 @@ def test_the_gradient_of_a_scan_is_the_slope() -> None:
 
 def test_a_gradient_takes_two_scans_and_one_product_of_all_rounds() -> None:
     graph = elaborate_train(
-        program(RECURRENT.replace("concat(x |> a: lstm(4), x |> b: gru(4, backwards=true), axis=2)", "x |> a: lstm(8)")),
+        program(
+            RECURRENT.replace(
+                "concat(x |> a: lstm(4), x |> b: gru(4, backwards=true), axis=2)", "x |> a: lstm(8)"
+            )
+        ),
         sizes={"batch": 2},
         training=True,
     ).graph
@@ -269,6 +270,22 @@ model net = Net()
     assert_same({"output": found}, outputs(unroll_loops(graph), {"counter": counter}))
 
 
+def _step(kind: int, build: Builder, one: Value, other: Value, weights: list[Value]) -> Value:
+    match kind:
+        case 0:
+            return build.add(Tanh(), one)
+        case 1:
+            return build.add(Sin(), one)
+        case 2:
+            return build.add(Mul(), one, other)
+        case 3:
+            return build.add(Add(), one, other)
+        case 4:
+            return build.add(MatMul(), one, weights[1])
+        case _:
+            return build.add(MatMul(transpose_right=True), one, weights[0])
+
+
 @st.composite
 def loops(draw: st.DrawFn) -> Graph:
     """Graphs around a scan of random carries, slices and collected values."""
@@ -282,20 +299,7 @@ def loops(draw: st.DrawFn) -> Graph:
     values = [*leaves, region.slice(xs, 1, backward=draw(st.booleans()))]
     for _ in range(draw(st.integers(1, 6))):
         one, other = (draw(st.sampled_from(values)) for _ in range(2))
-        values.append(
-            draw(
-                st.sampled_from(
-                    [
-                        lambda: build.add(Tanh(), one),
-                        lambda: build.add(Sin(), one),
-                        lambda: build.add(Mul(), one, other),
-                        lambda: build.add(Add(), one, other),
-                        lambda: build.add(MatMul(), one, draw(st.sampled_from(weights))),
-                        lambda: build.add(MatMul(transpose_right=True), one, weights[0]),
-                    ]
-                )
-            )()
-        )
+        values.append(_step(draw(st.integers(0, 5)), build, one, other, weights))
     carries = [
         Carry(leaf, start, build.add(Tanh(), draw(st.sampled_from(values))))
         for leaf, start in zip(leaves, starts, strict=True)

@@ -149,5 +149,3 @@ class Loop(Op, abstract=True):
 def stack(of: TensorType, axis: int, rounds: Size) -> TensorType:
     """The type of the values of all rounds along a new axis."""
     return of.with_shape((*of.shape[:axis], rounds, *of.shape[axis:]))
-
-

@@ -181,9 +181,7 @@ class LoopGradient:
         op = term.op
         assert isinstance(op, MatMul)
         axes = (0 if op.transpose_left else 1, 1 if op.transpose_right else 0)
-        stacks = [
-            self._stack(each, axis) for each, axis in zip(term.operands, axes, strict=True)
-        ]
+        stacks = [self._stack(each, axis) for each, axis in zip(term.operands, axes, strict=True)]
 
         def joined(stack: Later, axis: int) -> Value:
             value = stack()
@@ -247,7 +245,9 @@ class LoopGradient:
             stacks = dict(zip(extra, forth[len(forth) - len(extra) :], strict=True))
             for number, value in saved.items():
                 self.region.slices[number] = Sliced(stacks[value], 0, self.backward)
-        attributes, operands = self.region.close(self.carries, self.collected, backward=self.backward)
+        attributes, operands = self.region.close(
+            self.carries, self.collected, backward=self.backward
+        )
         self.results = self.build.add_all(type(self.op)(*attributes), *operands)
 
 
@@ -263,9 +263,7 @@ def _terms(value: Value) -> Iterator[Value]:
 class _Settled:
     """Values with leaves replaced by what these stand for."""
 
-    def __init__(
-        self, build: Builder, first: int, known: Iterable[tuple[Value, Value]]
-    ) -> None:
+    def __init__(self, build: Builder, first: int, known: Iterable[tuple[Value, Value]]) -> None:
         """Leaves and what they stand for; nothing made before the value `first` reads them."""
         self.build = build
         self.first = first

@@ -16,6 +16,7 @@ from meganeura_dsl.ir.ops.primitive.movement import Reverse
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Size
 
+
 @dataclass(frozen=True)
 class Carry:
     """A leaf of a round, what it is in the first round, and what it is in the next one."""

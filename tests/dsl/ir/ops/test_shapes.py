@@ -99,8 +99,9 @@ POOL_FIT = (fits(H, 0, K), fits(W, 0, K))
 CENTRED = ((2 * P + 1,) * 2, (S, S), (P, P))
 CENTRED_OUT = ((H - 1) // S + 1, (W - 1) // S + 1)
 
+
 def _powers() -> Scan:
-    """h = h w + x[t], C times."""
+    """H = h w + x[t], C times."""
     build = Builder()
     start, xs, w = (
         build.add(Input(name, DType.F32, shape))

@@ -68,7 +68,6 @@ from meganeura_runtime.backends.webgpu.schedule.roofline import (
     kernel_flops,
 )
 
-
 LOOP_TENSORS = 1 << 40
 """The number of the first tensor that is no value of the graph, but of a loop."""
 

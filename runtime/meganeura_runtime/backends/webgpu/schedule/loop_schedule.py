@@ -97,9 +97,7 @@ def round_graph(op: Loop) -> RoundGraph:
             leaves[name] = build.add(Input(name, of.dtype, of.shape))
     _, following, given = op.instantiate(build, leaves)
     outputs = {f"{NEXT}{number}": value for number, value in enumerate(following)}
-    names = {
-        value.id: name for name, value in outputs.items() if not isinstance(value.op, Leaf)
-    }
+    names = {value.id: name for name, value in outputs.items() if not isinstance(value.op, Leaf)}
     for number, value in enumerate(given):
         if isinstance(value.op, Leaf):
             names[value.id] = value.op.name
