@@ -150,6 +150,7 @@ def _without(op: Loop, used: Collection[int]) -> _Pruned:
     results = (*carries, *(op.carried + number for number in collected))
     names = [f"{CARRY}{index}" for index in carries]
     names += [name for name in op.names[op.carried :] if name in read]
+    names = names or [op.names[0]]  # a value without operands is a leaf
     operands = tuple(op.names.index(name) for name in names)
     if len(results) == op.carried + len(op.collected) and len(operands) == len(op.names):
         return _Pruned(op, results, operands)
@@ -200,7 +201,7 @@ def _narrowed(
 
 def _renamed(names: Sequence[str]) -> Mapping[str, str]:
     """Each name with its number among those of its kind."""
-    counts = dict.fromkeys((CARRY, SLICE, CAPTURED), 0)
+    counts: dict[str, int] = dict.fromkeys((CARRY, SLICE, CAPTURED), 0)
     renamed: dict[str, str] = {}
     for name in names:
         kind = name.rstrip("0123456789")

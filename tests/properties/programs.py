@@ -121,7 +121,14 @@ class Block:
                 self.concat,
                 self.loop,
             ),
-            "tokens": (self.linear, self.layer_norm, self.slice, self.attention, self.gram),
+            "tokens": (
+                self.linear,
+                self.layer_norm,
+                self.slice,
+                self.attention,
+                self.gram,
+                self.scan,
+            ),
             "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
         }[self.kind]
         self.random.choice((*common, *special, *special, self.another))()
@@ -278,6 +285,32 @@ class Block:
             return
         self.write("x = softmax(x @ rearrange(x, [a, b, e] -> [a, e, b])) @ x")
 
+    def scan(self) -> None:
+        """A recurrence over the second axis: in either direction, or without its first entry."""
+        if len(self.shape) != 3:
+            return
+        n, s, d = self.shape
+        number = len(self.lines)
+        h, y = f"h{number}", f"y{number}"
+        start = self.random.choice(("0", "0", "1"))
+        if start == "1":
+            self.where.append(f"{s} >= 2")
+        place = "t" if start == "0" else "t - 1"
+        back = f"{s} - 1 - t"
+        read, write = self.random.choice((("t", place), (back, place), ("t", back)))
+        entry = f"x[:, {read}]"
+        if self.random.random() < 0.3:
+            entry = f"({entry} |> {self.label()}: linear({d}))"
+        kept = self.random.choice((h, f"0.5 * {h}", f"where(t > 1, {h}, 0)", f"{h} / f32(t + 2)"))
+        self.write(f"{h} = zeros([{n}, {d}])")
+        self.write(f"scan t in {start}..{s}:")
+        self.indent += 1
+        self.write(f"{h} = tanh({kept} + {entry})")
+        self.write(f"{y}[:, {write}] = {self.random.choice((h, f'{h} * {h}'))}")
+        self.indent -= 1
+        self.write(self.random.choice((f"x = {y}", f"x = {y} + mean({h})")))
+        self.shape[1] = s if start == "0" else f"({s}) - 1"
+
     def split(self) -> None:
         if len(self.shape) != 2:
             return
@@ -313,6 +346,7 @@ SWAPS = (
     ("n", "c", "h", "w", "s", "d", "k", "c_in", "t"),
     ("linear", "conv1d", "conv2d", "max_pool", "avg_pool", "upsample", "dropout"),
     ("true", "false"),
+    ("for", "scan"),
     ("[", "("), ("]", ")"),
 )  # fmt: skip
 

@@ -228,7 +228,6 @@ def _unstable(
     verdict: Verdict | None,
 ) -> UnstableCarry:
     before, after = values
-    shown = [_shown(value, other) for value, other in (values, values[::-1])]
     example = None
     if verdict is not None and is_tensor(before) and is_tensor(after):
         shapes = [("before", before.type.shape), ("after", after.type.shape)]
@@ -246,7 +245,9 @@ def _unstable(
         if target.text == name
     ]
     span = max(written, key=lambda each: each.start, default=statement.variable.span)
-    return UnstableCarry(frame.place(span), name, *shown, example, cure)
+    return UnstableCarry(
+        frame.place(span), name, _shown(before, after), _shown(after, before), example, cure
+    )
 
 
 def _shown(value: Evaluated, other: Evaluated) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -294,7 +294,8 @@ class Frame:
     def _require_one_body(self, span: Span, op: Op) -> None:
         for each in fields(op):
             value = getattr(op, each.name)
-            for size in value if isinstance(value, tuple) else (value,):
+            sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            for size in sizes:
                 if isinstance(size, Dim) and self.state.differs_by_round(size):
                     raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
 

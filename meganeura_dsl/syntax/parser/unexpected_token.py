@@ -53,7 +53,7 @@ class Failure:
     @property
     def follows_targets(self) -> bool:
         """Whether names were read that only a `=` could make a statement of."""
-        return self.accepts - {"LSQB"} == {"EQUAL", "COMMA"}
+        return self.accepts - {"LSQB"} == frozenset(("EQUAL", "COMMA"))
 
     @property
     def is_in_brackets(self) -> bool:

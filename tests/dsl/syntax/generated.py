@@ -13,7 +13,21 @@ Strategy = st.SearchStrategy
 
 NOWHERE = Span(Source("", ""), 0, 0)
 WORDS = st.sampled_from(
-    ["x", "y", "conv1", "w_1", "block", "f32", "has", "in", "param", "run", "state", "where"]
+    [
+        "x",
+        "y",
+        "conv1",
+        "w_1",
+        "block",
+        "f32",
+        "has",
+        "in",
+        "param",
+        "run",
+        "scan",
+        "state",
+        "where",
+    ]
 )
 OPERATORS = st.sampled_from(
     ["+", "-", "*", "/", "//", "%", "@", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"]
@@ -100,13 +114,17 @@ EXPRESSIONS: Strategy[ast.Expression] = st.recursive(
 # --- statements ----------------------------------------------------------------------------------
 
 NAMES = made(ast.Name, WORDS)
+RANGES = made(ast.Range, st.none() | EXPRESSIONS, st.none() | EXPRESSIONS)
 TYPES = made(ast.Type, DTYPES, patterns(EXPRESSIONS))
 PATHS = paths(EXPRESSIONS)
 KINDS = st.sampled_from(["param", "frozen param", "state"])
 SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
 
+ENTRIES = several(EXPRESSIONS | RANGES, 1)
+
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
+    made(ast.Part, made(ast.Name, st.sampled_from(["x", "y", "block"])), ENTRIES, EXPRESSIONS),
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
     made(ast.Update, PATHS, EXPRESSIONS),
 )
@@ -123,8 +141,11 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
     """Statements, some of which have bodies of their own."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
-        return made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)) | made(
-            ast.For, NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        rounds = NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        return st.one_of(
+            made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)),
+            made(ast.For, *rounds),
+            made(ast.Scan, *rounds),
         )
 
     return several(st.recursive(simple, nested, max_leaves=4), 1)

@@ -103,7 +103,7 @@ class Loop(Op, abstract=True):
         outputs = [f"{CARRY}{number}" for number in range(self.carried)]
         outputs += [f"{COLLECTED}{number}" for number in range(len(self.collected))]
         graph = self.body.graph
-        if {ROUND, *self.names} != self.body.inputs.keys() or set(outputs) != set(graph.outputs):
+        if {ROUND, *self.names} != set(self.body.inputs) or set(outputs) != set(graph.outputs):
             raise TypeRuleError(f"{title(self)} has a body of other leaves or outputs")
         for value, axis in zip(self.given, self.collected, strict=True):
             require_axes(self, (axis,), value.type.rank + 1)

@@ -151,6 +151,10 @@ class Region:
             making.of[self._time.id] = self._counted(making.build, place, backward=backward)
         roots = [*(each.next for each in carries), *(one.value for one in collected)]
         making.capture([*inside, *(root for root in roots if not self.depends(root))])
+        if not (carries or slices or making.captured):
+            # A value without operands is a leaf, so that a loop has at least one.
+            making.captured.append(self.build.add(Constant(0, DType.I32)))
+            making.declare(f"{CAPTURED}0", making.captured[0].type)
         for value in inside:
             making.make(value)
         names = [f"{CARRY}{number}" for number in range(len(carries))]
