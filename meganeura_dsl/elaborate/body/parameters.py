@@ -113,8 +113,6 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     update by name what it declares itself, and by path what its layers do: no other block that is
     still running has a name for those.
     """
-    if frame.state.scans:
-        raise frame.refuse(statement.span, "`update`", "does not stand in a `scan`")
     relative = elaborator.path_text(statement.path, frame)
     name = frame.join(relative)
     info = frame.state.parameters.get(name)

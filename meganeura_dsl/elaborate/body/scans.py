@@ -5,6 +5,7 @@ any number of them. The rules are those of the page `scans.md`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
@@ -15,6 +16,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import (
     UnstableCarry,
     WronglyCollected,
 )
+from meganeura_dsl.elaborate.scope.found import Found
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
 from meganeura_dsl.elaborate.scope.scope import Binding, Frame
 from meganeura_dsl.elaborate.scope.unused_values import walk
@@ -23,7 +25,7 @@ from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tenso
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.symbolic.assumptions import Compare, Proved, Unproved, Verdict
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
 from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
@@ -57,23 +59,55 @@ def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) ->
         .assume(Compare(">=", index, start))
         .assume(Compare("<", index, stop))
     )
-    names = dict(frame.names)
-    scan = _opened(statement, frame, (index, start, stop))
-    frame.names.update(scan.carried)
-    frame.names[statement.variable.text] = index
-    frame.build.facts = inside
-    frame.state.scans[str(index)] = scan
-    try:
-        elaborator.execute(statement.body, frame)
-        _refuse_changed(statement, frame, names, scan)
-    finally:
-        del frame.state.scans[str(index)]
-    rounds = dict(frame.names)
-    frame.names = dict(names)
-    _close(statement, frame, scan, rounds)
+    found = Found.by(frame)
+    round_ = _Round(statement, frame, elaborator, (index, start, stop), inside)
+    scan = round_.run({})
+    updated = found.updated(frame)
+    if updated:
+        # The round updates states, so that it finds what the round before it left of them.
+        found.restore(frame)
+        scan = round_.run(updated)
+    rounds, states = dict(frame.names), dict(frame.state.updates)
+    frame.names, frame.state.updates = dict(found.names), dict(found.declared.updates)
+    _close(statement, frame, scan, rounds, states)
     for chosen in frame.facts.stated[len(inside.stated) :]:
         facts = facts.assume(chosen)
     frame.build.facts = facts
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A round of a scan, to be elaborated."""
+
+    statement: ast.Scan
+    frame: Frame
+    elaborator: Runs
+    symbols: tuple[Dim, Size, Size]
+    facts: Facts
+
+    def run(self, updated: Mapping[str, TensorType]) -> OpenScan:
+        """What a round does that updates these states, known by their full names."""
+        frame, state, (index, _, _) = self.frame, self.frame.state, self.symbols
+        names = dict(frame.names)
+        scan = _opened(self.statement, frame, self.symbols)
+        scan.states.update((name, scan.region.leaf(of)) for name, of in updated.items())
+        frame.names.update(scan.carried)
+        frame.names.update(_named(frame, scan.states))
+        frame.names[self.statement.variable.text] = index
+        state.updates.update(scan.states)
+        frame.build.facts = self.facts
+        state.scans[str(index)] = scan
+        try:
+            self.elaborator.execute(self.statement.body, frame)
+            _refuse_changed(self.statement, frame, names, scan)
+        finally:
+            del state.scans[str(index)]
+        return scan
+
+
+def _named(frame: Frame, states: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The states that have a name in the block itself, by that name."""
+    return {name: states[full] for name in frame.own if (full := frame.join(name)) in states}
 
 
 def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
@@ -259,7 +293,11 @@ def _shown(value: Evaluated, other: Evaluated) -> str:
 
 
 def _close(
-    statement: ast.Scan, frame: Frame, scan: OpenScan, rounds: Mapping[str, Evaluated]
+    statement: ast.Scan,
+    frame: Frame,
+    scan: OpenScan,
+    rounds: Mapping[str, Evaluated],
+    updates: Mapping[str, Tensor],
 ) -> None:
     """Make the scan, and bind what it leaves."""
     carries: dict[str, Carry] = {}
@@ -276,13 +314,17 @@ def _close(
             raise frame.refuse(statement.span, f"`{name}`", where)
         note_read(frame, name, scan.before[name])
         carries[name] = Carry(leaf, scan.before[name], after)
+    states = {
+        name: Carry(leaf, frame.state.current(name), updates[name])
+        for name, leaf in scan.states.items()
+    }
     frame.gone.update(set(rounds) - set(frame.names) - {statement.variable.text})
     written = scan.written
-    if not carries and not written:
+    if not carries and not states and not written:
         return
     backward = sum(1 if each.backward else -1 for each in written.values()) > 0
     attributes, operands = scan.region.close(
-        list(carries.values()),
+        [*carries.values(), *states.values()],
         [Collected(each.value, each.axis) for each in written.values()],
         backward=backward,
     )
@@ -290,7 +332,11 @@ def _close(
     results = frame.build.results_of(first)
     for name, result in zip(carries, results, strict=False):
         frame.names[name] = result
-    for (name, each), made in zip(written.items(), results[len(carries) :], strict=True):
+    after = dict(zip(states, results[len(carries) :], strict=False))
+    frame.state.updates.update(after)
+    frame.names.update(_named(frame, after))
+    given = results[len(carries) + len(states) :]
+    for (name, each), made in zip(written.items(), given, strict=True):
         reverse = ops.Reverse((each.axis,))
         ordered = each.backward is backward
         result = made if ordered else frame.add(statement.span, reverse, made)

@@ -42,6 +42,8 @@ class OpenScan:
     read: set[str] = field(default_factory=set[str])
     """The names whose value at the start of a round was read."""
     written: dict[str, Written] = field(default_factory=dict[str, "Written"])
+    states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """What stands for a state that the rounds update, at the start of a round."""
     key: Tensor | None = None
     """The counter of the round's random draws, u32[2], if it draws."""
 

@@ -197,7 +197,7 @@ class ElaborationState:
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return leaf
+        return self.current(info.name)
 
     @property
     def place_in_scans(self) -> tuple[int, ...]:

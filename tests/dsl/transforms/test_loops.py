@@ -10,7 +10,7 @@ from meganeura_dsl.ir.interpreter import Precision, evaluate
 from meganeura_dsl.ir.ops import MatMul, Parameter, Reverse, Scan, Transpose
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.verify import verify
-from meganeura_dsl.pipeline import elaborate_train
+from meganeura_dsl.pipeline import elaborate_model, elaborate_train
 from meganeura_dsl.testing import assert_gradients
 from meganeura_dsl.transforms.egraph.optimize import optimize
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -178,3 +178,35 @@ def test_random_bodies_are_their_rounds(graph: Graph) -> None:
     assert {value.op.name for value in simple.values if isinstance(value.op, Leaf)} == {
         value.op.name for value in made.values if isinstance(value.op, Leaf)
     }
+
+
+def test_a_state_is_carried_by_rounds_that_update_it_and_by_no_others() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, s, 3]
+    where n >= 2:
+  state seen: [] = zeros
+  scan t in 0..s:
+    update seen = seen + 1
+    y[:, t] = (x[:, t] |> bn: batch_norm(momentum=0.5)) * seen
+    scan u in 0..2:
+      update seen = seen + 0.5
+  return y + seen
+
+model net = Net()
+"""
+    graph = elaborate_model(program(text), sizes={"n": 2, "s": 4}, training=True).graph
+    verify(graph)
+    feeds = {name: np.abs(each) for name, each in numbers(graph).items()} | {
+        "seen": np.asarray(1.5),
+        "bn.num_batches_tracked": np.asarray(7, np.int32),
+    }
+    found = evaluate(graph, feeds, Precision.DOUBLE)
+    unrolled = evaluate(unroll_loops(graph), feeds, Precision.DOUBLE)
+    assert_same(found.updates, unrolled.updates)
+    assert_same(found.outputs, unrolled.outputs)
+    assert found.updates["seen"] == 1.5 + 4 * 2
+    assert found.updates["bn.num_batches_tracked"] == 11
+    fixed = elaborate_model(program(text), sizes={"n": 2, "s": 4}).graph
+    assert set(fixed.updates) == {"seen"}
+    (outer,) = {v.op.carried for v in fixed.values if isinstance(v.op, Scan) and v.op.rounds == 4}
+    assert outer == 1
