@@ -82,6 +82,47 @@ def test_standard_models_need_no_check(name: str) -> None:
         assert with_checks(graph) is graph
 
 
+ROUNDS = """\
+block Pick()(table: [7, 3], ids: i32[4, 5], k: i32[4]) -> [5, 4, 3]:
+  p = k
+  scan t in 0..5:
+    y[t] = gather(table, {picked}) + gather(table, t + 2) + 0 * sum(f32(ids)) * sum(f32(p))
+    p = p + 1
+  return y
+
+model pick = Pick()
+"""
+
+
+@pytest.mark.parametrize(
+    ("picked", "largest"), [("ids[:, t]", 4), ("p", 5), ("2 * p", 10), ("minimum(p * p, 6)", None)]
+)
+def test_an_index_of_a_round_is_looked_at_in_all_rounds(
+    picked: str, largest: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "pick.mgn").write_text(ROUNDS.format(picked=picked))
+    graph = pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph
+    checked = with_checks(graph)
+    checks = checks_of(checked)
+    if largest is None:
+        # A product may wrap, so that it is looked at although it is small.
+        assert len(checks) == 1
+        return
+    ((output, check),) = checks.items()
+    assert (check.number, check.count) == (0, 7)
+    assert check.place.startswith("pick.mgn:4  ")
+    feeds = {
+        "table": np.zeros((7, 3), np.float32),
+        "ids": np.full((4, 5), 4, np.int32),
+        "k": np.ones(4, np.int32),
+    }
+    if largest < 7:
+        assert int(evaluate(checked, feeds).outputs[output]) == largest
+    else:
+        with pytest.raises(IndexError):
+            evaluate(checked, feeds)
+
+
 def test_a_label_that_a_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:
     picked = "0 * table[:4] + masked_cross_entropy(table[:4], {})"
     graph = graph_of(picked.format("any_ - 1"), tmp_path)
