@@ -210,3 +210,22 @@ model net = Net()
     assert set(fixed.updates) == {"seen"}
     (outer,) = {v.op.carried for v in fixed.values if isinstance(v.op, Scan) and v.op.rounds == 4}
     assert outer == 1
+
+
+def test_what_only_an_inner_scan_reads_is_carried_by_the_outer_one() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, 3]:
+  h = zeros([n, 3])
+  scan t in 0..2:
+    scan u in 0..s:
+      h = cos(h + x[:, u])
+  return h
+
+model net = Net()
+"""
+    graph = forward(text)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    h = np.zeros((2, 3))
+    for at in (*range(5), *range(5)):
+        h = np.cos(h + x[:, at])
+    np.testing.assert_allclose(outputs(graph, {"x": x})["output"], h, atol=1e-12)
