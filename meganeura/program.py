@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
+from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
@@ -24,6 +25,8 @@ from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.export.onnx.export import export_onnx
+from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import as_tensors, feeds
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
@@ -217,6 +220,26 @@ class Model:
         with explained_failures(), self.session(sizes, device=device) as session:
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def export(
+        self, path: Path | str, *, opset: int = NEWEST_OPSET, fold_batch_norm: bool = False
+    ) -> None:
+        """Write the model with its weights as ONNX, of opset 17 to 20; open sizes stay symbols.
+
+        Raises `ProblemError` for what ONNX cannot say, if ONNX Runtime does not give what the model
+        gives, or where the extra `onnx` is not installed; `ValueError` for another opset, or if the
+        model has no weights.
+        """
+        self._require_values()
+        options = OnnxOptions(opset, fold_batch_norm)
+
+        def elaborate(sizes: Mapping[str, int]) -> Elaboration:
+            return pipeline.elaborate_model(
+                self._program, self._name, config=self._config, sizes=sizes
+            )
+
+        name = self._program.model(self._name)
+        export_onnx(name, elaborate, self.values, Path(path), options)
 
     def save(self, path: Path | str) -> None:
         """Write the weights as safetensors, with the names and types of the checkpoint.

@@ -37,6 +37,7 @@ from meganeura_runtime.backends.device_problems import (
 )
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.infer.inference_problems import (
     InputShape,
     OpenSize,
@@ -58,8 +59,9 @@ from meganeura_runtime.io.data.data_problems import (
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.io.files import file_problems
-from meganeura_runtime.io.preprocess.preprocess_problems import MissingExtra, UnfitInput
+from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
+from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.training_problems import (
     CannotResume,
     DataChanged,
@@ -178,6 +180,8 @@ EXAMPLES: Mapping[str, Problem] = {
             " optimize without it"
         ),
         DeployedDiffers("output", 0.0371, 1e-4),
+        NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
+        OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
         NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
         LossNotFinite(

@@ -5,11 +5,13 @@ from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
+from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.infer import inference_problems
 from meganeura_runtime.io import weights
 from meganeura_runtime.io.data import data_problems, index_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
+from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
 
 
@@ -23,8 +25,10 @@ def problems() -> tuple[type[Problem], ...]:
         *weights.PROBLEMS,
         *inference_problems.PROBLEMS,
         *preprocess_problems.PROBLEMS,
+        *optional_imports.PROBLEMS,
         *training_problems.PROBLEMS,
         *deployment_problems.PROBLEMS,
         *container_problems.PROBLEMS,
+        *onnx_problems.PROBLEMS,
         *device_problems.PROBLEMS,
     )

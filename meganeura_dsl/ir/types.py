@@ -1,5 +1,6 @@
 """Tensor types: an element type and a shape whose sizes may be symbolic."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -69,3 +70,23 @@ def element_count(of: TensorType) -> int:
 def size_in_bytes(of: TensorType) -> int:
     """The bytes of a tensor in memory."""
     return element_count(of) * of.dtype.bytes
+
+
+EXAMPLES = 1
+"""How many examples stand for any number of them."""
+
+LENGTH = 32
+"""What stands for any height, width or length."""
+
+
+def example_sizes(types: Iterable[TensorType]) -> dict[str, int]:
+    """A number for each size that types leave open: the first axis counts examples."""
+    listed = list(types)
+    examples = {str(each.shape[0]) for each in listed if each.shape}
+    return {name: EXAMPLES if name in examples else LENGTH for name in free_sizes(listed)}
+
+
+def free_sizes(types: Iterable[TensorType]) -> list[str]:
+    """The sizes that types leave open, by name."""
+    open_sizes = (size for each in types for size in each.shape if not isinstance(size, int))
+    return sorted({name for size in open_sizes for name in size.variables()})

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "build": ["{}:fit"],
     "deploy": ["{}:net", "--weights", "w.safetensors", "-o", "o.safetensors"],
     "explain-opt": ["{}:net"],
+    "export": ["{}:net", "--random-weights", "0", "-o", "o.onnx"],
     "gradcheck": ["{}", "--examples", "1"],
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],

@@ -10,7 +10,6 @@ from meganeura.cli.options.model_options import (
     ConfiguredModel,
     DisabledRules,
     configured,
-    example_sizes,
     rewriting,
 )
 from meganeura.cli.ui.console import count, say
@@ -51,6 +50,8 @@ def deploy(
 
 def elaborate_example(chosen: ConfiguredModel) -> "Elaboration":
     """A model whose open sizes are small numbers, unless they are given."""
+    from meganeura_dsl.ir.types import example_sizes
+
     sizes = example_sizes(chosen.elaborate().inputs.values())
     return chosen.elaborate({**sizes, **chosen.sizes})
 

@@ -13,7 +13,6 @@ from meganeura.cli.options.model_options import (
     DisabledRules,
     NoOptimizer,
     configured,
-    example_sizes,
     rewriting,
     rewriting_settings,
 )
@@ -56,6 +55,8 @@ def explain_opt(
     sizes: dict[str, int] = {}
     match mode:
         case Mode.INFER:
+            from meganeura_dsl.ir.types import example_sizes
+
             chosen = configured(target, changes)
             sizes = {**example_sizes(chosen.elaborate().inputs.values()), **chosen.sizes}
             built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)

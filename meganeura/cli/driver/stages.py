@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import typer
 
-from meganeura.cli.options.model_options import configured, free_sizes, rewriting_settings
+from meganeura.cli.options.model_options import configured, rewriting_settings
 from meganeura.cli.options.target_program import load
 
 if TYPE_CHECKING:
@@ -178,6 +178,8 @@ def _size(text: str) -> tuple[str, int]:
 
 def check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> None:
     """Refuse a size that no input of the model mentions."""
+    from meganeura_dsl.ir.types import free_sizes
+
     free = free_sizes(inputs)
     for name in sizes:
         if name not in free:
@@ -187,6 +189,8 @@ def check_names(sizes: Mapping[str, int], inputs: Iterable["TensorType"]) -> Non
 
 def require_numbers(graph: "Graph") -> None:
     """Refuse a graph with a size that is not known."""
+    from meganeura_dsl.ir.types import free_sizes
+
     free = free_sizes(value.type for value in graph.values)
     if free:
         text = f"numbers are needed for {', '.join(free)}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from meganeura.cli.driver.stages import Mode, Stages, parsed_sizes
-from meganeura.cli.options.model_options import example_sizes
 from meganeura.cli.options.target_program import load
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ def subject(
         case Mode.INFER:
             name = program.model()
             stages = Stages(program, mode, given, rules)
+            from meganeura_dsl.ir.types import example_sizes
+
             given = {**example_sizes(stages.elaboration.inputs.values()), **given}
             stages = Stages(program, mode, given, rules)
         case Mode.TRAIN:

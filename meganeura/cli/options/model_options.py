@@ -1,7 +1,7 @@
 """Options that several commands share: which weights a model gets, and what it is configured as."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,6 @@ from meganeura.cli.options.target_program import load
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
     from meganeura_dsl.elaborate.values import Static
-    from meganeura_dsl.ir.types import TensorType
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.io.weights import Allowed, Comparison
@@ -101,6 +100,7 @@ class ConfiguredModel:
 def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
     """The model of a target; a change names a size its inputs leave open, or else an argument."""
     from meganeura_dsl import pipeline
+    from meganeura_dsl.ir.types import free_sizes
     from meganeura_dsl.settings.setting_values import with_overrides
 
     program = load(target)
@@ -124,23 +124,3 @@ def _argument(given: "tuple[str, Static]") -> "tuple[str, Static]":
     name, value = given
     initial = initial_setting(value) if isinstance(value, Invocation) else None
     return name, value if initial is None else initial
-
-
-EXAMPLES = 1
-"""How many examples stand for any number of them."""
-
-LENGTH = 32
-"""What stands for any height, width or length."""
-
-
-def example_sizes(types: Iterable["TensorType"]) -> dict[str, int]:
-    """A number for each size that types leave open: the first axis counts examples."""
-    listed = list(types)
-    examples = {str(each.shape[0]) for each in listed if each.shape}
-    return {name: EXAMPLES if name in examples else LENGTH for name in free_sizes(listed)}
-
-
-def free_sizes(types: Iterable["TensorType"]) -> list[str]:
-    """The sizes that types leave open, by name."""
-    open_sizes = (size for each in types for size in each.shape if not isinstance(size, int))
-    return sorted({name for size in open_sizes for name in size.variables()})

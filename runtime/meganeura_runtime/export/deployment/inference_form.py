@@ -9,18 +9,16 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.graph import Array, Graph
-from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
+from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.transforms.egraph.optimize import Optimized
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import leaf_types
-from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.inference_session import Derivation
-from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.deployment.parameter_names import deployed_names
+from meganeura_runtime.export.reference_run import random_inputs, reference_run
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
-from meganeura_runtime.io.tensors.stored_tensor import BITS, NUMPY
+from meganeura_runtime.io.tensors.stored_tensor import BITS
 from meganeura_runtime.io.weights import initial_values
 
 ALLOWED = 1e-4
@@ -65,7 +63,7 @@ def deploy(
         for value in optimized.graph.values
         if isinstance(value.op, Parameter)
     }
-    difference = _difference(graph, values, optimized, kept, _inputs(graph, seed))
+    difference = _difference(graph, values, optimized, kept, random_inputs(graph, seed))
     names = deployed_names(optimized.graph, optimized.load)
     return Deployment(optimized.graph, kept, names, difference)
 
@@ -87,8 +85,8 @@ def _difference(
     inputs: Mapping[str, Array],
 ) -> float:
     """The largest difference of any output; raises `ProblemError` beyond what is allowed."""
-    expected = _run(graph, values, inputs)
-    found = _run(optimized.graph, kept, inputs)
+    expected = reference_run(graph, values, inputs)
+    found = reference_run(optimized.graph, kept, inputs)
     largest = 0.0
     for name, array in expected.items():
         wanted, given = array.astype(np.float64), found[name].astype(np.float64)
@@ -98,26 +96,3 @@ def _difference(
             raise ProblemError(DeployedDiffers(name, difference, ALLOWED))
         largest = max(largest, difference)
     return largest
-
-
-def _run(
-    graph: Graph, values: Mapping[str, Array], inputs: Mapping[str, Array]
-) -> Mapping[str, Array]:
-    with with_indices_checked(graph, ReferenceSession(graph), leaf_bounds(graph)) as session:
-        session.load({name: values[name] for name in session.names})
-        return session.step(inputs)
-
-
-def _inputs(graph: Graph, seed: int) -> dict[str, Array]:
-    """Normal numbers, and indices that exist in any table of two."""
-    generator = np.random.default_rng(seed)
-    inputs: dict[str, Array] = {}
-    for name, wanted in leaf_types(graph)[1].items():
-        shape = tuple(size for size in wanted.shape if isinstance(size, int))
-        drawn = (
-            generator.normal(size=shape)
-            if wanted.dtype.is_float
-            else generator.integers(0, 2, size=shape)
-        )
-        inputs[name] = drawn.astype(NUMPY[wanted.dtype])
-    return inputs

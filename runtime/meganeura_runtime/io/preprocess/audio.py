@@ -13,7 +13,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.io.preprocess.mel import HOP, RATE, log_mel
-from meganeura_runtime.io.preprocess.optional_imports import load
+from meganeura_runtime.support.optional_imports import load
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
-from meganeura_runtime.io.preprocess.optional_imports import load
+from meganeura_runtime.support.optional_imports import load
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 

@@ -4,34 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
-
-
-@dataclass(frozen=True)
-class MissingExtra(Problem):
-    """A file needs a library that is not installed.
-
-    Images are decoded by Pillow, sounds by soundfile and soxr. Few programs need them, so they
-    come with the extras `images` and `audio`.
-    """
-
-    code = "E0564"
-    topic: ClassVar[str] = "installation"
-
-    module: str
-    extra: str
-    purpose: str
-
-    def report(self) -> Report:
-        return Report(
-            self.code,
-            self.severity,
-            f"`{self.module}` is not installed, and is needed to {self.purpose}",
-            self.topic,
-            None,
-            (),
-            Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
-        )
+from meganeura_dsl.diagnostics.problem import Problem, Remark, Report
 
 
 @dataclass(frozen=True)
@@ -61,5 +34,5 @@ class UnfitInput(Problem):
         )
 
 
-PROBLEMS: tuple[type[Problem], ...] = (UnfitInput, MissingExtra)
+PROBLEMS: tuple[type[Problem], ...] = (UnfitInput,)
 """Every kind of problem an image or a sound can have that a file of tensors has not."""

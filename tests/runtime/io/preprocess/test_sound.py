@@ -11,10 +11,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import dim
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.preprocess import audio, optional_imports
+from meganeura_runtime.io.preprocess import audio
 from meganeura_runtime.io.preprocess.audio import read_sound
 from meganeura_runtime.io.preprocess.input_transforms import Choices, Sounds
 from meganeura_runtime.io.preprocess.mel import RATE, log_mel
+from meganeura_runtime.support import optional_imports
 
 TONE = 0.3 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
 MEL = TensorType(DType.F32, (dim("n"), 80, dim("t")))

@@ -1,0 +1,60 @@
+"""`meganeura export`: a model as an ONNX file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.options.model_options import Changes, WeightFiles, configured
+from meganeura.cli.ui.console import count, say
+from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
+
+SUFFIX = ".onnx"
+
+
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: model.onnx.")
+    ],
+    weights: WeightFiles = None,
+    random_weights: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
+    ] = None,
+    opset: Annotated[
+        int,
+        typer.Option(min=OLDEST_OPSET, max=NEWEST_OPSET, help="The version of ONNX's operators."),
+    ] = NEWEST_OPSET,
+    fold_batch_norm: Annotated[
+        bool, typer.Option("--fold-batch-norm", help="Make batch norms part of convolutions.")
+    ] = False,
+    changes: Changes = None,
+) -> None:
+    """Write a model as ONNX. Open sizes stay symbols; parameters keep their names.
+
+    ONNX Runtime runs the file on random inputs first; where it does not give what the model gives,
+    nothing is written.
+    """
+    if output.suffix != SUFFIX:
+        raise typer.BadParameter(f"the name ends in {SUFFIX}", param_hint="--output")
+    if (weights is None) == (random_weights is None):
+        text = "give the one or the other: an ONNX file holds weights"
+        raise typer.BadParameter(text, param_hint="--weights or --random-weights")
+    from meganeura_runtime.export.onnx.export import export_onnx
+    from meganeura_runtime.io.weights import compare, initial_values
+
+    chosen = configured(model, changes)
+    parameters = chosen.elaborate().parameters
+    values = (
+        initial_values(parameters, random_weights)
+        if random_weights is not None
+        else compare(weights or (), parameters).read()
+    )
+    options = OnnxOptions(opset, fold_batch_norm)
+    made = export_onnx(chosen.name, chosen.elaborate, values, output, options)
+    shown = " and ".join(
+        ", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in made.sizes
+    )
+    say(f"largest difference of an output: {made.difference:.2g}{f' at {shown}' if shown else ''}")
+    say(f"written: {output} ({count(made.nodes, 'node')}, opset {opset})")

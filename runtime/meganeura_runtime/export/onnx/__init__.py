@@ -1,0 +1,1 @@
+"""A model as an ONNX file: standard ops, symbolic sizes, parameters under their own names."""

@@ -1,0 +1,83 @@
+"""Nodes and initializers of an ONNX graph, as they are added one after the other."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.types import DType
+
+ELEMENT: Mapping[DType, int] = {
+    DType.F32: TensorProto.FLOAT,
+    DType.F16: TensorProto.FLOAT16,
+    DType.I32: TensorProto.INT32,
+    DType.U32: TensorProto.UINT32,
+    DType.BOOL: TensorProto.BOOL,
+}
+"""The element types of ONNX."""
+
+Attribute = int | float | str | tuple[int, ...]
+
+
+class Emitter:
+    """An ONNX graph in the making; names of its tensors are unique."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.scope = ""
+        """What names of new tensors begin with: the path of a layer."""
+        self._nodes: list[NodeProto] = []
+        self._initializers: dict[str, TensorProto] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._taken: dict[str, int] = {}
+
+    def add(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
+        """A node of one result; the name of that."""
+        output = self._fresh(op_type)
+        node = helper.make_node(op_type, inputs, [output], output)
+        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        self._nodes.append(node)
+        return output
+
+    def name(self, op_type: str, inputs: Sequence[str], output: str) -> None:
+        """A node whose result has a name of its own."""
+        self._nodes.append(helper.make_node(op_type, inputs, [output], output))
+
+    def constant(self, array: Array) -> str:
+        """An array as an initializer, once however often it is asked for."""
+        key = array.dtype.str, array.shape, array.tobytes()
+        known = self._constants.get(key)
+        if known is None:
+            known = self._constants[key] = self._fresh("constant", scope="")
+            self.initialize(known, array)
+        return known
+
+    def integers(self, numbers: Sequence[int]) -> str:
+        """A vector of int64, as shapes and axes are."""
+        return self.constant(np.array(numbers, np.int64))
+
+    def initialize(self, name: str, array: Array) -> None:
+        """An initializer under its own name."""
+        self._taken[name] = 1
+        self._initializers[name] = numpy_helper.from_array(array, name)
+
+    def reserve(self, name: str) -> None:
+        """Keep a name for an input or an output."""
+        self._taken[name] = 1
+
+    def graph(self, name: str) -> GraphProto:
+        """The graph so far, without inputs and outputs."""
+        return GraphProto(
+            name=name, node=self._nodes, initializer=list(self._initializers.values())
+        )
+
+    def _fresh(self, word: str, scope: str | None = None) -> str:
+        scope = self.scope if scope is None else scope
+        base = f"{scope}/{word}" if scope else f"/{word}"
+        while True:
+            number = self._taken.get(base, 0)
+            self._taken[base] = number + 1
+            found = f"{base}_{number}" if number else base
+            if not number or found not in self._taken:
+                return found

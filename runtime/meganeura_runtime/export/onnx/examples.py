@@ -1,0 +1,15 @@
+"""What a file is compared with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.graph import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """What a model gives for inputs of these sizes."""
+
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]

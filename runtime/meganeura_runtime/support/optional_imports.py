@@ -1,0 +1,49 @@
+"""Libraries that only some users need: imported when a file asks for them, named when missing."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import ClassVar
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
+
+
+@dataclass(frozen=True)
+class MissingExtra(Problem):
+    """A file needs a library that is not installed.
+
+    Images are decoded by Pillow, sounds by soundfile and soxr; ONNX files are written by onnx and
+    tried by onnxruntime. Few programs need them, so they come with the extras `images`, `audio` and
+    `onnx`.
+    """
+
+    code = "E0564"
+    topic: ClassVar[str] = "installation"
+
+    module: str
+    extra: str
+    purpose: str
+
+    def report(self) -> Report:
+        """The words for this problem."""
+        return Report(
+            self.code,
+            self.severity,
+            f"`{self.module}` is not installed, and is needed to {self.purpose}",
+            self.topic,
+            None,
+            (),
+            Help("install it with", f"pip install 'meganeura[{self.extra}]'"),
+        )
+
+
+def load(module: str, extra: str, purpose: str) -> ModuleType:
+    """A module of an optional extra; raises `ProblemError` where it is not installed."""
+    try:
+        return import_module(module)
+    except (ImportError, OSError):
+        raise ProblemError(MissingExtra(module, extra, purpose)) from None
+
+
+PROBLEMS: tuple[type[Problem], ...] = (MissingExtra,)
+"""The problem of a library that is not there."""

@@ -1,0 +1,158 @@
+"""Standard models as ONNX: symbolic sizes, standard functions, names, what is refused."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.values import Static
+from meganeura_runtime.export.onnx.export import Exported, export_onnx
+from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
+from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
+from tests.narrow import NARROW, trained_values
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model whose sizes stay open."""
+
+    target: str
+    config: Mapping[str, Static]
+
+    def elaborate(self, sizes: Mapping[str, int]) -> Elaboration:
+        """Its graph."""
+        program = pipeline.load(self.target)
+        return pipeline.elaborate_model(program, config=self.config, sizes=sizes)
+
+    def export(self, path: Path, options: OnnxOptions) -> Exported:
+        """Write it with weights as of a trained model."""
+        values = trained_values(self.elaborate({}).parameters)
+        return export_onnx(self.target, self.elaborate, values, path, options)
+
+
+VIT: Mapping[str, Static] = {"d": 12, "layers": 1, "heads": 3, "image": 32}
+MODELS = {
+    **{name: Model(each.target, each.config) for name, each in NARROW.items()},
+    "whisper_tiny": Model("whisper_tiny", {**NARROW["whisper_tiny"].config, "positions": 32}),
+    "digits_mlp": Model("digits_mlp", {}),
+    "gpt2_tiny": Model("gpt2_tiny", {"layers": 1}),
+    "unet_tiny": Model("unet_tiny", {"base": 8, "groups": 4}),
+    "vit_tiny": Model("vit_tiny_patch16_224", VIT),
+}
+
+
+@pytest.mark.parametrize(
+    "options", [OnnxOptions(OLDEST_OPSET), OnnxOptions(NEWEST_OPSET, fold_batch_norm=True)]
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_onnx_runtime_gives_what_the_model_gives(
+    name: str, options: OnnxOptions, tmp_path: Path
+) -> None:
+    made = MODELS[name].export(tmp_path / "model.onnx", options)
+    assert made.difference <= 1e-5
+    assert len(made.sizes) == 2
+
+
+def read(name: str, folder: Path, options: OnnxOptions | None = None) -> onnx.ModelProto:
+    """The file of a model."""
+    MODELS[name].export(folder / "model.onnx", options or OnnxOptions())
+    return onnx.load(str(folder / "model.onnx"))
+
+
+def ops(model: onnx.ModelProto) -> Counter[str]:
+    """How many nodes there are of each op."""
+    return Counter(node.op_type for node in model.graph.node)
+
+
+def test_sizes_stay_symbols_and_parameters_keep_their_names(tmp_path: Path) -> None:
+    model = read("whisper_tiny", tmp_path)
+    (mel,), (output,) = model.graph.input, model.graph.output
+    shapes = [
+        [each.dim_param or each.dim_value for each in one.type.tensor_type.shape.dim]
+        for one in (mel, output)
+    ]
+    assert shapes == [["n", 5, "t"], ["n", "ceil(t/2)", 12]]
+    written = {each.name for each in model.graph.initializer if not each.name.startswith("/")}
+    elaborated = MODELS["whisper_tiny"].elaborate({})
+    assert written == {each.name for each in elaborated.parameters}
+
+
+def test_standard_functions_are_used_where_they_fit(tmp_path: Path) -> None:
+    gpt2 = ops(read("gpt2_tiny", tmp_path))
+    assert (gpt2["LayerNormalization"], gpt2["Gelu"], gpt2["Softmax"]) == (3, 1, 1)
+    assert {"Exp", "Tanh", "Sqrt", "ReduceMean"}.isdisjoint(gpt2)
+    assert "Gelu" not in ops(read("gpt2_tiny", tmp_path, OnnxOptions(OLDEST_OPSET)))
+    resnet = ops(read("resnet18", tmp_path))
+    assert resnet["BatchNormalization"] == resnet["Conv"]
+    assert resnet["Relu"] > 0
+    assert (resnet["Gemm"], resnet["Where"], resnet["MatMul"]) == (1, 0, 0)
+
+
+def test_batch_norms_are_folded_on_request(tmp_path: Path) -> None:
+    model = read("resnet18", tmp_path, OnnxOptions(fold_batch_norm=True))
+    assert "BatchNormalization" not in ops(model)
+    names = {each.name for each in model.graph.initializer}
+    assert {"conv1.weight", "conv1.bias"} <= names
+    assert not any("running" in name or "bn1" in name for name in names)
+
+
+def test_equal_models_are_equal_files(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.onnx"):
+        MODELS["lm_tiny"].export(tmp_path / name, OnnxOptions())
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def program(text: str, folder: Path) -> Model:
+    """A model of a text."""
+    path = folder / "net.mgn"
+    path.write_text(text)
+    return Model(str(path), {})
+
+
+def refusal(model: Model, folder: Path) -> ProblemError:
+    """Why a model is not written."""
+    with pytest.raises(ProblemError) as caught:
+        model.export(folder / "net.onnx", OnnxOptions())
+    assert not list(folder.glob("*.onnx*"))
+    assert not list(folder.glob(".*"))
+    return caught.value
+
+
+def test_random_numbers_are_refused_with_their_line(tmp_path: Path) -> None:
+    text = (
+        "block Noise()(x: [n]) -> [n]:\n  return x + random_uniform([n])\n\nmodel noise = Noise()\n"
+    )
+    error = refusal(program(text, tmp_path), tmp_path)
+    assert isinstance(error.problem, NoOnnxForm)
+    assert "net.mgn:2" in str(error)
+
+
+def test_sizes_are_solved_from_products_and_sums(tmp_path: Path) -> None:
+    text = (
+        "block Parts()(x: [n, 2 * h + 1], y: [n * h, n * k * h + k]) -> [n, h * k]:\n"
+        "  left = sum(x[:, :h] + x[:, h + 1:], 1) * h\n"
+        "  right = sum(y) * k\n"
+        "  return expand(left * right, [n] -> [n, h * k])\n\n"
+        "model parts = Parts()\n"
+    )
+    made = program(text, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
+    assert made.difference <= 1e-5
+    assert len(made.sizes) == 2
+
+
+def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model("digits_mlp", {})
+    monkeypatch.setattr(
+        "meganeura_runtime.export.onnx.export.reference_run",
+        lambda *given: {"output": np.ones((len(given[2]["image"]), 10), np.float32)},
+    )
+    error = refusal(model, tmp_path)
+    assert isinstance(error.problem, OnnxDiffers)
+    assert error.problem.reason.startswith("`output` differs by ")

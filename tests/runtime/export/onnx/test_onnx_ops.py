@@ -1,0 +1,73 @@
+"""Every op that has a form in ONNX gives there what the reference gives; the others are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array, Builder, Graph
+from meganeura_dsl.ir.ops import OPS, Input, Pad, ReduceMax
+from meganeura_runtime.export.onnx.examples import Example
+from meganeura_runtime.export.onnx.lowering import TABLE
+from meganeura_runtime.export.onnx.model import onnx_model
+from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm
+from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
+from meganeura_runtime.export.onnx.write import write
+from meganeura_runtime.export.reference_run import reference_run
+from tests.samples import SAMPLES, Sample
+
+LEAVES = {"Input", "Parameter"}
+NO_FORM = {
+    "ConvWeightGradient",
+    "MaxPoolGradient",
+    "MaxPoolSelect",
+    "RandomBits",
+}
+"""What is only in gradients, and what ONNX draws otherwise."""
+
+
+def graph_of(sample: Sample) -> tuple[Graph, dict[str, Array]]:
+    """The op alone, on inputs."""
+    build = Builder()
+    inputs = {f"x{number}": array for number, array in enumerate(sample.operands)}
+    leaves = [
+        build.add(Input(name, each.dtype, each.shape))
+        for name, each in zip(inputs, sample.types, strict=True)
+    ]
+    return build.graph({"out": build.add(sample.op, *leaves)}), inputs
+
+
+def pads_inside(sample: Sample) -> bool:
+    """Whether an op pads between elements."""
+    return isinstance(sample.op, Pad) and any(sample.op.interior)
+
+
+def test_every_op_is_lowered_or_refused() -> None:
+    assert {op.__name__ for op in OPS} == {op.__name__ for op in TABLE} | NO_FORM | LEAVES
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [each for each in SAMPLES if type(each.op) in TABLE and not pads_inside(each)],
+    ids=lambda sample: sample.name,
+)
+def test_an_op_gives_what_the_reference_gives(sample: Sample, tmp_path: Path) -> None:
+    # Only reductions are written in another way in older opsets.
+    opset = OLDEST_OPSET if isinstance(sample.op, ReduceMax) else NEWEST_OPSET
+    graph, inputs = graph_of(sample)
+    model = onnx_model("op", graph, {}, OnnxOptions(opset))
+    with np.errstate(all="ignore"):
+        outputs = reference_run(graph, {}, inputs)
+    assert write(model, tmp_path / "op.onnx", [Example({}, inputs, outputs)]) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [each for each in SAMPLES if type(each.op).__name__ in NO_FORM or pads_inside(each)],
+    ids=lambda sample: sample.name,
+)
+def test_an_op_without_a_form_is_refused(sample: Sample) -> None:
+    with pytest.raises(ProblemError) as caught:
+        onnx_model("op", graph_of(sample)[0], {}, OnnxOptions())
+    assert isinstance(caught.value.problem, NoOnnxForm)

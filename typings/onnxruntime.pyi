@@ -1,0 +1,17 @@
+# What is used of onnxruntime, which brings no types.
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+class SessionOptions:
+    log_severity_level: int
+
+class InferenceSession:
+    def __init__(
+        self, path: str, sess_options: SessionOptions, providers: Sequence[str]
+    ) -> None: ...
+    def run(
+        self, output_names: Sequence[str], input_feed: Mapping[str, NDArray[Any]]
+    ) -> list[NDArray[Any]]: ...
