@@ -5,7 +5,8 @@ from collections.abc import Callable
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
-from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, PartOutside
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number

@@ -1,4 +1,4 @@
-"""Problems of scans and of parts of tensors, and their words."""
+"""Problems of scans, and their words."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -53,25 +53,6 @@ class WronglyCollected(PlacedProblem):
 
 
 @dataclass(frozen=True)
-class PartOutside(PlacedProblem):
-    """A part of a tensor may lie outside of it in some round of a scan."""
-
-    code: ClassVar[str] = "E0315"
-    topic: ClassVar[str] = "index range"
-    found: str
-    example: Example | None
-    fact: str
-
-    def report(self) -> Report:
-        return self.words(
-            "a part may lie outside of its axis",
-            self.found,
-            remarks=example_remarks(self.example),
-            cure=self.stated(self.fact),
-        )
-
-
-@dataclass(frozen=True)
 class DiffersByRound(PlacedProblem):
     """A size or a choice differs from round to round of a scan.
 
@@ -107,7 +88,6 @@ class LabelOfRound(PlacedProblem):
 PROBLEMS: tuple[type[Problem], ...] = (
     UnstableCarry,
     WronglyCollected,
-    PartOutside,
     DiffersByRound,
     LabelOfRound,
 )

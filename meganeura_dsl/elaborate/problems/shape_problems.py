@@ -364,6 +364,29 @@ class NormMayDegenerate(PlacedProblem):
         )
 
 
+@dataclass(frozen=True)
+class PartOutside(PlacedProblem):
+    """A part of a tensor may lie outside of it.
+
+    Where a part begins may be a whole number of the graph, `x[:, p:p + k]`. That it begins at 0 at
+    least, and ends within its axis, is proved from what `where` says of `p`.
+    """
+
+    code: ClassVar[str] = "E0315"
+    topic: ClassVar[str] = "index range"
+    found: str
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a part may lie outside of its axis",
+            self.found,
+            remarks=example_remarks(self.example),
+            cure=self.stated(self.fact),
+        )
+
+
 PROBLEMS: tuple[type[Problem], ...] = (
     ShapeMismatch,
     RankMismatch,
@@ -380,5 +403,6 @@ PROBLEMS: tuple[type[Problem], ...] = (
     NormOverOne,
     TypeRuleBroken,
     NormMayDegenerate,
+    PartOutside,
 )
 """Every problem of this module."""
