@@ -1,6 +1,7 @@
 """The walk over expressions: every form to its value."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -277,7 +278,7 @@ class Expressions(ABC):
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
         base = self.evaluate(node.base, frame)
         if is_tensor(base):
-            return self._slice(node, base, frame)
+            return self._part(node, base, frame)
         if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
         if not isinstance(base, list | Axes):
@@ -314,6 +315,24 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.place(node.span), "an index", describe(value)))
         return value
 
+    def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+        of_round = [
+            axis
+            for axis, entry in enumerate(node.entries)
+            if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
+        ]
+        if not of_round:
+            return self._slice(node, base, frame)
+        entries = list(node.entries)
+        for axis in of_round:
+            entries[axis] = ast.Range(entries[axis].span, None, None)
+        result = self._slice(replace(node, entries=tuple(entries)), base, frame)
+        for axis in reversed(of_round):
+            at = sum(isinstance(each, ast.Range) for each in entries[:axis])
+            result = round_part(result, at, node.entries[axis], frame, self.size)
+        return result
+
     def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
         rank = base.type.rank
         if len(node.entries) > rank:
@@ -326,12 +345,9 @@ class Expressions(ABC):
         starts: list[Size] = [0] * rank
         stops: list[Size] = list(base.type.shape)
         dropped: list[int] = []
-        of_round: list[int] = []
         for axis, entry in enumerate(node.entries):
             size = base.type.shape[axis]
-            if frame.state.scans and speaks_of_round(entry, frame, self.size):
-                of_round.append(axis)
-            elif isinstance(entry, ast.Range):
+            if isinstance(entry, ast.Range):
                 starts[axis] = 0 if entry.start is None else self._bound(entry.start, size, frame)
                 stops[axis] = size if entry.stop is None else self._bound(entry.stop, size, frame)
             else:
@@ -345,9 +361,6 @@ class Expressions(ABC):
         if dropped:
             kept = tuple(size for axis, size in enumerate(result.type.shape) if axis not in dropped)
             result = frame.add(node.span, ops.Reshape(kept), result)
-        for axis in reversed(of_round):
-            at = axis - sum(each < axis for each in dropped)
-            result = round_part(result, at, node.entries[axis], frame, self.size)
         return result
 
     def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:

@@ -10,6 +10,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
 from meganeura_dsl.elaborate.scope.open_scan import OpenScan
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
 from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition, is_size, is_tensor
 from meganeura_dsl.ir import ops
@@ -39,12 +40,12 @@ def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evalu
     return lifted(frame, node.span, side)
 
 
-def speaks_of_round(entry: ast.Expression | ast.Range, frame: Frame, size: SizeOf) -> bool:
+def speaks_of_round(entry: ast.Expression | ast.Range, frame: Frame, evaluate: Evaluate) -> bool:
     """Whether a subscript differs from round to round."""
-    if isinstance(entry, ast.Range):
-        ends = (end for end in (entry.start, entry.stop) if end is not None)
-        return any(frame.state.differs_by_round(size(end, frame)) for end in ends)
-    return frame.state.differs_by_round(size(entry, frame))
+    ends = (entry.start, entry.stop) if isinstance(entry, ast.Range) else (entry,)
+    return any(
+        frame.state.differs_by_round(evaluate(end, frame)) for end in ends if end is not None
+    )
 
 
 def round_part(
