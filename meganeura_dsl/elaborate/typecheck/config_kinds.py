@@ -344,7 +344,7 @@ def _numbers(node: ast.Node) -> tuple[ast.Node, ...]:
     match node:
         case ast.Pattern(entries=entries):
             return entries
-        case ast.For(start=start, stop=stop):
+        case ast.For(start=start, stop=stop) | ast.Scan(start=start, stop=stop):
             return (start, stop)
         case ast.Binary(operator=operator, left=left, right=right):
             return () if operator in ("and", "or", "==", "!=") else (left, right)
