@@ -498,7 +498,7 @@ def recurrence(*, backward: bool) -> Scan:
     return Scan(*attributes)
 
 
-SCANS = tuple(
+LOOPS = tuple(
     _sample(
         name, recurrence(backward=name == "back"), _floats(2, 3), _floats(2, 4, 3), _floats(3, 3)
     )
@@ -517,5 +517,5 @@ SAMPLES: tuple[Sample, ...] = (
     *(sample for case in CONVOLUTIONS for sample in _adjoints(case)),
     *(sample for pool in POOLS for sample in _pooling(pool)),
     *_pooling_ties(),
-    *SCANS,
+    *LOOPS,
 )

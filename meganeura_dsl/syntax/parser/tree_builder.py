@@ -97,7 +97,11 @@ def _header(
     return ast.Block(span, ast.Name(span, ""), parameters, inputs, given, (), ())
 
 
-def _named_kind(span: Span, name: Token, length: ast.Expression | None) -> ast.NamedKind:
+def _named_kind(
+    span: Span, name: Token, length: ast.Expression | None
+) -> ast.NamedKind | ast.BlockKind:
+    if name.text == "block" and length is None:
+        return ast.BlockKind(span, None)  # before a comma, the word was read as a name
     return ast.NamedKind(span, name.text, length)
 
 

@@ -60,12 +60,15 @@ def _call(
 ) -> Strategy[ast.Call]:
     shape = patterns(inner)
     value = inner | made(ast.Rearrangement, shape, shape)
+    return made(ast.Call, label, callee, st.just(NOWHERE), _arguments(value), _arguments(inner))
+
+
+def _arguments(value: Strategy[ast.Expression]) -> Strategy[tuple[ast.Argument, ...]]:
     positional = several(made(ast.Argument, st.none(), value))
     named = st.dictionaries(WORDS, value, max_size=2).map(
         lambda drawn: tuple(ast.Argument(NOWHERE, name, each) for name, each in drawn.items())
     )
-    arguments = st.tuples(positional, named).map(lambda drawn: (*drawn[0], *drawn[1]))
-    return made(ast.Call, label, callee, st.just(NOWHERE), arguments, several(inner))
+    return st.tuples(positional, named).map(lambda drawn: (*drawn[0], *drawn[1]))
 
 
 def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
@@ -166,7 +169,7 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
 
 KINDS_OF_CONFIG: Strategy[ast.ConfigKind | None] = st.one_of(
     st.none(),
-    made(ast.NamedKind, WORDS, st.none() | EXPRESSIONS),
+    made(ast.NamedKind, WORDS.filter(lambda word: word != "block"), st.none() | EXPRESSIONS),
     made(ast.TextKind, several(TEXTS, 1)),
 )
 

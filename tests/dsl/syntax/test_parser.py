@@ -30,7 +30,9 @@ def binary(operator: str, left: object, right: object) -> object:
     return ("Binary", operator, left, right)
 
 
-def call(callee: str, *arguments: object, label: object = None, inputs: Sequence[object] = ()) -> object:
+def call(
+    callee: str, *arguments: object, label: object = None, inputs: Sequence[object] = ()
+) -> object:
     given, tensors = (tuple(("Argument", None, x) for x in each) for each in (arguments, inputs))
     return ("Call", label, callee, given, tensors)
 
@@ -161,7 +163,7 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
             (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X),))),
         ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
             "Block", ("Name", "f"), (
-                ("Parameter", "g", ("NamedKind", "block", None), X),
+                ("Parameter", "g", ("BlockKind", None), X),
                 ("Parameter", "h", ("BlockKind", ("Block", ("Name", "h"),
                     (("Parameter", "y", None, None),), (X_INPUT,), (N, N), (), ())), None)),
             (), None, (), (("Return", (X,)),))),
