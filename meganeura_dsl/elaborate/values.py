@@ -48,6 +48,10 @@ class Pattern:
     node: ast.Rearrangement
 
 
+FUNCTIONS = "functions.mgn"
+"""The file that built-in functions stand in where they are given as blocks."""
+
+
 @dataclass(frozen=True)
 class BlockValue:
     """A block as a value: its name, or a call that gives it configuration and no tensor."""
@@ -165,12 +169,17 @@ def describe(value: Evaluated) -> str:
         case Pattern():
             return "a rearrangement"
         case BlockValue():
-            what = "block" if value.path is None else "layer"
-            return f"the {what} `{value.path or value.name}`"
+            return f"the {_word_for(value)} `{value.path or value.name}`"
         case tuple():
             return f"{len(value)} results"
         case _:
             return f"the initial value {spell(value)}"
+
+
+def _word_for(value: BlockValue) -> str:
+    if value.path is not None:
+        return "layer"
+    return "function" if value.declaration.span.source.name == FUNCTIONS else "block"
 
 
 def show_shape(shape: Sequence[Size]) -> str:

@@ -6,6 +6,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
+from meganeura_dsl.elaborate.values import FUNCTIONS
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
@@ -26,7 +27,7 @@ def contract_of(
             return BoundBlock(header, is_contract=True, module=frame.module)
         case ast.BlockKind() as kind:
             return kind
-        case None:
+        case ast.NamedKind() | ast.TextKind() | None:
             pass
     default = None if parameter.default is None else evaluate(parameter.default, frame)
     if not isinstance(default, BoundBlock):
@@ -58,7 +59,7 @@ def header_text(contract: BoundBlock) -> str:
 def function_block(name: str) -> BoundBlock:
     """A built-in function of one tensor and no configuration, such as `tanh`, as a block."""
     text = f"block {name}()(x: [...s]) -> [...s] = {name}(x)\n"
-    source = Source("functions.mgn", text)
+    source = Source(FUNCTIONS, text)
     declaration, problem = parse_declaration(outline(source)[0])
     assert isinstance(declaration, ast.Block)
     assert problem is None

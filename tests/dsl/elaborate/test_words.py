@@ -14,7 +14,7 @@ MESSAGES = {
     "a block as a value": (
         "block Mlp(width)(x: [n, width]) -> [n, width] = x\nmodel a = Mlp(linear)\n",
         "E0203",
-        ("this is the block `linear`", "apply it where it stands"),
+        ("this needs a size", "this is the block `linear`"),
         ("did you mean",),
     ),
     "a function as a value": (
@@ -26,7 +26,10 @@ MESSAGES = {
     "a value as a layer": (
         "block Mlp(layer)(x: [n, d]) -> [n, d]:\n  return x |> fc: layer(d)\n",
         "E0203",
-        ("this needs a layer or a function", "no other name can stand for it"),
+        (
+            "this needs a layer or a function",
+            "a parameter that takes a block says so: `layer: block`",
+        ),
         ("did you mean",),
     ),
     "whole division of integers": (
