@@ -15,7 +15,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.ir.index_checks import leaf_bounds
+from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
@@ -198,7 +198,7 @@ class Model:
         """What a checkpoint of it holds, in order."""
         self.inputs: Mapping[str, TensorType] = symbolic.inputs
         """The tensors it takes."""
-        self._graph = symbolic.graph
+        self._symbolic = symbolic
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
 
@@ -254,7 +254,10 @@ class Model:
         self._require_values()
         tensors = as_tensors({name: np.asarray(array) for name, array in inputs.items()})
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
-        fed = feeds(leaf_bounds(self._graph, sizes), self.inputs, tensors)
+        bounds = all_of(
+            leaf_bounds(self._symbolic.graph, sizes), self._symbolic.stated_bounds(sizes)
+        )
+        fed = feeds(bounds, self.inputs, tensors)
         with (
             explained_failures(),
             self.session(sizes, device=device, precision=precision) as session,

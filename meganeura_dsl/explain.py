@@ -9,7 +9,13 @@ from difflib import SequenceMatcher
 
 from meganeura_dsl import target_problems
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
-from meganeura_dsl.elaborate.problems import name_problems, shape_problems, training_problems
+from meganeura_dsl.elaborate.problems import (
+    layer_problems,
+    name_problems,
+    scan_problems,
+    shape_problems,
+    training_problems,
+)
 from meganeura_dsl.settings import settings_problems
 from meganeura_dsl.syntax.problems import (
     grammar_problems,
@@ -25,7 +31,9 @@ PROBLEMS = problems_in(
     token_problems,
     grammar_problems,
     name_problems,
+    layer_problems,
     shape_problems,
+    scan_problems,
     training_problems,
     target_problems,
     settings_problems,

@@ -374,8 +374,12 @@ class Checker:
         found: dict[ast.Node, LinkedModule | None] = {}
 
         def visit(module: LinkedModule, node: ast.Node) -> None:
-            for call in walk(node):
-                declared = module.find(call.callee) if isinstance(call, ast.Call) else None
+            for each in walk(node):
+                match each:
+                    case ast.Call(callee=name) | ast.Name(text=name):
+                        declared = module.find(name)
+                    case _:
+                        continue
                 if declared is None or declared[0].is_library or declared[1] in found:
                     continue
                 owner, declaration = declared

@@ -125,13 +125,13 @@ PLANTS = (
     Plant(
         "rotary positions all begin at zero",
         "stdlib_models/nn.mgn",
-        "angle = expand(f32(iota(s)), [s] -> [s, half]) * rate",
-        "angle = expand(0 * f32(iota(s)), [s] -> [s, half]) * rate",
+        "angle = expand(f32(iota(s) + offset), [s] -> [s, half]) * rate",
+        "angle = expand(0 * f32(iota(s) + offset), [s] -> [s, half]) * rate",
         ("tests/stdlib_models/test_behaviour.py",),
     ),
     Plant(
         "a table used twice keeps one gradient",
-        "meganeura_dsl/transforms/autodiff.py",
+        "meganeura_dsl/ir/ops/primitive/reverse_mode.py",
         "total = part if known is None else build.add(Add(), known, part)",
         "total = part",
         (f"{BLOCKS}[<silu>]",),
@@ -589,7 +589,7 @@ PLANTS = (
     ),
     Plant(
         "the gradient of a value within the graph is freed on the way",
-        "meganeura_dsl/transforms/autodiff.py",
+        "meganeura_dsl/ir/ops/primitive/reverse_mode.py",
         "given = tuple([cotangents.get(each.id) for each in results])",
         "begins = active.isdisjoint(operand.id for operand in value.operands)\n"
         "        take = cotangents.get if begins else cotangents.pop\n"
@@ -648,9 +648,9 @@ PLANTS = (
     ),
     Plant(
         "a loop keeps its last axis only",
-        "meganeura_dsl/elaborate/body/statements.py",
-        "for a, b in zip(value.type.shape, after.type.shape, strict=True)",
-        "for a, b in zip(value.type.shape[-1:], after.type.shape[-1:], strict=True)",
+        "meganeura_dsl/elaborate/body/induction.py",
+        "for a, b in zip(before.type.shape, after.type.shape, strict=True)",
+        "for a, b in zip(before.type.shape[-1:], after.type.shape[-1:], strict=True)",
         (
             "tests/dsl/elaborate/test_prove.py::test_a_loop_that_changes_an_axis_is_left_to_each_model",
         ),

@@ -6,11 +6,12 @@ finite difference's reach; the others stand exactly on one: a tie, a zero, a rep
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
 
-from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.graph import Array, Builder, Op
 from meganeura_dsl.ir.interpreter import storage_type
 from meganeura_dsl.ir.ops import (
     Abs,
@@ -25,13 +26,18 @@ from meganeura_dsl.ir.ops import (
     ConvInputGradient,
     ConvWeightGradient,
     Cos,
+    Cumulative,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Erf,
     Exp,
     Floor,
+    FloorDivide,
     Gather,
     Input,
     Iota,
+    LinearRecurrence,
     Log,
     MatMul,
     Maximum,
@@ -45,11 +51,16 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     ReduceMax,
+    Remainder,
     Reshape,
     Reverse,
+    Round,
+    Scan,
     ScatterAdd,
+    ScatterExtreme,
     Sin,
     Slice,
+    Sort,
     Sqrt,
     StopGradient,
     Sub,
@@ -58,6 +69,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
 from meganeura_dsl.ir.types import DType, TensorType
 
 
@@ -123,6 +135,28 @@ def _ids(high: int, *shape: int) -> Operand:
     return _whole(np.int32, 0, high, *shape)
 
 
+def _at(place: int) -> Operand:
+    return lambda _: np.array(place, np.int32)
+
+
+def _big(*shape: int) -> Operand:
+    return _whole(np.uint32, 0, 2**32, *shape)
+
+
+def _covering(high: int, count: int) -> Operand:
+    """Ids below `high`, each of them."""
+    return lambda _: (np.arange(count) * 2 % high).astype(np.int32)
+
+
+def _halves(rows: int, count: int) -> Operand:
+    """Ids 0 and 1 for each row, both in each."""
+    return lambda generator: np.stack(
+        [generator.permutation(count) % 2 for _ in range(rows)]
+    ).astype(np.int32)
+
+
+EXTREMES: tuple[Literal["max", "min"], ...] = ("max", "min")
+
 LEAVES = (
     _sample("", Input("x", DType.F32, (3, 1))),
     _sample("ids", Input("ids", DType.I32, (41,))),
@@ -143,11 +177,22 @@ UNARY = (
     *(_sample("scalar", op, _floats()) for op in (Neg(), Tanh(), Erf())),
     *(_sample("", op, _positive(3, 41)) for op in (Log(), Sqrt())),
     *(_sample("i32", op, _whole(np.int32, -9, 9, 3, 5)) for op in (Neg(), Abs())),
-    *(_sample("", op, _floats(3, 41)) for op in (Abs(), Floor())),
+    *(_sample("", op, _floats(3, 41)) for op in (Abs(), Floor(), Round())),
     _sample("kink", Abs(), _exactly(0, -0.0, 1, -1), smooth=False),
     _sample("wide", Erf(), _exactly(-9, -4.5, -4, -0.46875, 0, 1e-20, 0.4, 0.5, 3.9, 4.1, 6)),
     _sample("wide", Tanh(), _exactly(-50, -9, -1e-4, 0, 1e-6, 0.3, 9, 50)),
     _sample("whole", Floor(), _exactly(-2, -0.5, -0.0, 0, 0.5, 2), smooth=False),
+    _sample("halves", Round(), _exactly(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1e9), smooth=False),
+    *(
+        sample
+        for op in (FloorDivide(3), Remainder(3))
+        for sample in (
+            _sample("i32", op, _whole(np.int32, -9, 9, 3, 41)),
+            _sample("u32", op, _whole(np.uint32, 0, 2**32, 41)),
+        )
+    ),
+    _sample("ends", FloorDivide(7), _exactly(-(2**31), 2**31 - 1, -1, 0, dtype=np.int32)),
+    _sample("ends", Remainder(7), _exactly(-(2**31), 2**31 - 1, -1, 0, dtype=np.int32)),
     _sample("", StopGradient(), _floats(3, 5)),
     _sample("i32", StopGradient(), _whole(np.int32, -9, 9, 3)),
 )
@@ -251,6 +296,70 @@ INDEXING = (
     _sample("columns", ScatterAdd(1, 7), _ids(7, 5), _floats(3, 5, 2)),
     _sample("scalar", ScatterAdd(0, 7), _ids(7), _floats(3)),
     _sample("i32", ScatterAdd(0, 3), _ids(3, 9), _ids(9, 9)),
+    _sample("own", Gather(1, 1), _floats(3, 7), _ids(7, 3, 2)),
+    _sample("own-columns", Gather(3, 1), _floats(2, 3, 1, 7, 2), _ids(7, 2, 4)),
+    _sample("own-row", Gather(2, 2), _floats(2, 3, 7), _ids(7, 2, 3)),
+    _sample("own", ScatterAdd(1, 7, 1), _ids(7, 3, 5), _floats(3, 5)),
+    _sample("own-columns", ScatterAdd(3, 7, 1), _ids(7, 2, 4), _floats(2, 3, 1, 4, 2)),
+    *(
+        sample
+        for kind in EXTREMES
+        for sample in (
+            _sample(f"{kind}-rows", ScatterExtreme(kind, 0, 3), _covering(3, 9), _floats(9, 2)),
+            _sample(f"{kind}-own", ScatterExtreme(kind, 1, 2, 1), _halves(3, 8), _floats(3, 8)),
+            _sample(f"{kind}-columns", ScatterExtreme(kind, 1, 3), _covering(3, 5), _floats(2, 5)),
+            _sample(f"{kind}-i32", ScatterExtreme(kind, 0, 9), _ids(9, 5), _ids(9, 5)),
+            _sample(f"{kind}-u32", ScatterExtreme(kind, 0, 9), _ids(9, 5), _big(5)),
+            _sample(
+                f"{kind}-none", ScatterExtreme(kind, 0, 9), _ids(4, 5), _floats(5), smooth=False
+            ),
+            _sample(
+                f"{kind}-ties",
+                ScatterExtreme(kind, 0, 2),
+                _exactly(0, 1, 0, 1, 0, dtype=np.int32),
+                _exactly(1, 2, 1, 2, 0),
+                smooth=False,
+            ),
+        )
+    ),
+    _sample("", DynamicSlice((2, 3)), _floats(5, 7), _at(2), _at(4)),
+    _sample("whole", DynamicSlice((5, 1)), _floats(5, 7), _at(0), _at(6)),
+    _sample("i32", DynamicSlice((3,)), _ids(9, 9), _at(5)),
+    _sample("scalar", DynamicSlice(()), _floats()),
+    _sample("", DynamicUpdate(), _floats(5, 7), _floats(2, 3), _at(2), _at(4)),
+    _sample("first", DynamicUpdate(), _floats(5, 7), _floats(1, 7), _at(0), _at(0)),
+    _sample("bool", DynamicUpdate(), _bools(9), _bools(4), _at(5)),
+)
+
+SCANS = (
+    *(
+        sample
+        for kind in ("sum", "prod", "max", "min")
+        for sample in (
+            _sample(f"{kind}-rows", Cumulative(kind, 1), _floats(3, 11)),
+            _sample(f"{kind}-back", Cumulative(kind, 0, backward=True), _floats(9, 2)),
+            _sample(f"{kind}-i32", Cumulative(kind, 0), _whole(np.int32, -2, 3, 9)),
+            _sample(
+                f"{kind}-zeros",
+                Cumulative(kind, 0, backward=True),
+                _exactly(1, 2, 0, 3, 3, 0, 2),
+                smooth=kind in ("sum", "prod"),
+            ),
+        )
+    ),
+    _sample("long", Cumulative("sum", 0), _floats(70)),
+    _sample("one", Cumulative("prod", 1), _floats(3, 1)),
+    _sample("u32", Cumulative("max", 0), _big(9)),
+    _sample("rows", LinearRecurrence(1), _floats(3, 11), _floats(3, 11)),
+    _sample("back", LinearRecurrence(0, backward=True), _floats(9), _floats(9)),
+    _sample("one", LinearRecurrence(1), _floats(3, 1), _floats(3, 1), smooth=False),
+    _sample("", Sort(1), _floats(3, 11)),
+    _sample("one", Sort(1), _floats(3, 1)),
+    _sample("i32", Sort(0), _ids(4, 17)),
+    _sample("ties", Sort(0), _exactly(2, 1, 2, 0, 1, 2), smooth=False),
+    _sample("last", Sort(0, descending=True), _floats(13, 2)),
+    _sample("last-u32", Sort(0, descending=True), _big(9)),
+    _sample("last-ties", Sort(0, descending=True), _exactly(2, 1, 2, 0, 1, 2), smooth=False),
 )
 
 BOTH = MatMul(transpose_left=True, transpose_right=True)
@@ -368,6 +477,34 @@ def _pooling_ties() -> tuple[Sample, ...]:
     return (_sample("ties", MaxPool(*geometry), x, smooth=False),)
 
 
+def recurrence(*, backward: bool) -> Scan:
+    """The rounds of h = tanh(x[:, t] + h w) 4 / exp(t), for h: [2, 3], x: [2, 4, 3], w: [3, 3].
+
+    What is carried is collected along axis 1, and the tangents along axis 2.
+    """
+    build = Builder()
+    start, xs, weight = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("h", (2, 3)), ("x", (2, 4, 3)), ("w", (3, 3)))
+    )
+    region = Region(build, 4)
+    h, x = region.leaf(start.type), region.slice(xs, 1, backward=backward)
+    count = build.add(Cast(DType.F32), region.time)
+    rate = build.add(Div(), build.add(Constant(4.0, DType.F32)), build.add(Exp(), count))
+    sums = build.add(Tanh(), build.add(Add(), x, build.add(MatMul(), h, weight)))
+    after = build.add(Mul(), sums, build.add(Broadcast((2, 3), ()), rate))
+    collected = [Collected(after, 1), Collected(sums, 2)]
+    attributes, _ = region.close([Carry(h, start, after)], collected, backward=backward)
+    return Scan(*attributes)
+
+
+LOOPS = tuple(
+    _sample(
+        name, recurrence(backward=name == "back"), _floats(2, 3), _floats(2, 4, 3), _floats(3, 3)
+    )
+    for name in ("forth", "back")
+)
+
 SAMPLES: tuple[Sample, ...] = (
     *LEAVES,
     *UNARY,
@@ -375,8 +512,10 @@ SAMPLES: tuple[Sample, ...] = (
     *REDUCTIONS,
     *MOVEMENTS,
     *INDEXING,
+    *SCANS,
     *PRODUCTS,
     *(sample for case in CONVOLUTIONS for sample in _adjoints(case)),
     *(sample for pool in POOLS for sample in _pooling(pool)),
     *_pooling_ties(),
+    *LOOPS,
 )

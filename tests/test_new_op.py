@@ -33,7 +33,7 @@ ELEMENTWISE: Edits = {
             "@dataclass(frozen=True)\nclass Floor(",
             f"{SOFTSIGN}@dataclass(frozen=True)\nclass Floor(",
         ),
-        ("    Floor,\n    StopGradient,\n)", "    Floor,\n    Softsign,\n    StopGradient,\n)"),
+        ("    Round,\n    StopGradient,\n)", "    Round,\n    Softsign,\n    StopGradient,\n)"),
         ('    "Sqrt",\n', '    "Softsign",\n    "Sqrt",\n'),
     ],
     KERNEL: [

@@ -1,10 +1,11 @@
 """What an expression can be while a program is elaborated: sizes, numbers, tensors and layers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeGuard
 
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.initializers import Initializer, spell
 from meganeura_dsl.symbolic.assumptions import And, Compare, Condition, Flag, Not, Or
@@ -16,6 +17,13 @@ class Unknown(Enum):
     """A number that depends on symbolic sizes in a way dims cannot express, such as `d ** -0.5`."""
 
     NUMBER = "number"
+
+
+@dataclass(frozen=True)
+class OpenText:
+    """In a proof, a text that the configuration gives under this name."""
+
+    name: str
 
 
 class Axes(tuple[Size, ...]):
@@ -40,6 +48,35 @@ class Pattern:
     node: ast.Rearrangement
 
 
+FUNCTIONS = "functions.mgn"
+"""The file that built-in functions stand in where they are given as blocks."""
+
+
+@dataclass(frozen=True)
+class BlockValue:
+    """A block as a value: its name, or a call that gives it configuration and no tensor."""
+
+    declaration: ast.Block | ast.Model
+    config: tuple[tuple[str, "Static"], ...] = ()
+    """The configuration it was given, by name."""
+    path: str | None = None
+    """Where its weights are, if it is a layer."""
+    is_contract: bool = False
+    """In a proof, whether it stands for every block that fits its header."""
+    span: Span | None = field(default=None, compare=False)
+    """Where it was written as a value."""
+
+    @property
+    def name(self) -> str:
+        """The name it was declared under."""
+        return self.declaration.name.text
+
+    def __repr__(self) -> str:
+        """Its name, file and configuration, which tell it from others."""
+        source = self.declaration.span.source.name
+        return f"{source}:{self.name}({', '.join(f'{k}={v!r}' for k, v in self.config)})"
+
+
 SymbolicCondition = Compare | Flag | Not | And | Or
 Static = (
     int
@@ -47,15 +84,26 @@ Static = (
     | float
     | bool
     | str
+    | OpenText
     | list["Static"]
     | Axes
     | SymbolicCondition
     | Unknown
     | Invocation
     | Initializer
+    | BlockValue
 )
 Tensor = Value
-Evaluated = Static | Tensor | Pattern | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """A list that holds tensors. Its length is known, and it never leaves its block."""
+
+    items: tuple[Tensor, ...]
+
+
+Evaluated = Static | Tensor | TensorList | Pattern | tuple[Tensor, ...]
 
 
 def is_size(value: Evaluated) -> TypeGuard[Size]:
@@ -73,6 +121,11 @@ def is_condition(value: Evaluated) -> TypeGuard[Condition]:
     return isinstance(value, bool | Compare | Flag | Not | And | Or)
 
 
+def is_symbolic(value: Evaluated) -> TypeGuard[SymbolicCondition]:
+    """Whether the value is a condition on sizes that is neither true nor false yet."""
+    return isinstance(value, Compare | Flag | Not | And | Or)
+
+
 def is_initializer(value: Evaluated) -> TypeGuard[Initializer]:
     """Whether the value is what a parameter begins as, and not merely a number."""
     return isinstance(value, Initializer)
@@ -85,7 +138,7 @@ def is_tensor(value: Evaluated) -> TypeGuard[Tensor]:
 
 def is_static(value: Evaluated) -> TypeGuard[Static]:
     """Whether the value is known before any data is."""
-    return isinstance(value, Axes) or not isinstance(value, Value | Pattern | tuple)
+    return isinstance(value, Axes) or not isinstance(value, Value | TensorList | Pattern | tuple)
 
 
 def describe(value: Evaluated) -> str:
@@ -103,18 +156,30 @@ def describe(value: Evaluated) -> str:
             return "a number"
         case str():
             return f'the text "{value}"'
+        case OpenText(name):
+            return f"the text `{name}`"
         case list():
             return f"a list of {len(value)}"
+        case TensorList(items):
+            return f"a list of {len(items)} tensor{'' if len(items) == 1 else 's'}"
         case Axes():
             return f"the axes {show_shape(value)}"
         case Invocation():
             return f"the call {value.name}(...)"
         case Pattern():
             return "a rearrangement"
+        case BlockValue():
+            return f"the {_word_for(value)} `{value.path or value.name}`"
         case tuple():
             return f"{len(value)} results"
         case _:
             return f"the initial value {spell(value)}"
+
+
+def _word_for(value: BlockValue) -> str:
+    if value.path is not None:
+        return "layer"
+    return "function" if value.declaration.span.source.name == FUNCTIONS else "block"
 
 
 def show_shape(shape: Sequence[Size]) -> str:

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, DomainInput, block_domain
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_block
+from meganeura_dsl.elaborate.typecheck.config_kinds import alternatives
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
-from meganeura_dsl.elaborate.values import Static, Unknown, is_initializer
+from meganeura_dsl.elaborate.values import OpenText, Static, Unknown, is_initializer
 from meganeura_dsl.gradcheck.random_sizes import MOST, Choose, DeadEndError, choose_sizes, chooser
 from meganeura_dsl.gradcheck.subjects import Subject
 from meganeura_dsl.ir.initializers import spell
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Flag
-from meganeura_dsl.symbolic.size import evaluate
+from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_dsl.syntax import ast
 
 PERCENT = (100, 50, 75)
@@ -63,9 +64,14 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **subject.given,
         **{name: bool(choose((0, 1))) for name in sorted(subject.truths)},
         **{name: _list(choose, largest) for name, largest in subject.lists.items()},
+        **{name: _table(choose, rows) for name, rows in subject.tables.items()},
         **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
-    domain = block_domain(subject.module, block, ranks, given, defaults=subject.is_model)
+    possible = alternatives(block)
+    case = possible[choose(range(len(possible)))].values
+    domain = block_domain(subject.module, block, ranks, given, case=case, defaults=subject.is_model)
+    if domain.facts.is_contradictory:
+        raise DeadEndError(str(case))
     found = choose_sizes(choose, domain.facts, domain.sizes, domain.flags, most)
     config = {
         name: _argument(choose, block, name, value, found) for name, value in domain.config.items()
@@ -88,6 +94,10 @@ def _list(choose: Choose, largest: tuple[int, ...]) -> Static:
     return [choose(range(1, min(2, item) + 1)) for item in largest]
 
 
+def _table(choose: Choose, rows: tuple[tuple[int, ...], ...]) -> Static:
+    return [[choose((1, item)) for item in row] for row in rows]
+
+
 def _argument(
     choose: Choose, block: ast.Block, name: str, value: Static, found: Mapping[str, int]
 ) -> Static:
@@ -102,8 +112,19 @@ def _argument(
             return number * choose(PERCENT) / 100
         case int() if value < 0:  # an axis, counted from the last
             return choose((value, 0))
+        case Dim():
+            return evaluate(value, found)
+        case list():
+            return [_argument(choose, block, name, item, found) for item in value]
+        case OpenText():
+            return choose_text(choose)
         case _:
-            return found.get(name, value)
+            return value
+
+
+def choose_text(choose: Choose) -> str:
+    """A text for a parameter that takes any."""
+    return "ab"[: choose((1, 2, 0))]
 
 
 def _inputs(

@@ -95,7 +95,7 @@ def probe(graph: Graph) -> Probe:
     named = {GRADIENT + name: made for name, made in zip(leaves, gradients, strict=True)}
     outputs = {LOSS: loss, **{f"output.{name}": each for name, each in kept.outputs.items()}}
     both = build.graph({**outputs, **named})
-    return Probe(both, _forward(build, loss, magnitude), tuple(leaves))
+    return Probe(both, _forward(build.graph({LOSS: loss, MAGNITUDE: magnitude})), tuple(leaves))
 
 
 def fitting(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -136,11 +136,12 @@ def _movable(value: Value) -> Leaf | None:
             return None
 
 
-def _forward(build: Builder, loss: Value, magnitude: Value) -> Graph:
-    """The loss, and the decisions that differences can see."""
-    chosen = kink_values(build, _differentiated(loss))
+def _forward(graph: Graph) -> Graph:
+    """The loss, and the decisions that differences can see, in each round of a loop."""
+    build, kept = continued(unroll_loops(graph))
+    chosen = kink_values(build, _differentiated(kept.outputs[LOSS]))
     decisions = {f"{DECISION}{index}": each for index, each in enumerate(chosen)}
-    return build.graph({LOSS: loss, MAGNITUDE: magnitude, **decisions})
+    return build.graph({**kept.outputs, **decisions})
 
 
 def _differentiated(loss: Value) -> list[Value]:

@@ -13,12 +13,14 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Value, dependencies
 from meganeura_dsl.ir.interpreter import storage_type
-from meganeura_dsl.ir.ops import Gather, Input, Parameter, ScatterAdd
+from meganeura_dsl.ir.interval_analysis import Range, ranges_of
+from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
 from meganeura_dsl.ir.types import DType, TensorType
 
 KINKS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Numbers that repeat, so that maxima are tied and rectifiers are at zero."""
+POSITION = TensorType(DType.I32, ())
 HIGHEST_LABEL = 4
 """Whole numbers that index nothing are below this."""
 
@@ -56,11 +58,18 @@ class RandomInputs:
     def feeds(self, graph: Graph) -> dict[str, Array]:
         """Numbers for every leaf; indices are within what they index."""
         bounds = index_bounds(graph.values)
-        return {
+        fed = {
             leaf.name: self._leaf(leaf, value.type, bounds.get(leaf.name, HIGHEST_LABEL))
             for value in graph.values
             if isinstance(leaf := value.op, Leaf)
         }
+        for value in graph.values:
+            if isinstance(value.op, Input) and value.type == POSITION:
+                allowed = positions_allowed(graph, value)
+                if allowed:
+                    chosen = allowed[int(fed[value.op.name]) % len(allowed)]
+                    fed[value.op.name] = np.asarray(chosen, np.int32)
+        return fed
 
     def _leaf(self, leaf: Leaf, of: TensorType, below: int) -> Array:
         numbers = self.tensor(leaf.name, of, below)
@@ -83,18 +92,34 @@ class RandomInputs:
 
 
 def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:
-    """For each input that reaches the indices of a gather or scatter, the size it indexes."""
+    """For each input that reaches an index of an op, how many things it chooses from."""
     bounds: dict[str, int] = {}
     for value in values:
-        match value.op:
-            case Gather(axis=axis):
-                ids, size = value.operands[1], value.operands[0].type.shape[axis]
-            case ScatterAdd(size=size):
-                ids = value.operands[0]
-            case _:
-                continue
-        for source in dependencies((ids,)):
-            if isinstance(source.op, Input) and source.type.dtype.is_integer:
-                name = source.op.name
-                bounds[name] = min(concrete(size), bounds.get(name, concrete(size)))
+        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
+            for source in dependencies((value.operands[place],)):
+                if isinstance(source.op, Input) and source.type.dtype.is_integer:
+                    name = source.op.name
+                    bounds[name] = min(concrete(count), bounds.get(name, concrete(count)))
     return bounds
+
+
+def positions_allowed(graph: Graph, position: Value) -> list[int]:
+    """The numbers of an input `i32[]` for which all indices computed from it alone are in range."""
+    leaf = position.op
+    assert isinstance(leaf, Input)
+    uses: list[tuple[Graph, Value, int]] = []
+    for value in graph.values:
+        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
+            ids = value.operands[place]
+            needed = dependencies((ids,))
+            if {each.id for each in needed if isinstance(each.op, Leaf)} == {position.id}:
+                uses.append((Graph(needed, {"ids": ids}), ids, concrete(count)))
+
+    def is_allowed(number: int) -> bool:
+        given = {leaf.name: Range(number, number)}
+        found = ((ranges_of(part, given).get(ids.id), count) for part, ids, count in uses)
+        return all(range_ is None or range_.within(0, count - 1) for range_, count in found)
+
+    return [
+        number for number in range(max((n for _, _, n in uses), default=0)) if is_allowed(number)
+    ]

@@ -10,6 +10,7 @@ from hypothesis.vendor.pretty import RepresentationPrinter
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import elaborate_model
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.syntax import ast
 
@@ -31,6 +32,10 @@ class Subject:
     """Configuration that is true or false although no default says so."""
     lists: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Configuration that is a list, and the largest numbers in it that a model uses."""
+    tables: Mapping[str, tuple[tuple[int, ...], ...]] = field(
+        default_factory=dict[str, tuple[tuple[int, ...], ...]]
+    )
+    """Configuration that is a list of rows by its default, and the first rows of that."""
     reals: frozenset[str] = frozenset()
     """Configuration without a default for which a model uses a real number."""
     largest_real: float = 1 / 8
@@ -53,8 +58,19 @@ def block_subject(module: LinkedModule, block: ast.Block) -> Subject:
         lists |= _integer_lists(given)
         reals |= {name for name, value in given.items() if isinstance(value, float)}
     names = {each.name for each in block.parameters if each.default is None}
+    tables = {each.name: rows for each in block.parameters if (rows := _rows(each.default))}
     return Subject(
-        block.name.text, module, block, truths=truths, lists=lists, reals=frozenset(reals & names)
+        block.name.text, module, block,
+        truths=truths, lists=lists, tables=tables, reals=frozenset(reals & names),
+    )  # fmt: skip
+
+
+def _rows(default: ast.Expression | None) -> tuple[tuple[int, ...], ...]:
+    """The first two rows of a list of lists of whole numbers; none of anything else."""
+    items = default.items if isinstance(default, ast.ListOf) else ()
+    rows = [row.items for row in items if isinstance(row, ast.ListOf)]
+    return tuple(
+        tuple(item.value for item in row if isinstance(item, ast.Integer)) for row in rows[:2]
     )
 
 
@@ -112,7 +128,7 @@ def _truths(module: LinkedModule, block: ast.Block, above: frozenset[ast.Block])
         return
     nodes = list(_nodes(block))
     for parameter in block.parameters:
-        is_boolean = isinstance(parameter.default, ast.Boolean)
+        is_boolean = isinstance(parameter.default, ast.Boolean) or is_named(parameter.kind, "bool")
         if is_boolean or (
             parameter.default is None
             and any(_is_truth(module, node, parameter.name, above | {block}) for node in nodes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from meganeura_dsl.diagnostics.source import Span
@@ -14,6 +15,7 @@ from meganeura_dsl.limits.work_budget import require_values
 from meganeura_dsl.startup.lazy_numpy import Array
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.size import Size
 
 
 class TypeRuleError(Exception):
@@ -44,6 +46,11 @@ class Op:
     multiple_results: ClassVar[bool] = False
     """Whether it has several results; its facets then give and take a tuple of them."""
 
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The graphs among its attributes."""
+        return ()
+
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         if not abstract:
             cls.require_declared()
@@ -53,7 +60,7 @@ class Op:
         """Raise `TypeError` where the class leaves out what has no default."""
         traits: Traits = getattr(cls, "traits", frozenset())
         names = ["operands", "traits", "element_cost", "infer"]
-        names += ["evaluate"] if Trait.LEAF not in traits else []
+        names += ["evaluate"] if not traits & {Trait.LEAF, Trait.LOOP} else []
         names += ["flops"] if traits & _COUNT_THEMSELVES else []
         missing = [name for name in names if getattr(cls, name, None) is getattr(Op, name, None)]
         if missing:
@@ -72,7 +79,10 @@ class Op:
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     def evaluate(self, *operands: Any, **_: Any) -> Array | tuple[Array, ...]:
-        """The reference semantics in NumPy. The caller stores each result in the type inferred."""
+        """The reference semantics in NumPy. The caller stores each result in the type inferred.
+
+        A leaf is given, and the rounds of a loop are run by who runs the graph.
+        """
         raise NotImplementedError
 
     def evaluate_all(self, *operands: Any) -> tuple[Array, ...]:
@@ -108,6 +118,13 @@ class Op:
         """Bytes that are read of an operand at least: here all of it."""
         return size_in_bytes(operand)
 
+    def picks(self, *operands: Any, **_: Any) -> tuple[tuple[int, Size], ...]:
+        """The operands that are indices, by number, and how many things each of them chooses from.
+
+        An index is one of 0 ... count - 1; what may be another number is proved or checked.
+        """
+        return ()
+
     def row_axes(self, rank: int) -> tuple[int, ...] | None:
         """The axes it reduces, of an operand of this rank, in one pass with others that do.
 
@@ -139,6 +156,13 @@ class Leaf(Op, abstract=True):
         for size in self.shape:
             facts.require(Compare(">=", size, 1), f"every size of `{self.name}` is at least 1")
         return TensorType(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class Bound(Leaf):
+    """What differs from round to round of a loop whose body is being made; no graph holds one."""
+
+    is_kept = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +223,47 @@ class Graph:
     def roots(self) -> tuple[Value, ...]:
         """Everything the graph is evaluated for: outputs, then updates."""
         return (*self.outputs.values(), *self.updates.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A graph that is an attribute of an op. Two are equal if they differ in origins alone."""
+
+    graph: Graph
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Value]:
+        """Its leaves, by name."""
+        leaves = (value for value in self.graph.values if isinstance(value.op, Leaf))
+        return {value.op.name: value for value in leaves if isinstance(value.op, Leaf)}
+
+    @cached_property
+    def made(self) -> Hashable:
+        """What is computed, whatever of it is given out."""
+        return tuple(
+            (value.op, tuple(self.numbers[each.id] for each in value.operands), value.index)
+            for value in self.graph.values
+        )
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """The place of each value in the graph, by its id."""
+        return {value.id: number for number, value in enumerate(self.graph.values)}
+
+    @cached_property
+    def _key(self) -> Hashable:
+        outputs = self.graph.outputs.items()
+        return self.made, tuple((name, self.numbers[value.id]) for name, value in outputs)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and (self is other or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 _Interned = dict[Application, Value]
@@ -310,7 +375,11 @@ class Builder:
         """The graph of what `outputs` and `updates` reach, and of every leaf."""
         updates = {} if updates is None else dict(updates)
         live = reachable((*outputs.values(), *updates.values()))
-        kept = tuple(value for value in self._values if value.id in live or not value.operands)
+        kept = tuple(
+            value
+            for value in self._values
+            if value.id in live or (isinstance(value.op, Leaf) and not isinstance(value.op, Bound))
+        )
         return Graph(kept, dict(outputs), updates)
 
 

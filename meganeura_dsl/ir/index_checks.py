@@ -10,26 +10,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Origin, Value, continued, dependencies
+from meganeura_dsl.ir.graph import (
+    Application,
+    Body,
+    Builder,
+    Graph,
+    Leaf,
+    Op,
+    Origin,
+    Value,
+    dependencies,
+)
 from meganeura_dsl.ir.interval_analysis import Range, Ranges, ranges_of
 from meganeura_dsl.ir.ops import (
     Cast,
     Compare,
     Constant,
-    Gather,
     Input,
     Iota,
     Parameter,
     ReduceMax,
-    ScatterAdd,
     Slice,
     Sum,
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full, is_zero
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, ROUND, Loop
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.traits import Trait
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size, evaluate, show
@@ -118,6 +128,14 @@ def leaf_bounds(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[st
     return bounds
 
 
+def all_of(first: Mapping[str, Bound], second: Mapping[str, Bound]) -> dict[str, Bound]:
+    """The bounds of both."""
+    merged = dict(first)
+    for name, bound in second.items():
+        merged[name] = merged.get(name, bound).narrowed(bound)
+    return merged
+
+
 def with_checks(graph: Graph) -> Graph:
     """The graph with an output for each index that is neither proved nor seen where it comes from.
 
@@ -128,22 +146,79 @@ def with_checks(graph: Graph) -> Graph:
         name: Range(min(0, *bound.exempt, 0), max(bound.count - 1, *bound.exempt, 0))
         for name, bound in bounds.items()
     }
-    uses = [*_unproved(graph, bounds, ranges_of(graph, given))]
-    if not uses:
+    return _checked(graph, bounds, given)
+
+
+def _checked(graph: Graph, bounds: Mapping[str, Bound], given: Mapping[str, Range]) -> Graph:
+    """The graph with checks, where the leaves that have `bounds` are seen elsewhere.
+
+    `given` is what is known of leaves.
+    """
+    ranges = ranges_of(graph, given)
+    uses = [*_unproved(graph, bounds, ranges)]
+    loops = _checked_loops(graph, ranges)
+    if not uses and not loops:
         return graph
-    build, copied = continued(graph)
-    values = dict(zip((each.id for each in graph.values), copied.values, strict=True))
+    build = Builder()
+    values: dict[int, Value] = {}
+    largest: list[tuple[Check, Value]] = []
+    for value in graph.values:
+        operands = [values[each.id] for each in value.operands]
+        loop = loops.get(value.application) if value.op.bodies else None
+        with build.at(value.origin):
+            if loop is None:
+                values[value.id] = build.reapply(value, *operands)
+                continue
+            results = build.add_all(loop.op, *operands)
+            values[value.id] = results[value.index]
+            over = [build.add(ReduceMax((0,)), each) for each in results[-len(loop.checks) :]]
+            largest += zip(loop.checks, over, strict=True)
     compared = _exempt_values(graph)
-    outputs: dict[str, Value] = {}
-    for number, use in enumerate(uses):
+    for use in uses:
         ids, count = values[use.ids.id], _number(use.count, {})
         if count is None:
             raise ValueError(f"the size {show(use.count)} has no number")
-        check = Check(number, ids.type.dtype, count, place_of(use.user.origin))
         exempt = compared.get(use.ids.id, ()) if isinstance(use.user.op, Compare) else ()
         with build.at(use.user.origin):
-            outputs[check.output] = _largest(build, ids, exempt)
-    return build.graph({**copied.outputs, **outputs}, copied.updates)
+            check = Check(0, ids.type.dtype, count, place_of(use.user.origin))
+            largest.append((check, _largest(build, ids, exempt)))
+    checks = {
+        replace(check, number=number).output: value
+        for number, (check, value) in enumerate(dict.fromkeys(largest))
+    }
+    outputs = {name: values[value.id] for name, value in graph.outputs.items()}
+    updates = {name: values[value.id] for name, value in graph.updates.items()}
+    return build.graph({**outputs, **checks}, updates)
+
+
+@dataclass(frozen=True)
+class _CheckedLoop:
+    """A loop that also collects the largest index of each check in its body."""
+
+    op: Loop
+    checks: tuple[Check, ...]
+
+
+def _checked_loops(graph: Graph, ranges: Ranges) -> dict[Application, _CheckedLoop]:
+    """The loops in whose bodies an index has to be checked."""
+    found: dict[Application, _CheckedLoop] = {}
+    for value in graph.values:
+        op = value.op
+        if not isinstance(op, Loop) or value.application in found:
+            continue
+        known = {ROUND: Range(0, concrete(op.rounds) - 1)}
+        for name, operand in zip(op.names, value.operands, strict=True):
+            range_ = ranges.get(operand.id)
+            if range_ is not None and not name.startswith(CARRY):
+                known[name] = range_
+        body = _checked(op.body.graph, {}, known)
+        checks = tuple(checks_of(body).values())
+        if checks:
+            outputs = dict(body.outputs)
+            extra = [outputs.pop(check.output) for check in checks]
+            plain = replace(op, body=Body(Graph(body.values, outputs)))
+            found[value.application] = _CheckedLoop(plain.extended(extra), checks)
+    return found
 
 
 def checks_of(graph: Graph) -> dict[str, Check]:
@@ -256,19 +331,13 @@ def _comparisons(graph: Graph) -> Iterator[tuple[Value, int]]:
 def _uses(graph: Graph) -> Iterator[Use]:
     """All indices of a graph, and how many things each chooses from."""
     for value in graph.values:
-        match value.op:
-            case Gather(axis=axis):
-                table, ids = value.operands
-                yield Use(ids, table.type.shape[axis], value)
-            case ScatterAdd(size=size):
-                yield Use(value.operands[0], size, value)
-            case Compare(kind="eq"):
-                for one, other in (value.operands, value.operands[::-1]):
-                    counted = _source(other).op
-                    if isinstance(counted, Iota):
-                        yield Use(one, counted.size, value)
-            case _:
-                pass
+        for place, count in value.op.picks(*(operand.type for operand in value.operands)):
+            yield Use(value.operands[place], count, value)
+        if value.op == Compare("eq"):
+            for one, other in (value.operands, value.operands[::-1]):
+                counted = _source(other).op
+                if isinstance(counted, Iota):
+                    yield Use(one, counted.size, value)
 
 
 def _source(value: Value) -> Value:

@@ -15,6 +15,8 @@ import numpy as np
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value, by_application
 from meganeura_dsl.ir.ops import Constant, Iota, StopGradient
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim
 
@@ -56,6 +58,8 @@ class Step:
     """One op to run: where its operands lie, where its results go, what nobody reads any more."""
 
     op: Op
+    evaluate: Callable[..., Sequence[Array]]
+    """What gives each result, from the operands."""
     operands: tuple[int, ...]
     halves: tuple[int, ...]
     """Which of the operands are kept in half precision, in which nothing is computed."""
@@ -114,8 +118,9 @@ class Interpreter:
             operands = tuple(self._slots[operand.id] for operand in value.operands)
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
-            stored = tuple([self._stored(result) for result in results])
-            steps.append(Step(value.op, operands, self._halves(value), stored, dead))
+            stored = tuple(map(self._stored, results))
+            evaluate = evaluation(value.op, self._precision)
+            steps.append(Step(value.op, evaluate, operands, self._halves(value), stored, dead))
         return tuple(reversed(steps))
 
     def _stored(self, value: Value) -> Stored:
@@ -139,6 +144,16 @@ class Interpreter:
                     results = tuple(result.value for result in step.results)
                     watch(results, start, perf_counter())
         return Results(_named(self._outputs, values), _named(self._updates, values))
+
+    def round(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """Some outputs of one evaluation of a body, whose feeds are of the types they should be."""
+        values = self._start.copy()
+        for name, array in feeds.items():
+            values[self._slots[self.leaves[name].id]] = array
+        for step in self._steps:
+            _advance(step, values)
+        found = (values[self._outputs[name]] for name in outputs)
+        return [array for array in found if array is not None]
 
     def every_value(self, feeds: Mapping[str, Array]) -> tuple[Array | None, ...]:
         """All values of one evaluation, for `perturbed` to start from."""
@@ -216,6 +231,46 @@ class Interpreter:
         return array.astype(dtype, copy=False)
 
 
+def evaluation(op: Op, precision: Precision = Precision.SINGLE) -> Callable[..., Sequence[Array]]:
+    """What gives each result of an op in NumPy, from its operands."""
+    return Rounds(op, precision).run if isinstance(op, Loop) else op.evaluate_all
+
+
+class Rounds:
+    """A loop ready to run: its body as an interpreter, made once."""
+
+    def __init__(self, op: Loop, precision: Precision) -> None:
+        self._op = op
+        self._body = Interpreter(op.body.graph, precision)
+        self._rounds = concrete(op.rounds)
+        self._carries = [f"{CARRY}{number}" for number in range(op.carried)]
+        self._outputs = [*self._carries, *(f"{COLLECTED}{n}" for n in range(len(op.collected)))]
+
+    def run(self, *operands: Array) -> list[Array]:
+        """The carries behind the last round, then what was collected."""
+        op, count = self._op, self._op.carried
+        feeds = dict(zip(op.names, operands, strict=True))
+        sliced = op.names[count : count + len(op.sliced)]
+        stacks = {
+            name: np.moveaxis(feeds[name], axis, 0)
+            for name, axis in zip(sliced, op.sliced, strict=True)
+        }
+        results: list[Array] = []
+        for place in range(self._rounds)[:: -1 if op.backward else 1]:
+            feeds[ROUND] = np.asarray(place, np.int32)
+            feeds.update((name, stack[place]) for name, stack in stacks.items())
+            found = self._body.round(feeds, self._outputs)
+            feeds.update(zip(self._carries, found, strict=False))
+            results = results or list(map(self._stack, found[count:], op.collected))
+            for result, axis, given in zip(results, op.collected, found[count:], strict=True):
+                np.moveaxis(result, axis, 0)[place] = given
+        return [*(feeds[name] for name in self._carries), *results]
+
+    def _stack(self, given: Array, axis: int) -> Array:
+        shape = given.shape[:axis], given.shape[axis:]
+        return np.empty((*shape[0], self._rounds, *shape[1]), given.dtype)
+
+
 def _downstream(steps: Iterable[Step], changed: set[int]) -> list[Step]:
     """The steps that read one of the slots, or what such a step gives."""
     found: list[Step] = []
@@ -249,7 +304,7 @@ def _compute(step: Step, values: list[Array | None]) -> None:
     for index in step.halves:
         operands[index] = np.asarray(operands[index], np.float32)
     try:
-        found = step.op.evaluate_all(*operands)
+        found = step.evaluate(*operands)
         for result in step.results:
             values[result.slot] = np.asarray(found[result.value.index], result.dtype)
     except (IndexError, MemoryError) as error:

@@ -19,7 +19,11 @@ from meganeura_dsl.ir.ops import (
     Cast,
     Concat,
     Constant,
+    Cumulative,
+    DynamicSlice,
+    DynamicUpdate,
     Floor,
+    FloorDivide,
     Gather,
     Iota,
     Maximum,
@@ -28,6 +32,9 @@ from meganeura_dsl.ir.ops import (
     Neg,
     Pad,
     ReduceMax,
+    Remainder,
+    Round,
+    Sort,
     Sub,
     Sum,
     Where,
@@ -97,6 +104,10 @@ def _range_of(value: Value, found: Ranges) -> Range | None:
             return Range(0, concrete(size) - 1)
         case ArgMax(axis=axis):
             return Range(0, concrete(value.operands[0].type.shape[axis]) - 1)
+        case Remainder(divisor=divisor):
+            return Range(0, concrete(divisor) - 1)
+        case Sort() if value.index:
+            return Range(0, concrete(value.operands[0].type.shape[value.op.axis]) - 1)
         case _:
             known = [found.get(each.id) for each in value.operands]
             return _of_operands(value, known)
@@ -109,16 +120,22 @@ def _of_number(number: float | Dim) -> Range | None:
 
 def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
     """The range of an op of operands, of which those it needs must be known."""
-    if Trait.VIEW in value.op.traits or isinstance(value.op, Gather):
+    if Trait.VIEW in value.op.traits or isinstance(value.op, Gather | DynamicSlice):
         return known[0]
-    needed = known[1:] if isinstance(value.op, Where) else known
+    match value.op:
+        case Where():
+            needed = known[1:]
+        case DynamicUpdate():
+            needed = known[:2]
+        case _:
+            needed = known
     ranges = [each for each in needed if each is not None]
     if not ranges or len(ranges) < len(needed):
         return _of_bounds(value, known)
     match value.op:
         case Cast(dtype=dtype):
             return Range(0, 1) if dtype is DType.BOOL else ranges[0]
-        case Where() | Concat():
+        case Where() | Concat() | DynamicUpdate():
             return reduce(Range.join, ranges)
         case Pad():
             return ranges[0].join(Range(0, 0))
@@ -126,8 +143,11 @@ def _of_operands(value: Value, known: list[Range | None]) -> Range | None:
             terms, sums = (concrete_shape(each.type.shape) for each in (value.operands[0], value))
             count = prod(terms) // prod(sums)
             return Range(count * ranges[0].low, count * ranges[0].high)
-        case ReduceMax() | Floor():
+        case ReduceMax() | Floor() | Round() | Sort() | Cumulative(kind="max" | "min"):
             return ranges[0]
+        case FloorDivide(divisor=divisor):
+            by = concrete(divisor)
+            return Range(ranges[0].low // by, ranges[0].high // by)
         case Neg():
             return Range(-ranges[0].high, -ranges[0].low)
         case Abs():

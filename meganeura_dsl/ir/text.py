@@ -5,7 +5,13 @@
     output "loss" = %1
 
 Values are numbered as they come. Of an op with several results, `.1` after its arguments says which
-one a value is. What follows `#` is for people only.
+one a value is. What follows `#` is for people only. A graph that is an attribute of an op stands
+above the op, under a number:
+
+    body @0:
+      %0 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
+      output "carry.0" = %0
+    %1 = Scan(%0, body=@0, rounds=8, ...).0 : f32[n]
 """
 
 import json
@@ -16,11 +22,11 @@ from functools import cache
 from math import isfinite
 from typing import get_args, get_type_hints
 
-from meganeura_dsl.ir.graph import Graph, Op, Origin, Value
+from meganeura_dsl.ir.graph import Body, Graph, Op, Origin, Value
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.size import Dim, Size, dim, show
 
-Attribute = bool | int | float | str | Dim | DType | Op | tuple["Attribute", ...]
+Attribute = bool | int | float | str | Dim | DType | Op | Body | tuple["Attribute", ...]
 
 
 class GraphTextError(Exception):
@@ -33,7 +39,15 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
     Without `origins` it depends only on what the graph means: there are no comments.
     """
     numbers = {value.id: number for number, value in enumerate(graph.values)}
-    lines = [_value_line(value, numbers, origins=origins) for value in graph.values]
+    lines: list[str] = []
+    bodies: dict[Body, int] = {}
+    for value in graph.values:
+        for body in value.op.bodies:
+            if body not in bodies:
+                lines.append(f"body @{len(bodies)}:")
+                lines += [_INSIDE + line for line in _lines(body, origins=origins)]
+                bodies[body] = len(bodies)
+        lines.append(_value_line(value, numbers, bodies, origins=origins))
     for word, roots in (("output", graph.outputs), ("update", graph.updates)):
         lines += [
             f"{word} {json.dumps(name)} = %{numbers[root.id]}" for name, root in roots.items()
@@ -41,15 +55,27 @@ def format_graph(graph: Graph, *, origins: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value_line(value: Value, numbers: dict[int, int], *, origins: bool) -> str:
-    call = _call(value.op, [f"%{numbers[operand.id]}" for operand in value.operands])
+_INSIDE = "  "
+"""What a line of a body begins with."""
+
+
+def _lines(body: Body, *, origins: bool) -> list[str]:
+    return format_graph(body.graph, origins=origins).splitlines()
+
+
+def _value_line(
+    value: Value, numbers: dict[int, int], bodies: Mapping[Body, int], *, origins: bool
+) -> str:
+    call = _call(value.op, bodies, [f"%{numbers[operand.id]}" for operand in value.operands])
     result = f".{value.index}" if value.op.multiple_results else ""
     comment = _comment(value.origin) if origins else ""
     return f"%{numbers[value.id]} = {call}{result} : {value.type}{comment}"
 
 
-def _call(op: Op, operands: Sequence[str] = ()) -> str:
-    attributes = [f"{each.name}={_attribute(getattr(op, each.name))}" for each in fields(op)]
+def _call(op: Op, bodies: Mapping[Body, int], operands: Sequence[str] = ()) -> str:
+    attributes = [
+        f"{each.name}={_attribute(getattr(op, each.name), bodies)}" for each in fields(op)
+    ]
     return f"{type(op).__name__}({', '.join((*operands, *attributes))})"
 
 
@@ -59,7 +85,7 @@ def _comment(origin: Origin) -> str:
     return f"  # {words}" if words else ""
 
 
-def _attribute(value: Attribute) -> str:
+def _attribute(value: Attribute, bodies: Mapping[Body, int]) -> str:
     match value:
         case bool():
             return "true" if value else "false"
@@ -72,9 +98,11 @@ def _attribute(value: Attribute) -> str:
         case DType():
             return value.value
         case Op():
-            return _call(value)
+            return _call(value, bodies)
+        case Body():
+            return f"@{bodies[value]}"
         case tuple():
-            return f"[{', '.join(map(_attribute, value))}]"
+            return f"[{', '.join(_attribute(each, bodies) for each in value)}]"
 
 
 def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = ()) -> Graph:
@@ -83,14 +111,32 @@ def parse_graph(text: str, ops: Iterable[type[Op]], origins: Sequence[Origin] = 
     A text does not hold the origins of its values; they are taken from `origins`, if there are any.
     """
     classes = {op.__name__: op for op in ops}
+    return _graph(list(enumerate(text.splitlines(), start=1)), classes, origins)
+
+
+def _graph(
+    lines: Sequence[tuple[int, str]], classes: Mapping[str, type[Op]], origins: Sequence[Origin]
+) -> Graph:
+    """The graph of some lines with their numbers."""
     values: list[Value] = []
+    bodies: list[Body] = []
     roots: dict[str, dict[str, Value]] = {"output": {}, "update": {}}
-    for number, written in enumerate(text.splitlines(), start=1):
+    at = 0
+    while at < len(lines):
+        number, written = lines[at]
+        at += 1
         try:
-            line = _Line(written, classes)
+            line = _Line(written, classes, bodies)
             if line.is_empty:
                 continue
-            if line.peek in roots:
+            if line.peek == "body":
+                line.body()
+                start = at
+                while at < len(lines) and lines[at][1].startswith(_INSIDE):
+                    at += 1
+                inside = [(place, text.removeprefix(_INSIDE)) for place, text in lines[start:at]]
+                bodies.append(Body(_graph(inside, classes, ())))
+            elif line.peek in roots:
                 word, name, root = line.root()
                 roots[word][name] = _known(values, root)
             else:
@@ -129,6 +175,7 @@ TOKEN = re.compile(
     r"""\s*(?:
     (?P<text>"(?:[^"\\]|\\.)*")
   | (?P<value>%\d+)
+  | (?P<body>@\d+)
   | (?P<real>[-+](?:inf|nan)\b|\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+))
   | (?P<result>\.\d+)
   | (?P<whole>\d+)
@@ -166,8 +213,9 @@ def _bounded(size: Size) -> Size:
 class _Line:
     """One line, read from left to right."""
 
-    def __init__(self, line: str, classes: Mapping[str, type[Op]]) -> None:
+    def __init__(self, line: str, classes: Mapping[str, type[Op]], bodies: Sequence[Body]) -> None:
         self._classes = classes
+        self._bodies = bodies
         self._tokens = list(_tokens(line))
         self._at = 0
         self.is_empty = len(self._tokens) == 1
@@ -184,6 +232,14 @@ class _Line:
         number = int(self._take("value")[1:])
         self._take("end")
         return word, name, number
+
+    def body(self) -> None:
+        """`body @1:`, above the lines of a body."""
+        self._take("name")
+        if self._take("body") != f"@{len(self._bodies)}":
+            raise ValueError(f"the next body is @{len(self._bodies)}")
+        self._mark(":")
+        self._take("end")
 
     def value(self, values: list[Value], origin: Origin) -> Value:
         """`%1 = Sum(%0, axes=[1]) : f32[n]`, after the values above it."""
@@ -217,6 +273,12 @@ class _Line:
             raise ValueError(f"`{type(op).__name__}` has operands, and is an attribute")
         return op
 
+    def _known_body(self) -> Body:
+        number = int(self._take("body")[1:])
+        if number >= len(self._bodies):
+            raise ValueError(f"@{number} is not defined above")
+        return self._bodies[number]
+
     def _arguments(self, hints: dict[str, object]) -> tuple[list[int], dict[str, Attribute]]:
         operands: list[int] = []
         attributes: dict[str, Attribute] = {}
@@ -234,6 +296,8 @@ class _Line:
                 attributes[name] = DType(self._take("name"))
             elif isinstance(hint, type) and issubclass(hint, Op):
                 attributes[name] = self._nested()
+            elif hint is Body:
+                attributes[name] = self._known_body()
             else:
                 attributes[name] = self._attribute()
             if isinstance(attributes[name], float) and float not in (hint, *get_args(hint)):

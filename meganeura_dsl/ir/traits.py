@@ -72,14 +72,18 @@ class Trait(Enum):
     """Queries walk over keys and values, or keys over queries; no score is stored."""
     TRANSFORM = "transform"
     """Small squares of elements are multiplied with constant matrices."""
+    LOOP = "loop"
+    """A graph is run again and again, each round on what the one before it left."""
 
     __hash__ = object.__hash__  # members are singletons; the hash of `Enum` is a Python function
 
 
 Traits = frozenset[Trait]
 
-ANCHORS: Traits = frozenset((Trait.REDUCTION, Trait.CONTRACTION, Trait.ATTENTION, Trait.TRANSFORM))
-"""An op with one of these gets a kernel, which others may be fused into."""
+ANCHORS: Traits = frozenset(
+    (Trait.REDUCTION, Trait.CONTRACTION, Trait.ATTENTION, Trait.TRANSFORM, Trait.LOOP)
+)
+"""An op with one of these gets a kernel, which others may be fused into; a loop, several."""
 PRODUCTS: Traits = frozenset((Trait.CONTRACTION, Trait.ATTENTION))
 """An op with one of these reads each element of its operands many times."""
 

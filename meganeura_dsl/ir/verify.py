@@ -1,6 +1,6 @@
 """Whether a graph is what every stage may rely on; run after each pass that is under test."""
 
-from meganeura_dsl.ir.graph import Graph, Leaf, TypeRuleError, Value, dependencies
+from meganeura_dsl.ir.graph import Body, Graph, Leaf, TypeRuleError, Value, dependencies
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 
@@ -20,6 +20,8 @@ def verify(graph: Graph, facts: Facts | None = None) -> None:
         if before is not None and value.id <= before.id:
             raise GraphError(f"{label(value)} comes after {label(before)}")
         _verify_operands(value, known)
+        for body in value.op.bodies:
+            _verify_body(value, body, facts)
         _verify_type(value, facts)
         known[value.id] = value
     for name, root in (*graph.outputs.items(), *graph.updates.items()):
@@ -42,6 +44,13 @@ def _verify_operands(value: Value, known: dict[int, Value]) -> None:
     for operand in value.operands:
         if known.get(operand.id) is not operand:
             raise GraphError(f"{label(value)} reads {label(operand)}, which does not come before")
+
+
+def _verify_body(value: Value, body: Body, facts: Facts) -> None:
+    try:
+        verify(body.graph, facts)
+    except GraphError as error:
+        raise GraphError(f"in the body of {label(value)}: {error}") from error
 
 
 def _verify_type(value: Value, facts: Facts) -> None:

@@ -6,7 +6,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Literal, assert_never
 
 from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.size import Size, evaluate, show
+from meganeura_dsl.symbolic.size import Size, evaluate, show, substitute
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
@@ -144,6 +144,23 @@ def sizes_in(condition: Condition) -> frozenset[str]:
         if isinstance(atom, Compare):
             names |= variables_of(atom.left) | variables_of(atom.right)
     return frozenset(names)
+
+
+def with_sizes(condition: Condition, sizes: Mapping[str, Size]) -> Condition:
+    """The condition with variables replaced by other sizes, all at once."""
+    match condition:
+        case bool() | Flag():
+            return condition
+        case Compare(operator, left, right):
+            return Compare(operator, substitute(left, sizes), substitute(right, sizes))
+        case Not(part):
+            return Not(with_sizes(part, sizes))
+        case And(parts):
+            return And(tuple(with_sizes(part, sizes) for part in parts))
+        case Or(parts):
+            return Or(tuple(with_sizes(part, sizes) for part in parts))
+        case _:
+            assert_never(condition)
 
 
 def _operand(part: Condition) -> str:

@@ -112,6 +112,14 @@ class Subscript(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Spliced(Node):
+    """`weight_hh_l{k}`: a parameter whose name ends with a number or a text that is computed."""
+
+    base: "Expression"
+    value: "Expression"
+
+
+@dataclass(frozen=True, eq=False)
 class Argument(Node):
     """`stride=2`, or without a name a positional argument."""
 
@@ -131,7 +139,7 @@ class Call(Node):
     callee: str
     callee_span: Span
     arguments: tuple[Argument, ...]
-    inputs: tuple["Expression", ...]
+    inputs: tuple[Argument, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +160,7 @@ class Rearrangement(Node):
 
 Expression = (
     Name | Integer | Real | Text | Boolean | ListOf | Unary | Binary | Conditional
-    | Attribute | Subscript | Call | Pipe
+    | Attribute | Subscript | Spliced | Call | Pipe
 )  # fmt: skip
 
 
@@ -160,13 +168,20 @@ Expression = (
 
 
 @dataclass(frozen=True, eq=False)
+class Splice(Node):
+    """`{i + 1}` in a path: a number or a text that joins the word before it."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Path(Node):
-    """`head.fc`, `layers[i]`, `[0]`: words and indices, in order.
+    """`head.fc`, `layers[i]`, `block{i + 1}`, `[0]`: words, indices and splices, in order.
 
     The label `.` has none: it is the path of the block it stands in.
     """
 
-    parts: tuple["str | Expression", ...]
+    parts: tuple["str | Expression | Splice", ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +237,25 @@ class For(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Part(Node):
+    """`y[:, t] = e`: a part of a tensor, one entry per axis, from the first."""
+
+    target: Name
+    entries: tuple["Expression | Range", ...]
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Node):
+    """`scan t in start..stop:`, all rounds of which have one body."""
+
+    variable: Name
+    start: Expression
+    stop: Expression
+    body: tuple["Statement", ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Return(Node):
     """`return mu, logvar`"""
 
@@ -236,6 +270,13 @@ class Declare(Node):
     path: Path
     type: Type
     initial: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Node):
+    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label."""
+
+    call: Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,28 +317,61 @@ class Run(Node):
     settings: tuple[Setting, ...]
 
 
-Statement = Bind | If | For | Return | Declare | Update | Minimize | Metric | Run
+Statement = (
+    Bind | Part | If | For | Scan | Return | Declare | Layer | Update | Minimize | Metric | Run
+)
 
 
 # --- declarations --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Parameter(Node):
-    """One config parameter, `stride=1`."""
+class NamedKind(Node):
+    """`bool`, `list[3]`: what a config parameter takes, by a word and perhaps a length."""
 
     name: str
+    length: Expression | None
+
+
+@dataclass(frozen=True, eq=False)
+class TextKind(Node):
+    """`"mean" or "max"`: a config parameter takes one of these texts."""
+
+    options: tuple[Text, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockKind(Node):
+    """`block`, or `block()(x: [n, d]) -> [n, d]`: a config parameter takes a block.
+
+    `header` is a block without a body, which says what a block that is given has to fit.
+    """
+
+    header: "Block | None"
+
+
+ConfigKind = NamedKind | TextKind | BlockKind
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Node):
+    """One config parameter: `stride=1`, `causal: bool = false` or `norm: block = batch_norm`."""
+
+    name: str
+    kind: ConfigKind | None
     default: Expression | None
 
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
-    """One tensor a block or a `train` takes, `x: [n, c, h, w]` or `x: whole [v, d]`."""
+    """One tensor a block or a `train` takes: `x: [n, c, h, w]`, `mask: bool[s, t] = true`."""
 
     name: str
     type: Type
     whole: bool = False
     """Whether a `train` feeds all of it at every step."""
+    default: "Expression | None" = None
+    """What it is where a block is given none: a tensor, or a number or truth value all over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,14 +12,20 @@ from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     Broadcast,
+    Cast,
     Concat,
+    Constant,
     Cos,
+    Cumulative,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Erf,
     Exp,
     Gather,
     Input,
     Iota,
+    LinearRecurrence,
     MatMul,
     Maximum,
     MaxPool,
@@ -32,8 +38,10 @@ from meganeura_dsl.ir.ops import (
     Reshape,
     Reverse,
     ScatterAdd,
+    ScatterExtreme,
     Sin,
     Slice,
+    Sort,
     Sub,
     Sum,
     Tanh,
@@ -152,6 +160,41 @@ def _index(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Val
     return build.add(ScatterAdd(0, 3), folded, x)
 
 
+def _order(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Value | None:
+    """What goes along an axis: accumulations, orders, and parts that begin where they say."""
+    if not x.type.rank:
+        return None
+    axis, backward = draw(st.integers(0, x.type.rank - 1)), draw(st.booleans())
+    small = build.add(Tanh(), x)
+    match draw(st.sampled_from(("sum", "prod", "max", "min", "recurrence", "sort", "part", "row"))):
+        case "recurrence":
+            return build.add(LinearRecurrence(axis, backward), small, x)
+        case "sort":
+            values, positions = build.add_all(Sort(axis, backward), x)
+            return values if draw(st.booleans()) else build.add(Cast(DType.F32), positions)
+        case "part":
+            return _part(draw, build, x)
+        case "row":
+            ids = build.add(Iota(x.type.shape[axis]))
+            return build.add(ScatterExtreme("min", axis, x.type.shape[axis]), ids, x)
+        case kind:
+            return build.add(Cumulative(kind, axis, backward), small)
+
+
+def _part(draw: st.DrawFn, build: Builder, x: Value) -> Value:
+    """A part of x, or x with a part of it replaced."""
+    shape = concrete_shape(x.type.shape)
+    sizes = tuple(draw(st.integers(1, size)) for size in shape)
+    starts = [
+        build.add(Constant(draw(st.integers(0, whole - size)), DType.I32))
+        for whole, size in zip(shape, sizes, strict=True)
+    ]
+    part = build.add(DynamicSlice(sizes), x, *starts)
+    if draw(st.booleans()):
+        return part
+    return build.add(DynamicUpdate(), build.add(Tanh(), x), part, *starts)
+
+
 def _product(draw: st.DrawFn, build: Builder, x: Value, values: Sequence[Value]) -> Value | None:
     if x.type.rank < 2:
         return None
@@ -174,6 +217,6 @@ def _pool(draw: st.DrawFn, build: Builder, x: Value, _: Sequence[Value]) -> Valu
 
 STEPS: tuple[Step, ...] = (
     _unary, _bounded, _binary, _binary, _fold, _broadcast, _move, _move, _join, _index, _product,
-    _pool,
+    _pool, _order,
 )  # fmt: skip
 """What a graph may grow by."""

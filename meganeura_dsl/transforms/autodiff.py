@@ -1,16 +1,11 @@
-"""Reverse-mode differentiation: one walk back, each op applied giving its own pullback."""
+"""Reverse-mode differentiation of a loss, or of a tensor with a seed."""
 
 from collections.abc import Sequence
 
-from meganeura_dsl.ir.graph import (
-    Builder,
-    NotDifferentiableError,
-    TypeRuleError,
-    Value,
-    dependencies,
-)
-from meganeura_dsl.ir.ops import Add, Constant
+from meganeura_dsl.ir.graph import Builder, TypeRuleError, Value
+from meganeura_dsl.ir.ops import Constant
 from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.ops.primitive.reverse_mode import pull_back
 
 
 def differentiate(
@@ -34,33 +29,7 @@ def gradients(
 ) -> tuple[Value | None, ...]:
     """As `differentiate`, with `None` for what no gradient flows to."""
     start = _one(build, loss) if seed is None else _like(loss, seed)
-    for value in wrt:
-        if not value.type.dtype.is_float:
-            raise NotDifferentiableError(f"there is no gradient with respect to a {value.type}")
-    cotangents = {loss.id: start}
-    path = _path(loss, wrt)
-    active = {value.id for value in path}
-    done: set[int] = set()
-    for value in reversed(path):
-        # Whatever reads a result comes after all results of the application, and was visited.
-        results = build.results_of(value)
-        given = tuple([cotangents.get(each.id) for each in results])
-        if (
-            results[0].id in done
-            or not any(given)
-            or active.isdisjoint(operand.id for operand in value.operands)
-        ):
-            continue
-        done.add(results[0].id)
-        op, several = value.op, value.op.multiple_results
-        with build.at(value.origin):
-            parts = op.pullback(build, *((results, given) if several else (value, given[0])))
-            for operand, part in zip(value.operands, parts, strict=True):
-                if part is not None and operand.id in active:
-                    known = cotangents.get(operand.id)
-                    total = part if known is None else build.add(Add(), known, part)
-                    cotangents[operand.id] = total
-    return tuple(cotangents.get(value.id) for value in wrt)
+    return pull_back(build, {loss: start}, wrt)
 
 
 def _one(build: Builder, loss: Value) -> Value:
@@ -73,15 +42,3 @@ def _like(loss: Value, seed: Value) -> Value:
     if seed.type != loss.type:
         raise TypeRuleError(f"the seed of a {loss.type} is not a {seed.type}")
     return seed
-
-
-def _path(loss: Value, wrt: Sequence[Value]) -> tuple[Value, ...]:
-    """The float values that depend on `wrt` and that the loss depends on, in order."""
-    active = {value.id for value in wrt}
-    path: list[Value] = []
-    for value in dependencies((loss,)):
-        depends = any(operand.id in active for operand in value.operands)
-        if value.type.dtype.is_float and (depends or value.id in active):
-            active.add(value.id)
-            path.append(value)
-    return tuple(path)

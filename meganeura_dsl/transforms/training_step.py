@@ -18,6 +18,7 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import STATES, Update, as_f32, number, scaled
+from meganeura_dsl.transforms.simplify_loops import simplify_loops
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
@@ -69,7 +70,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             new = settings.optimizer.update(update, p, g, own_rate)
             dtype = parameter.type.dtype
             updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
-    return build.graph(graph.outputs, {**graph.updates, **updates})
+    return simplify_loops(build.graph(graph.outputs, {**graph.updates, **updates}))
 
 
 def _learning_rate(build: Builder, settings: TrainingSettings) -> Value:

@@ -1,6 +1,7 @@
 """One small model of each family, for odd sizes, and its reference."""
 
 from tests.parity.models import Case
+from tests.parity.references.convnets import DenseNet, EfficientNet, MobileNetV2
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
 from tests.parity.references.sequences import Gpt2, Llama, Whisper
 
@@ -48,6 +49,41 @@ SMALL = [
         """,
         lambda: RepVgg([1, 2, 2, 1], 0.125, 0.0625, 4, 5),
         {"n": 2, "h": 41, "w": 35},
+    ),
+    Case(
+        "densenet",
+        """\
+        from densenet import DenseNet
+        model net = DenseNet(growth=3, depths=[2, 1, 3, 2], width=8, classes=5)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: DenseNet(3, [2, 1, 3, 2], 8, 5),
+        {"n": 2, "h": 35, "w": 64},
+    ),
+    Case(
+        "mobilenet",
+        """\
+        from mobilenet import MobileNetV2
+        model net = MobileNetV2(stages=[[1, 6, 1, 1], [3, 8, 2, 2], [2, 5, 2, 1]], width=4,
+                                last=10, classes=5, dropout=0)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: MobileNetV2([[1, 6, 1, 1], [3, 8, 2, 2], [2, 5, 2, 1]], 4, 10, 5),
+        {"n": 2, "h": 17, "w": 22},
+    ),
+    Case(
+        "efficientnet",
+        """\
+        from efficientnet import EfficientNet
+        model net = EfficientNet(stages=[[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]],
+                                 width=4, last=10, classes=5, dropout=0, drop_path=0)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: EfficientNet([[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]], 4, 10, 5),
+        {"n": 2, "h": 17, "w": 22},
     ),
     Case(
         "vit",

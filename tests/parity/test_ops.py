@@ -16,6 +16,7 @@ from meganeura_dsl.ir.ops import (
     Abs,
     Add,
     Conv,
+    Cumulative,
     Erf,
     Gather,
     Input,
@@ -24,6 +25,8 @@ from meganeura_dsl.ir.ops import (
     Minimum,
     ReduceMax,
     ScatterAdd,
+    ScatterExtreme,
+    Sort,
     Sqrt,
     Tanh,
 )
@@ -212,6 +215,55 @@ def test_scatter_add() -> None:
         ids,
         _normal(3, 7, 2),
     )
+
+
+def test_scatter_of_extremes() -> None:
+    ids = np.random.default_rng(0).permutation(np.arange(12) % 5).astype(np.int32)
+
+    def reduced(how: str) -> Callable[..., torch.Tensor]:
+        def reduce(ids: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
+            table = torch.zeros(3, 5, 2, dtype=updates.dtype)
+            rows = ids.long()[None, :, None].expand(3, 12, 2)
+            return table.scatter_reduce(1, rows, updates, how, include_self=False)
+
+        return reduce
+
+    _compare(ScatterExtreme("max", 1, 5), reduced("amax"), ids, _normal(3, 12, 2))
+    _compare(ScatterExtreme("min", 1, 5), reduced("amin"), ids, _normal(3, 12, 2))
+
+
+def test_gather_and_scatter_of_a_table_each() -> None:
+    ids = np.random.default_rng(0).integers(0, 5, (3, 7)).astype(np.int32)
+    _compare(
+        Gather(1, 1), lambda table, ids: torch.gather(table, 1, ids.long()), _normal(3, 5), ids
+    )
+    _compare(
+        ScatterAdd(1, 5, 1),
+        lambda ids, x: torch.zeros(3, 5, dtype=x.dtype).scatter_add(1, ids.long(), x),
+        ids,
+        _normal(3, 7),
+    )
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 3])
+def test_what_accumulates_along_an_axis(zeros: int) -> None:
+    x = _normal(4, 9)
+    x[1, :zeros] = 0
+    _compare(Cumulative("sum", 1), lambda x: torch.cumsum(x, 1), x)
+    _compare(Cumulative("prod", 1), lambda x: torch.cumprod(x, 1), x)
+    _compare(Cumulative("max", 0), lambda x: torch.cummax(x, 0)[0], _normal(4, 9))
+    _compare(Cumulative("min", 1), lambda x: torch.cummin(x, 1)[0], _normal(4, 9))
+    back = Cumulative("prod", 1, backward=True)
+    _compare(back, lambda x: torch.cumprod(x.flip(1), 1).flip(1), x)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorted_values(descending: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    sort = lambda x: torch.sort(x, dim=1, descending=descending, stable=True)  # noqa: E731
+    _compare(Sort(1, descending), lambda x: sort(x)[0], _normal(4, 9, 2))
+    for x in (TIED, np.array([[1, np.nan, -np.inf, np.nan, 0.0, np.inf]])):
+        theirs = sort(torch.tensor(x))[1].numpy()
+        np.testing.assert_array_equal(Sort(1, descending).evaluate(x)[1], theirs)
 
 
 TIED = np.array([[1.0, 2, 2], [3, 3, 3], [0, -1, -0.0], [5, 4, 3]])

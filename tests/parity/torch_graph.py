@@ -23,11 +23,15 @@ from meganeura_dsl.ir.ops import (
     Constant,
     Conv,
     Cos,
+    Cumulative,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Erf,
     Exp,
     Floor,
     Gather,
+    LinearRecurrence,
     Log,
     MatMul,
     Maximum,
@@ -39,9 +43,11 @@ from meganeura_dsl.ir.ops import (
     ReduceMax,
     Reshape,
     Reverse,
+    Round,
     ScatterAdd,
     Sin,
     Slice,
+    Sort,
     Sqrt,
     StopGradient,
     Sub,
@@ -67,6 +73,7 @@ FUNCTIONS = {
     Tanh: torch.tanh,
     Erf: torch.erf,
     Floor: torch.floor,
+    Round: torch.round,
     StopGradient: torch.detach,
     Add: torch.add,
     Sub: torch.sub,
@@ -75,6 +82,12 @@ FUNCTIONS = {
     Maximum: torch.maximum,
     Minimum: torch.minimum,
     Where: torch.where,
+}
+ACCUMULATED: dict[str, Callable[..., Tensor]] = {
+    "sum": torch.cumsum,
+    "prod": torch.cumprod,
+    "max": lambda x, axis: torch.cummax(x, axis)[0],
+    "min": lambda x, axis: torch.cummin(x, axis)[0],
 }
 CONVOLUTIONS: tuple[Callable[..., Tensor], ...] = (F.conv1d, F.conv2d, F.conv3d)
 POOLS: tuple[Callable[..., tuple[Tensor, Tensor]], ...] = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
@@ -111,10 +124,13 @@ def _result(value: Value, operands: Sequence[Tensor]) -> Tensor:
         whole = _whole(value, operands)
         if whole is not None:
             return whole
-    if isinstance(value.op, MaxPool):
-        result = _pooled(value.op, operands[0])[value.index]
-    else:
-        result = _primitive(value.op, operands)
+    match value.op:
+        case MaxPool():
+            result = _pooled(value.op, operands[0])[value.index]
+        case Sort():
+            result = _sorted(value, *operands)
+        case _:
+            result = _primitive(value.op, operands)
     assert tuple(result.shape) == concrete_shape(value.type.shape), value.op
     return result
 
@@ -122,7 +138,7 @@ def _result(value: Value, operands: Sequence[Tensor]) -> Tensor:
 def _whole(value: Value, operands: Sequence[Tensor]) -> Tensor | None:
     """What no float goes into is taken from the reference, but for moves of bools to floats."""
     arrays = [each.numpy() for each in operands]
-    found = np.asarray(value.op.evaluate(*arrays))
+    found = np.asarray(value.op.evaluate_all(*arrays)[value.index])
     if value.type.dtype.is_float:
         return torch.tensor(found.astype(np.float64))
     return torch.tensor(found.astype(storage_type(value.type.dtype)))
@@ -145,6 +161,16 @@ def _primitive(op: Op, operands: Sequence[Tensor]) -> Tensor:
             return torch.amax(x, axes)
         case ArgMax(axis=axis):
             return torch.argmax(x, axis).int()
+        case Cumulative(kind=kind, axis=axis, backward=backward):
+            moved = ACCUMULATED[kind](x.flip(axis) if backward else x, axis)
+            return moved.flip(axis) if backward else moved
+        case LinearRecurrence():
+            return _recurred(op, *operands)
+        case Gather(axis=axis, batch=batch) if batch:
+            ids = operands[1].long()
+            each = (torch.index_select(t, axis - 1, i) for t, i in zip(x, ids, strict=True))
+            assert (batch, ids.ndim) == (1, 2)
+            return torch.stack(list(each))
         case Gather(axis=axis):
             ids = operands[1].long()
             rows = torch.index_select(x, axis, ids.reshape(-1))
@@ -175,6 +201,24 @@ def _pooled(op: MaxPool, x: Tensor) -> tuple[Tensor, Tensor]:
     return largest, index.int()
 
 
+def _sorted(value: Value, x: Tensor) -> Tensor:
+    """One result of a stable sort."""
+    assert isinstance(value.op, Sort)
+    found = torch.sort(x, stable=True, dim=value.op.axis, descending=value.op.descending)
+    return found.indices.int() if value.index else found.values
+
+
+def _recurred(op: LinearRecurrence, a: Tensor, b: Tensor) -> Tensor:
+    """The recurrence, one element after another."""
+    size = a.shape[op.axis]
+    found: dict[int, Tensor] = {}
+    for at in reversed(range(size)) if op.backward else range(size):
+        before = found.get(at + 1 if op.backward else at - 1)
+        term = b.select(op.axis, at)
+        found[at] = term if before is None else a.select(op.axis, at) * before + term
+    return torch.stack([found[at] for at in range(size)], op.axis)
+
+
 def _moved(op: Op, operands: Sequence[Tensor]) -> Tensor:
     """Elements that change their place."""
     x = operands[0]
@@ -201,8 +245,20 @@ def _moved(op: Op, operands: Sequence[Tensor]) -> Tensor:
             return torch.cat(list(operands), axis)
         case Reverse(axes=axes):
             return x.flip(axes)
+        case DynamicSlice(sizes=sizes):
+            return x[_part(operands[1:], concrete_shape(sizes))]
+        case DynamicUpdate():
+            whole = x.clone()
+            whole[_part(operands[2:], tuple(operands[1].shape))] = operands[1]
+            return whole
         case _:
             raise NotImplementedError(f"{op} is no primitive that PyTorch was told of")
+
+
+def _part(starts: Sequence[Tensor], sizes: tuple[int, ...]) -> tuple[slice, ...]:
+    """The part of these sizes that begins at the starts."""
+    firsts = [int(start) for start in starts]
+    return tuple(slice(at, at + size) for at, size in zip(firsts, sizes, strict=True))
 
 
 def _cast(x: Tensor, dtype: DType) -> Tensor:

@@ -11,6 +11,23 @@ from random import Random
 
 ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "softplus", "softmax", "gelu_tanh", "log_softmax")
 FUNCTIONS = ("tanh", "sin", "cos", "abs", "exp", "erf")
+ORDERS = (
+    "cumsum(x, {axis})",
+    "cumprod(tanh(x), {axis})",
+    "cummax(x, {axis})",
+    "cummin(x, axis={axis})",
+    "linear_recurrence(sin(x), x, {axis})",
+    "x, _order = sort(x, {axis})",
+    "x, _order = sort(x, {axis}, descending=true)",
+    "x * f32(argsort(x, {axis}) % 2 + 1)",
+    "x * sign(x) + round(x)",
+)
+WRITES = (
+    "x[:, 0] = tanh(x[:, 0])",
+    "x[:, :1] = 2 * x[:, :1]",
+    "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
+    "x = x * mean(x[:, argmax(sum(x, 0, 2), 0)])",
+)
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -51,7 +68,16 @@ INPUTS: dict[str, tuple[Shape, ...]] = {
     "tokens": (["n", "s", "d"], ["n", "s", "4"], ["...batch", "6"], ["n", "s", "heads * 4"]),
     "rows": (["n", "d"], ["n", "3"], ["...batch", "d"], ["n", "2 * m"]),
 }
-CONFIG = ("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false")
+CONFIG = (
+    *("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false"),
+    *('mode="wide"', "widths=[2, 3]", "shift=-1"),
+)
+KINDS = {
+    "c": "size", "bias": "bool", "k": "size", "stride": "size", "depth": "size", "groups": "size",
+    "p": "real", "ratio": "size", "causal": "bool", "mode": '"wide" or "deep"',
+    "widths": "list[2]", "shift": "int",
+}  # fmt: skip
+"""What the configuration of each name is, where a program says so."""
 CLOSED = re.compile(r"\d+|heads \* 4")
 
 
@@ -84,8 +110,18 @@ class Block:
         results = f" -> [{', '.join(self.shape)}]" if self.random.random() < 0.6 else ""
         where = f"\n    where {', '.join(dict.fromkeys(self.where))}" if self.where else ""
         self.body = "\n".join((f"(x: [{', '.join(self.input)}]){results}{where}:", *self.lines))
-        config = [each for each in self.config if each.partition("=")[0] in self.used()]
+        used = self.used()
+        config = [self.declared(each) for each in self.config if each.partition("=")[0] in used]
         return f"block {self.name}({', '.join(config)}){self.body}"
+
+    def declared(self, parameter: str) -> str:
+        """A parameter as a signature has it, sometimes with its kind, and then without default."""
+        name, _, default = parameter.partition("=")
+        kind = KINDS.get(name)
+        is_needed = name == "widths"  # a list of unknown length is proved in no block
+        if kind is None or (not is_needed and self.random.random() < 0.6):
+            return parameter
+        return f"{name}: {kind} = {default}" if default else f"{name}: {kind}"
 
     def used(self) -> set[str]:
         """The names that occur in the text."""
@@ -111,7 +147,14 @@ class Block:
 
     def statement(self) -> None:
         """One more statement or two."""
-        common = (self.activation, self.function, self.arithmetic, self.keep, self.guarded)
+        common = (
+            self.activation,
+            self.function,
+            self.arithmetic,
+            self.keep,
+            self.guarded,
+            self.order,
+        )
         special = {
             "image": (
                 self.convolution,
@@ -120,8 +163,17 @@ class Block:
                 self.upsample,
                 self.concat,
                 self.loop,
+                self.growth,
+                self.skips,
             ),
-            "tokens": (self.linear, self.layer_norm, self.slice, self.attention, self.gram),
+            "tokens": (
+                self.linear,
+                self.layer_norm,
+                self.slice,
+                self.attention,
+                self.gram,
+                self.scan,
+            ),
             "rows": (self.linear, self.layer_norm, self.split, self.concat, self.parameter),
         }[self.kind]
         self.random.choice((*common, *special, *special, self.another))()
@@ -135,6 +187,8 @@ class Block:
         self.labels += 1
         if self.random.random() < 0.1:
             return f"parts[{self.labels}]"
+        if self.random.random() < 0.1:
+            return f'part{{{self.labels}}}{{"_a"}}'
         return f"layer{self.labels}"
 
     def option(self, name: str, value: str) -> str:
@@ -150,7 +204,8 @@ class Block:
         self.write(f"x = {self.random.choice(FUNCTIONS)}({self.random.choice(('x', '-x'))})")
 
     def arithmetic(self) -> None:
-        number = self.random.choice(("2", "0.5", "1 / 3", "-1", "c"))
+        shift = self.option("shift", "3")
+        number = self.random.choice(("2", "0.5", "1 / 3", "-1", "c", f"({shift})"))
         operator = self.random.choice("+-*/")
         self.write(
             f"x = {self.random.choice((f'x {operator} {number}', f'{number} * x', 'x ** 2'))}"
@@ -166,7 +221,10 @@ class Block:
         """A static choice; where shapes change in it, the paths do not join."""
         conditions = [
             name
-            for parameter, name in (("bias", "bias"), ("depth", "depth > 1"), ("k", "k == 3"))
+            for parameter, name in (
+                *(("bias", "bias"), ("depth", "depth > 1"), ("k", "k == 3")),
+                *(("mode", 'mode == "wide"'), ("shift", "shift < 0"), ("widths", "widths[0] > 2")),
+            )
             if any(each.startswith(f"{parameter}=") for each in self.config)
         ]
         if not conditions or self.indent > 2:
@@ -189,6 +247,11 @@ class Block:
             self.write(f"x = x |> {self.label()}: {name}{'(c)' if gives else ''}")
             if gives:
                 self.shape[-1 if self.kind != "image" else 1] = "c"
+
+    def order(self) -> None:
+        """What goes along an axis and keeps the shape."""
+        form = self.random.choice(ORDERS).format(axis=self.random.choice(("-1", "0")))
+        self.write(form if form.startswith("x, ") else f"x = {form}")
 
     # --- images ----------------------------------------------------------------------------------
 
@@ -238,15 +301,42 @@ class Block:
         self.labels += 1
         label = f"loop{self.labels}"
         self.indent += 1
-        self.write(f"x = x |> {label}[i]: batch_norm")
+        index = self.random.choice(("[i]", "{i + 1}", "s.norm{2 * i}"))
+        self.write(f"x = x |> {label}{index}: batch_norm")
         self.indent -= 1
+
+    def growth(self) -> None:
+        """A loop in which the channels grow by the same step."""
+        count = self.option("depth", str(self.random.randint(1, 3)))
+        step = self.random.choice(("1", "2", "c"))
+        self.labels += 1
+        convolution = f"grow{self.labels}{{i}}: conv2d({step}, 1)"
+        self.write(f"for i in 0..{count}:")
+        self.indent += 1
+        self.write(f"x = concat(x, x |> {convolution}, axis=1)")
+        self.indent -= 1
+        self.shape[1] = f"{self.shape[1]} + {count} * {step}"
+
+    def skips(self) -> None:
+        """What rounds leave is joined behind them."""
+        rounds = self.random.randint(1, 3)
+        name = f"list{len(self.lines)}"
+        self.write(f"{name} = {self.random.choice(('[]', '[x] + []'))}")
+        self.write(f"for i in 0..{rounds}:")
+        self.indent += 1
+        self.write("x = tanh(x)")
+        self.write(f"{name} = {name} + [x]")
+        self.indent -= 1
+        index = self.random.choice((f"{name}[-1]", f"{name}[len({name}) - 1]", f"{name}[0]"))
+        self.write(f"x = {index} + x * mean(concat({name}, axis=1))")
 
     # --- tokens and rows -------------------------------------------------------------------------
 
     def linear(self) -> None:
         bias = self.random.choice(("", f", bias={self.option('bias', 'false')}"))
-        self.write(f"x = x |> {self.label()}: linear(c{bias})")
-        self.shape[-1] = "c"
+        width = self.option("widths", "c").replace("widths", "widths[1]")
+        self.write(f"x = x |> {self.label()}: linear({width}{bias})")
+        self.shape[-1] = width
 
     def layer_norm(self) -> None:
         layer = self.random.choice(("layer_norm", "rms_norm"))
@@ -254,6 +344,9 @@ class Block:
 
     def slice(self) -> None:
         if len(self.shape) != 3:
+            return
+        if self.random.random() < 0.4:
+            self.write(self.random.choice(WRITES))
             return
         form, size = self.random.choice((("1:", "{} - 1"), (":1", "1")))
         if form == "1:":
@@ -269,7 +362,10 @@ class Block:
         self.where.append(f"({d}) % {heads} == 0")
         causal = self.random.choice(("", f", causal={self.option('causal', 'true')}"))
         self.write(f"q = x |> rearrange([{n}, s0, {heads} * hd0] -> [{n}, {heads}, s0, hd0])")
-        self.write(f"x = attention(q, q, q{causal})")
+        bias = self.random.choice(
+            ("", "", ", bias=q @ rearrange(q, [a, b, c0, e] -> [a, b, e, c0])")
+        )
+        self.write(f"x = attention(q, q, q{causal}{bias})")
         self.write(f"x = x |> rearrange([{n}, {heads}, s0, hd0] -> [{n}, s0, {heads} * hd0])")
         self.shape = [n, s, d]
 
@@ -277,6 +373,32 @@ class Block:
         if len(self.shape) != 3:
             return
         self.write("x = softmax(x @ rearrange(x, [a, b, e] -> [a, e, b])) @ x")
+
+    def scan(self) -> None:
+        """A recurrence over the second axis: in either direction, or without its first entry."""
+        if len(self.shape) != 3:
+            return
+        n, s, d = self.shape
+        number = len(self.lines)
+        h, y = f"h{number}", f"y{number}"
+        start = self.random.choice(("0", "0", "1"))
+        if start == "1":
+            self.where.append(f"{s} >= 2")
+        place = "t" if start == "0" else "t - 1"
+        back = f"{s} - 1 - t"
+        read, write = self.random.choice((("t", place), (back, place), ("t", back)))
+        entry = f"x[:, {read}]"
+        if self.random.random() < 0.3:
+            entry = f"({entry} |> {self.label()}: linear({d}))"
+        kept = self.random.choice((h, f"0.5 * {h}", f"where(t > 1, {h}, 0)", f"{h} / f32(t + 2)"))
+        self.write(f"{h} = zeros([{n}, {d}])")
+        self.write(f"scan t in {start}..{s}:")
+        self.indent += 1
+        self.write(f"{h} = tanh({kept} + {entry})")
+        self.write(f"{y}[:, {write}] = {self.random.choice((h, f'{h} * {h}'))}")
+        self.indent -= 1
+        self.write(self.random.choice((f"x = {y}", f"x = {y} + mean({h})")))
+        self.shape[1] = s if start == "0" else f"({s}) - 1"
 
     def split(self) -> None:
         if len(self.shape) != 2:
@@ -289,6 +411,8 @@ class Block:
 
     def parameter(self) -> None:
         name = f"scale{len(self.lines)}"
+        if self.random.random() < 0.3:
+            name = f"scale{{{len(self.lines)}}}"
         size = self.shape[-1]
         if re.search(r"[dnsm]", size):
             return
@@ -313,6 +437,7 @@ SWAPS = (
     ("n", "c", "h", "w", "s", "d", "k", "c_in", "t"),
     ("linear", "conv1d", "conv2d", "max_pool", "avg_pool", "upsample", "dropout"),
     ("true", "false"),
+    ("for", "scan"),
     ("[", "("), ("]", ")"),
 )  # fmt: skip
 

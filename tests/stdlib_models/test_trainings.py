@@ -66,7 +66,10 @@ def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
 
 EMBEDDED = [
     ("digits_cnn", "fit"),
+    ("densenet", "digits"),
     ("digits_mlp", "fit"),
+    ("efficientnet", "digits"),
+    ("mobilenet", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
     ("unet", "denoise"),

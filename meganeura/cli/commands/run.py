@@ -179,14 +179,15 @@ def _computed(
     manner: "_Manner",
 ) -> dict[str, "Array"]:
     """The outputs, in sizes that follow from the inputs."""
-    from meganeura_dsl.ir.index_checks import leaf_bounds
+    from meganeura_dsl.ir.index_checks import all_of, leaf_bounds
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.infer.feeds import feeds
     from meganeura_runtime.infer.size_binding import bind_sizes
 
     shapes = {name: each.shape for name, each in tensors.items()}
     concrete = chosen.elaborate(bind_sizes(symbolic.inputs, shapes, chosen.sizes))
-    fed = feeds(leaf_bounds(concrete.graph), concrete.inputs, tensors)
+    bounds = all_of(leaf_bounds(concrete.graph), concrete.stated_bounds({}))
+    fed = feeds(bounds, concrete.inputs, tensors)
     with explained_failures(), manner.session(concrete.graph) as session:
         session.load(values)
         for _ in range(manner.steps - 1):

@@ -5,6 +5,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_names
 from meganeura_dsl.elaborate.values import (
     Axes,
+    BlockValue,
     Evaluated,
     is_condition,
     is_initializer,
@@ -41,7 +42,11 @@ def _covers_rest(value: Evaluated) -> bool:
 
 def _covers(inner: Frame, parameter: ast.Parameter, evaluate: Evaluate) -> bool:
     """Whether a configuration value is among those a proof takes for all (see `prove`)."""
+    if parameter.kind is not None:
+        return True  # the value was fitted to the kind
     value = inner.names[parameter.name]
+    if isinstance(value, BlockValue):
+        return True  # it was proved to fit where it was given
     default = None if parameter.default is None else evaluate(parameter.default, inner)
     match default:
         case bool():

@@ -5,17 +5,19 @@ configuration it proves a block for all sizes at once, following each path throu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.assume_signature import may_assume_signature
-from meganeura_dsl.elaborate.body.expressions import OWN_PATH, layer_text
 from meganeura_dsl.elaborate.body.layer_templates import apply_template
-from meganeura_dsl.elaborate.body.statements import Results, Statements
+from meganeura_dsl.elaborate.body.layers import Layers
+from meganeura_dsl.elaborate.body.modes import TRAINING, in_mode, split_mode
+from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
-from meganeura_dsl.elaborate.builtins.initial_values import passed_on, take_initials
+from meganeura_dsl.elaborate.builtins.initial_values import take_initials
+from meganeura_dsl.elaborate.problems.layer_problems import AlwaysTraining
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import (
     MissingLabel,
@@ -23,14 +25,18 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     RecursiveBlock,
     UnknownName,
     UnknownParameter,
-    WrongArguments,
     WrongKind,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import example_of, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.problems.shape_problems import ResultMismatch
-from meganeura_dsl.elaborate.scope.linker import LinkedModule, configuration, nearest
+from meganeura_dsl.elaborate.scope.linker import (
+    LinkedModule,
+    configuration,
+    nearest,
+)
 from meganeura_dsl.elaborate.scope.own_paths import own_parameters, own_paths
-from meganeura_dsl.elaborate.scope.scope import BoundLayer, Frame, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import BoundBlock, Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     bind_config,
@@ -38,10 +44,16 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     caller_place,
     check_where,
     declared_types,
+    fill_inputs,
     match_inputs,
 )
 from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Evaluated, Pattern, Tensor, describe, is_tensor
+from meganeura_dsl.elaborate.values import (
+    Evaluated,
+    Pattern,
+    Tensor,
+    describe,
+)
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import APPLICATION, DEEPEST
@@ -62,34 +74,37 @@ class Application:
     span: Span
     may_own: bool = True
     """Whether weights declared in the block itself have a name: it was labelled, or is a model."""
+    mode: Mapping[str, Evaluated] = field(default_factory=dict[str, Evaluated])
+    """The mode that a model was declared with."""
 
 
-class Elaborator(Statements):
+class Elaborator(Layers):
     """Applies layers, functions and blocks."""
 
     # --- calls -----------------------------------------------------------------------------------
 
     def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
         """A builtin, a def, a block, a model or a labelled layer in scope, applied."""
-        arguments = self._arguments(call, piped, frame)
-        layer = frame.layers.get(call.callee) if call.label is None else None
-        if layer is not None:
-            return self._apply_again(call, layer, arguments, frame)
+        arguments = self.arguments(call, piped, frame)
+        known = self.in_scope(call, frame)
+        if known is not None:
+            return self.apply_value(call, known, arguments, piped, frame)
         found = frame.module.find(call.callee)
         if found is None:
             builtin = BUILTINS.get(call.callee)
             if builtin is None:
-                raise self._unknown(call, frame)
+                raise self.unknown(call, frame)
             return self._apply_builtin(call, builtin, arguments, frame)
         module, declaration = found
         match declaration:
             case ast.Def():
                 return self._apply_def(call, module, declaration, arguments, frame)
             case ast.Block() | ast.Model():
-                results = self._apply_layer(call, module, declaration, arguments, frame)
-                return results[0] if len(results) == 1 else results
+                value = BoundBlock(declaration, module=module)
+                return self.apply_value(call, value, arguments, piped, frame)
 
-    def _arguments(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+    def arguments(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Arguments:
+        """What a call is given, evaluated."""
         positional: list[Evaluated] = [] if piped is None else [piped]
         named: dict[str, Evaluated] = {}
         for argument in call.arguments:
@@ -100,9 +115,16 @@ class Elaborator(Statements):
             )
             if argument.name is None:
                 positional.append(value)
+            elif argument.name == TRAINING and _is_true(argument.value):
+                raise ProblemError(AlwaysTraining(frame.place(argument.span)))
             else:
                 named[argument.name] = value
-        positional.extend(self.tensor(node, frame) for node in call.inputs)
+        for argument in call.inputs:
+            assert not isinstance(argument.value, ast.Rearrangement)
+            if argument.name is None:
+                positional.append(self.tensor(argument.value, frame))
+            else:
+                named[argument.name] = self.evaluate(argument.value, frame)
         return Arguments(tuple(positional), named)
 
     def layer_words(self, name: str, frame: Frame) -> str | None:
@@ -120,12 +142,13 @@ class Elaborator(Statements):
             case None:
                 return f"the function `{name}`" if name in BUILTINS else None
 
-    def _unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
+    def unknown(self, call: ast.Call, frame: Frame) -> ProblemError:
+        """The error that nothing has the name of a call."""
         known = [*frame.layers, *frame.module.names(), *BUILTINS]
         place = frame.place(call.callee_span)
         value = frame.names.get(call.callee)
         if value is not None:
-            cure = "a layer is called by its own name: no other name can stand for it"
+            cure = f"a parameter that takes a block says so: `{call.callee}: block`"
             return ProblemError(WrongKind(place, "a layer or a function", describe(value), cure))
         return ProblemError(
             UnknownName(place, call.callee, "layer or function", nearest(call.callee, known))
@@ -157,13 +180,15 @@ class Elaborator(Statements):
         key = (
             declaration,
             frame.facts,
+            frame.state.training,
+            frame.state.place_in_scans,
             kinds,
             arguments.positional,
             tuple(arguments.named.items()),
         )
         if _is_hashable(key) and key in known:
             return known[key]
-        inner = self._child(frame, module, declaration, call.span, frame.path)
+        inner = self.child(frame, module, declaration, call.span, frame.path)
         inner.choices = frame.choices
         name, parameters = declaration.name.text, declaration.parameters
         bind_config(inner, name, parameters, arguments, call.span, self.evaluate)
@@ -172,65 +197,7 @@ class Elaborator(Statements):
             known[key] = result
         return result
 
-    def _apply_again(
-        self, call: ast.Call, layer: BoundLayer, arguments: Arguments, frame: Frame
-    ) -> Evaluated:
-        tensors = [value for value in arguments.positional if is_tensor(value)]
-        if len(tensors) != len(arguments.positional) or arguments.named:
-            fault = "is applied again, so its configuration is fixed"
-            raise ProblemError(
-                WrongArguments(frame.place(call.span), call.callee, fault, f"x |> {call.callee}")
-            )
-        positional, named = layer.config
-        merged = Arguments((*tensors, *positional), dict(named))
-        results = self._sharing(
-            layer.module, layer.declaration, merged, layer.path, call.span, frame
-        )
-        return results[0] if len(results) == 1 else results
-
-    def _apply_layer(
-        self,
-        call: ast.Call,
-        module: LinkedModule,
-        declaration: ast.Block | ast.Model,
-        arguments: Arguments,
-        frame: Frame,
-    ) -> Results:
-        label = "" if call.label is None else self.path_text(call.label, frame)
-        path = frame.join(label)
-        if call.label is not None and not call.label.parts:
-            arguments = passed_on(arguments, call, frame)
-        config = arguments.config()
-        owns = call.label is not None or isinstance(declaration, ast.Model)
-        if call.label is None and isinstance(declaration, ast.Model):
-            if frame.state.models.get((declaration, path)) == config:
-                return self._sharing(module, declaration, arguments, path, call.span, frame)
-            frame.state.models[declaration, path] = config
-        results = self._instantiate(
-            module, declaration, arguments, path, call.span, frame, may_own=owns
-        )
-        if call.label is not None:
-            name = layer_text(call) if call.label.parts else OWN_PATH
-            frame.layers[name] = BoundLayer(module, declaration, config, path)
-        return results
-
-    def _sharing(
-        self,
-        module: LinkedModule,
-        declaration: ast.Block | ast.Model,
-        arguments: Arguments,
-        path: str,
-        span: Span,
-        frame: Frame,
-    ) -> Results:
-        """The results of a layer that was applied before, with the weights it has."""
-        before, frame.state.shared = frame.state.shared, True
-        try:
-            return self._instantiate(module, declaration, arguments, path, span, frame)
-        finally:
-            frame.state.shared = before
-
-    def _instantiate(
+    def instantiate(
         self,
         module: LinkedModule,
         declaration: ast.Block | ast.Model,
@@ -241,6 +208,7 @@ class Elaborator(Statements):
         *,
         may_own: bool = True,
     ) -> Results:
+        """The results of a block or a model with its weights at a path."""
         if isinstance(declaration, ast.Block):
             return self.run_block(
                 Application(module, declaration, arguments, path, span, may_own), frame
@@ -263,19 +231,22 @@ class Elaborator(Statements):
     ) -> Application:
         """The block of a model, configured by the model and then by the caller."""
         assert frame is not None
-        inner = self._child(frame, module, model, span, path)
-        own = self._arguments(model.call, None, inner)
+        inner = self.child(frame, module, model, span, path)
+        own = self.arguments(model.call, None, inner)
         label = "" if model.call.label is None else self.path_text(model.call.label, inner)
         path = inner.join(label)
         found = module.find(model.call.callee)
         if found is None or isinstance(found[1], ast.Def):
-            raise self._unknown(model.call, inner)
+            raise self.unknown(model.call, inner)
+        named, mode = split_mode(own.named)
+        own = replace(own, named=named)
         merged = overrides.over(own, configuration(found[0], found[1]))
         if isinstance(found[1], ast.Model):
-            return self.model_application(found[0], found[1], merged, path, span, inner)
-        return Application(found[0], found[1], merged, path, span)
+            made = self.model_application(found[0], found[1], merged, path, span, inner)
+            return replace(made, mode={**mode, **made.mode})
+        return Application(found[0], found[1], merged, path, span, mode=mode)
 
-    def _child(
+    def child(
         self,
         frame: Frame,
         module: LinkedModule,
@@ -283,6 +254,7 @@ class Elaborator(Statements):
         span: Span,
         path: str,
     ) -> Frame:
+        """The frame of an application inside of another."""
         spend(APPLICATION)
         chain = [declaration.name.text]
         ancestor: Frame | None = frame
@@ -300,8 +272,12 @@ class Elaborator(Statements):
 
     def run_block(self, application: Application, frame: Frame) -> Results:
         """The results of a block, its signature matched and its `where` proved."""
+        with in_mode(application.mode, frame, application.span):
+            return self._run_block(application, frame)
+
+    def _run_block(self, application: Application, frame: Frame) -> Results:
         block, span = application.block, application.span
-        inner = self._child(frame, application.module, block, span, application.path)
+        inner = self.child(frame, application.module, block, span, application.path)
         inner.may_own = application.may_own
         if not inner.may_own:
             owned = own_parameters(inner.module, block)
@@ -310,12 +286,14 @@ class Elaborator(Statements):
         config = bind_inputs(inner, block, application.arguments, span)
         config = take_initials(inner, block, config, span)
         bind_config(inner, block.name.text, block.parameters, config, span, self.evaluate)
+        self.require_blocks_fit(inner, block)
         match_inputs(inner, block, span, self.evaluate)
+        fill_inputs(inner, block, self.evaluate)
         check_where(inner, block, frame.place(span), self.condition)
         if may_assume_signature(inner, block, self.evaluate):
             for name in own_paths(inner.module, block):
                 inner.state.claim(inner.join(name), frame.place(span), inner.label)
-            return self._stand_in(inner, block, dict(inner.names))
+            return self.stand_in(inner, block, dict(inner.names))
         return apply_template(inner, block, span, lambda: self.run_body(inner, block))
 
     def run_body(self, inner: Frame, block: ast.Block) -> Results:
@@ -348,6 +326,7 @@ class Elaborator(Statements):
             inner.names, inner.layers, inner.own = dict(signature), {}, set()
             inner.choices.next = 0
             inner.choices.words.clear()
+            inner.choices.assumed.clear()
             state.build.facts = facts
             state.restore(declared)
             found.append(self._path(inner, block, signature))
@@ -359,6 +338,7 @@ class Elaborator(Statements):
             decided[-1] = False
         state.build.facts = facts
         inner.choices.words.clear()
+        inner.choices.assumed.clear()
         return found[0] if len(found) == 1 else self._join(inner, block, signature, found)
 
     def _join(
@@ -370,7 +350,7 @@ class Elaborator(Statements):
     ) -> Results:
         """What is known of the results whichever path was taken: their declared types."""
         if block.results is not None:
-            return self._stand_in(inner, block, signature)
+            return self.stand_in(inner, block, signature)
         types = [tuple(value.type for value in results) for results in found]
         if any(other != types[0] for other in types[1:]):
             raise UndecidableError(
@@ -378,7 +358,7 @@ class Elaborator(Statements):
             )
         return self._leaves(inner, block, types[0])
 
-    def _stand_in(
+    def stand_in(
         self, inner: Frame, block: ast.Block, signature: Mapping[str, Evaluated]
     ) -> Results:
         """Results of which nothing is known but the types a signature declares."""
@@ -389,6 +369,10 @@ class Elaborator(Statements):
 
     def _leaves(self, inner: Frame, block: ast.Block, types: tuple[TensorType, ...]) -> Results:
         for type_ in types:
+            for size in type_.shape:
+                if inner.state.differs_by_round(size):
+                    place = caller_place(inner, inner.call_span or block.name.span)
+                    raise ProblemError(DiffersByRound(place, f"the size `{show(size)}`"))
             require_countable(type_, inner.place(block.name.span), inner.facts)
         count = inner.build.count
         try:
@@ -442,6 +426,10 @@ class Elaborator(Statements):
         return ProblemError(
             ResultMismatch(place, block.name.text, str(wanted), str(found), example)
         )
+
+
+def _is_true(node: ast.Node) -> bool:
+    return isinstance(node, ast.Boolean) and node.value
 
 
 def _is_hashable(key: tuple[object, ...]) -> bool:

@@ -1,25 +1,55 @@
 """The walk over expressions: every form to its value."""
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.round_parts import (
+    lifted_operand,
+    note_read,
+    round_part,
+    speaks_of_round,
+)
+from meganeura_dsl.elaborate.body.tensor_parts import Part, take_part
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS as INITIALS
 from meganeura_dsl.elaborate.problems.name_problems import (
+    EndedWithScan,
     TooMuchWork,
     UndecidedChoice,
+    UnfitLabel,
     UnknownName,
     WrongKind,
 )
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound, LabelOfRound
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import nearest
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame, NeedsInliningError, UndecidableError
+from meganeura_dsl.elaborate.scope.scope import (
+    Binding,
+    BoundBlock,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.scope.unused_values import layer_text
 from meganeura_dsl.elaborate.typecheck import static_arithmetic, tensor_arithmetic
+from meganeura_dsl.elaborate.typecheck.config_kinds import (
+    as_flag,
+    is_configured,
+    size_as_condition,
+)
+from meganeura_dsl.elaborate.typecheck.positions import POSITION
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.static_arithmetic import KindError, length_of_list
 from meganeura_dsl.elaborate.values import (
     Axes,
+    BlockValue,
     Evaluated,
+    OpenText,
     Tensor,
+    TensorList,
     describe,
     is_condition,
     is_initializer,
@@ -30,10 +60,12 @@ from meganeura_dsl.elaborate.values import (
 from meganeura_dsl.ir import ops
 from meganeura_dsl.limits.language_limits import EXPRESSION, LONGEST_LIST, MOST_PATHS
 from meganeura_dsl.limits.work_budget import OutOfWorkError, spend
-from meganeura_dsl.symbolic.assumptions import Condition, Flag, negate, show_condition
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Proved, negate, show_condition
 from meganeura_dsl.symbolic.conditions import sizes_in
-from meganeura_dsl.symbolic.size import Dim, Size, dim, show
+from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
+
+_IN_A_WORD = re.compile(r"\w*", re.ASCII)
 
 OWN_PATH = "."
 """The label of a layer that shares the path of the block around it."""
@@ -45,6 +77,10 @@ class Expressions(ABC):
     @abstractmethod
     def apply(self, call: ast.Call, piped: Evaluated | None, frame: Frame) -> Evaluated:
         """A layer, function or block applied to its arguments."""
+
+    @abstractmethod
+    def block_named(self, node: ast.Name, frame: Frame) -> BoundBlock | None:
+        """The layer in scope, block, model or function of one tensor that has a name."""
 
     @abstractmethod
     def layer_words(self, name: str, frame: Frame) -> str | None:
@@ -89,12 +125,46 @@ class Expressions(ABC):
                 return self._attribute(node, frame)
             case ast.Subscript():
                 return self._subscript(node, frame)
+            case ast.Spliced():
+                return self._spliced(node, frame)
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
-        """A label with its indices evaluated: `layers[i]` is `layers.3`."""
-        return ".".join(
-            part if isinstance(part, str) else show(self.size(part, frame)) for part in path.parts
-        )
+        """A label with its numbers evaluated: `layers[i].conv{i + 1}` is `layers.3.conv4`."""
+        words: list[str] = []
+        for part in path.parts:
+            match part:
+                case str():
+                    words.append(part)
+                case ast.Splice(value=value):
+                    words[-1] += self._splice(value, frame)
+                case _:
+                    words.append(self._path_item(part, frame))
+        return ".".join(words)
+
+    def _splice(self, node: ast.Expression, frame: Frame) -> str:
+        """What a number or a text adds to a word; what is open in a proof stays in braces."""
+        value, place = self.evaluate(node, frame), frame.place(node.span)
+        if frame.state.differs_by_round(value):
+            raise ProblemError(LabelOfRound(place))
+        match value:
+            case OpenText(name):
+                return f"{{{name}}}"
+            case Dim() if is_configured(frame, value):
+                return f"{{{value}}}"
+            case int() if not isinstance(value, bool) and value >= 0:
+                return str(value)
+            case str() if _IN_A_WORD.fullmatch(value):
+                return value
+            case Dim():
+                raise ProblemError(UnfitLabel(place, f"the size {value}, which the data decides"))
+            case _:
+                raise ProblemError(UnfitLabel(place, describe(value)))
+
+    def _path_item(self, node: ast.Expression, frame: Frame) -> str:
+        size = self.size(node, frame)
+        if frame.state.differs_by_round(size):
+            raise ProblemError(LabelOfRound(frame.place(node.span)))
+        return show(size)
 
     def size(self, node: ast.Expression, frame: Frame) -> Size:
         """The value of an expression that must be a size."""
@@ -105,7 +175,7 @@ class Expressions(ABC):
 
     def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
         """The value of an expression that must be one tensor."""
-        value = self.evaluate(node, frame)
+        value = lifted(frame, node.span, self.evaluate(node, frame))
         if not is_tensor(value):
             raise ProblemError(WrongKind(frame.place(node.span), "a tensor", describe(value)))
         return value
@@ -113,8 +183,8 @@ class Expressions(ABC):
     def condition(self, node: ast.Expression, frame: Frame) -> Condition:
         """The value of an expression that must be true, false or a condition on sizes."""
         value = self.evaluate(node, frame)
-        if frame.state.generic and isinstance(value, Dim):
-            value = _as_flag(value)
+        if isinstance(value, Dim):
+            value = as_flag(frame, value, node.span) or value
         if is_initializer(value):
             return True  # a flag that also says how the parameter begins
         if not is_condition(value):
@@ -128,6 +198,9 @@ class Expressions(ABC):
         if truth is not None:
             return truth
         words = show_condition(condition)
+        if frame.state.differs_by_round(condition):
+            cure = f"pick values instead: where({words}, ..., ...)"
+            raise ProblemError(DiffersByRound(frame.place(node.span), f"whether {words}", cure))
         if not frame.state.generic:
             raise ProblemError(UndecidedChoice(frame.place(node.span), words))
         return self._follow(condition, frame)
@@ -148,12 +221,15 @@ class Expressions(ABC):
         choices.next += 1
         assumed = condition if decision else negate(condition)
         choices.words.append(show_condition(assumed))
+        choices.assumed.append(assumed)
         frame.build.facts = frame.facts.assume(assumed)
         return decision
 
     def _name(self, node: ast.Name, frame: Frame) -> Evaluated:
         value = frame.names.get(node.text)
         if value is not None:
+            if frame.state.scans:
+                note_read(frame, node.text, value)
             return value
         if node.text == "training":
             return frame.state.training
@@ -162,11 +238,16 @@ class Expressions(ABC):
         own = self._parameter(node.text, frame) if OWN_PATH in frame.layers else None
         if own is not None:
             return own
+        block = self.block_named(node, frame)
+        if block is not None:
+            return block
         place = frame.place(node.span)
         layer = self.layer_words(node.text, frame)
         if layer is not None:
-            cure = "a layer or function is no value: apply it where it stands"
+            cure = "a function is no value: apply it where it stands"
             raise ProblemError(WrongKind(place, "a value", layer, cure))
+        if node.text in frame.gone:
+            raise ProblemError(EndedWithScan(place, node.text))
         known = [*frame.names, "training"]
         raise ProblemError(UnknownName(place, node.text, "value", nearest(node.text, known)))
 
@@ -179,6 +260,14 @@ class Expressions(ABC):
         ):
             return left
         right = self.evaluate(node.right, frame)
+        for side, value in ((node.left, left), (node.right, right)):
+            if isinstance(value, BlockValue):
+                raise _wrong_kind(frame, side.span, "a tensor or a number", value)
+        if frame.state.scans:
+            left, right = (
+                lifted_operand(frame, node, side, other)
+                for side, other in ((left, right), (right, left))
+            )
         try:
             if is_tensor(left) or is_tensor(right):
                 names = (short_text(node.left), short_text(node.right))
@@ -204,8 +293,11 @@ class Expressions(ABC):
 
     def _list(self, node: ast.ListOf, frame: Frame) -> Evaluated:
         items = [self.evaluate(item, frame) for item in node.items]
+        if items and is_tensor(items[0]):
+            pairs = zip(items, node.items, strict=True)
+            return TensorList(tuple(self._only_tensor(*each, frame) for each in pairs))
         for item, written in zip(items, node.items, strict=True):
-            if not is_static(item):
+            if not is_static(item) or isinstance(item, BlockValue):
                 place = frame.place(written.span)
                 raise ProblemError(WrongKind(place, "a number or a size in a list", describe(item)))
         made = [item for item in items if is_static(item)]
@@ -214,8 +306,14 @@ class Expressions(ABC):
             raise ProblemError(WrongKind(frame.place(node.span), wanted, describe(made)))
         return made
 
+    def _only_tensor(self, item: Evaluated, written: ast.Expression, frame: Frame) -> Tensor:
+        if not is_tensor(item):
+            place = frame.place(written.span)
+            raise ProblemError(WrongKind(place, "a tensor in a list of tensors", describe(item)))
+        return item
+
     def _pipe(self, node: ast.Pipe, frame: Frame) -> Evaluated:
-        value = self.evaluate(node.source, frame)
+        value = lifted(frame, node.source.span, self.evaluate(node.source, frame))
         result = self.apply(node.layer, value, frame)
         if is_tensor(result) and not frame.module.is_library:
             frame.state.bindings.append(
@@ -223,8 +321,8 @@ class Expressions(ABC):
             )
         return result
 
-    def _attribute(self, node: ast.Attribute, frame: Frame) -> Evaluated:
-        relative = dotted(node)
+    def _attribute(self, node: ast.Attribute | ast.Spliced, frame: Frame) -> Evaluated:
+        relative = self._dotted(node, frame)
         if relative is None:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "a parameter's path", node.span.text)
@@ -238,6 +336,29 @@ class Expressions(ABC):
             UnknownName(frame.place(node.span), relative, "parameter", nearest(relative, known))
         )
 
+    def _spliced(self, node: ast.Spliced, frame: Frame) -> Evaluated:
+        """A parameter or state that this block declares, or one of a layer, by its name."""
+        relative = self._dotted(node, frame)
+        known = None if relative is None else frame.names.get(relative)
+        return self._attribute(node, frame) if known is None else known
+
+    def _dotted(self, node: ast.Expression, frame: Frame) -> str | None:
+        """`wte.weight` or `weight_l{k}` as text, if the expression is a path."""
+        match node:
+            case ast.Name(text=text):
+                return text
+            case ast.Attribute(base=base, name=name):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{name}"
+            case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else f"{prefix}.{value}"
+            case ast.Spliced(base=base, value=value):
+                prefix = self._dotted(base, frame)
+                return None if prefix is None else prefix + self._splice(value, frame)
+            case _:
+                return None
+
     def _parameter(self, relative: str, frame: Frame) -> Tensor | None:
         """The parameter at a path inside this layer, if there is one."""
         name = frame.join(relative)
@@ -245,19 +366,21 @@ class Expressions(ABC):
             return frame.state.current(name)
         if frame.state.is_proved is not None:
             raise NeedsInliningError
+        if any(name.startswith(f"{path}.") for path in frame.state.contracts if path):
+            raise UndecidableError(f"`{relative}` is a weight of a block that is given")
         return None
 
     def _subscript(self, node: ast.Subscript, frame: Frame) -> Evaluated:
         base = self.evaluate(node.base, frame)
         if is_tensor(base):
-            return self._slice(node, base, frame)
+            return self._part(node, base, frame)
         if isinstance(base, Dim) and isinstance(frame.declaration, ast.Block):
             raise UndecidableError(f"`{node.base.span.text}` is a list the configuration gives")
-        if not isinstance(base, list | Axes):
+        if not isinstance(base, list | Axes | TensorList):
             raise ProblemError(
                 WrongKind(frame.place(node.base.span), "a list or a tensor", describe(base))
             )
-        items = list(base)
+        items = base.items if isinstance(base, TensorList) else base
         if len(node.entries) != 1:
             raise ProblemError(
                 WrongKind(frame.place(node.span), "one index", f"{len(node.entries)} of them")
@@ -267,7 +390,9 @@ class Expressions(ABC):
             start = 0 if entry.start is None else self._index(entry.start, frame)
             stop = len(items) if entry.stop is None else self._index(entry.stop, frame)
             spend(len(items))
-            return items[start:stop]
+            if isinstance(base, TensorList):
+                return TensorList(base.items[start:stop])
+            return list(base)[start:stop]
         index = self._index(entry, frame)
         if not -len(items) <= index < len(items):
             raise ProblemError(
@@ -279,86 +404,75 @@ class Expressions(ABC):
 
     def _index(self, node: ast.Expression, frame: Frame) -> int:
         value = self.evaluate(node, frame)
+        if frame.state.differs_by_round(value):
+            raise ProblemError(DiffersByRound(frame.place(node.span), "which item this is"))
         if isinstance(value, Dim):
             raise UndecidableError(f"`{node.span.text}` is an index the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
             raise ProblemError(WrongKind(frame.place(node.span), "an index", describe(value)))
         return value
 
-    def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
-        rank = base.type.rank
-        if len(node.entries) > rank:
-            found = f"{len(node.entries)} subscripts"
-            raise ProblemError(
-                RankMismatch(
-                    frame.place(node.span), f"{base.type}", f"at most {rank} subscripts", found
-                )
-            )
-        starts: list[Size] = [0] * rank
-        stops: list[Size] = list(base.type.shape)
-        dropped: list[int] = []
-        for axis, entry in enumerate(node.entries):
-            size = base.type.shape[axis]
-            if isinstance(entry, ast.Range):
-                starts[axis] = 0 if entry.start is None else self._bound(entry.start, size, frame)
-                stops[axis] = size if entry.stop is None else self._bound(entry.stop, size, frame)
-            else:
-                starts[axis] = self._bound(entry, size, frame)
-                stops[axis] = starts[axis] + 1
-                dropped.append(axis)
-        result = base
-        if any(starts) or tuple(stops) != base.type.shape:
-            op = ops.Slice(tuple(starts), tuple(stops), (1,) * rank)
-            result = frame.add(node.span, op, base)
-        if dropped:
-            kept = tuple(size for axis, size in enumerate(result.type.shape) if axis not in dropped)
-            result = frame.add(node.span, ops.Reshape(kept), result)
+    def _part(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        """A part of a tensor: first along the axes where it is the same in all rounds of a scan."""
+        of_round = [
+            axis
+            for axis, entry in enumerate(node.entries)
+            if frame.state.scans and speaks_of_round(entry, frame, self.evaluate)
+        ]
+        if not of_round:
+            return self._slice(node, base, frame)
+        entries = list(node.entries)
+        for axis in of_round:
+            entries[axis] = ast.Range(entries[axis].span, None, None)
+        result = self._slice(replace(node, entries=tuple(entries)), base, frame)
+        for axis in reversed(of_round):
+            at = sum(isinstance(each, ast.Range) for each in entries[:axis])
+            result = round_part(result, at, node.entries[axis], frame, self.size)
         return result
 
-    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size:
-        bound = self.size(node, frame)
-        return size + bound if isinstance(bound, int) and bound < 0 else bound
+    def _slice(self, node: ast.Subscript, base: Tensor, frame: Frame) -> Tensor:
+        return take_part(frame, node.span, base, self.part_of(node.span, node.entries, base, frame))
+
+    def part_of(
+        self, span: Span, entries: Sequence[ast.Expression | ast.Range], base: Tensor, frame: Frame
+    ) -> Part:
+        """Where a part of a tensor begins and how large it is, from its subscripts."""
+        rank = base.type.rank
+        if len(entries) > rank:
+            found = f"{len(entries)} subscripts"
+            wanted = f"at most {rank} subscripts"
+            raise ProblemError(RankMismatch(frame.place(span), f"{base.type}", wanted, found))
+        part = Part(base.type.shape)
+        for axis, entry in enumerate(entries):
+            size = base.type.shape[axis]
+            if isinstance(entry, ast.Range):
+                start = 0 if entry.start is None else self._bound(entry.start, size, frame)
+                stop = size if entry.stop is None else self._bound(entry.stop, size, frame)
+                part = part.between(frame, entry.span, axis, start, stop)
+            else:
+                part = part.entry(frame, entry.span, axis, self._bound(entry, size, frame))
+        return part
+
+    def _bound(self, node: ast.Expression, size: Size, frame: Frame) -> Size | Tensor:
+        bound = self.evaluate(node, frame)
+        if is_tensor(bound) and bound.type == POSITION:
+            return bound
+        if not is_size(bound):
+            raise ProblemError(WrongKind(frame.place(node.span), "a size", describe(bound)))
+        return size + bound if _is_negative(bound, frame) else bound
+
+
+def _is_negative(bound: Size, frame: Frame) -> bool:
+    """Whether a position counts from the end: a number below 0, or configuration that is one."""
+    if isinstance(bound, int):
+        return bound < 0
+    is_open = not frame.state.whole_numbers.isdisjoint(bound.variables())
+    return is_open and isinstance(frame.facts.decide(Compare("<", bound, 0)), Proved)
 
 
 def _wrong_kind(frame: Frame, span: Span, wanted: str, value: Evaluated) -> ProblemError:
-    return ProblemError(
-        WrongKind(frame.place(span), wanted, describe(value), _cure_of_guess(frame, wanted, value))
-    )
-
-
-def _cure_of_guess(frame: Frame, wanted: str, value: Evaluated) -> str:
-    """How to say the kind of a configuration name, if it was taken for a size without a reason."""
-    names = value.variables() if isinstance(value, Dim) else frozenset[str]()
-    if not frame.state.generic or wanted != "a condition" or len(names) != 1:
-        return ""
-    (name,) = names
-    while frame.parent is not None:
-        frame = frame.parent
-    parameters = frame.declaration.parameters if isinstance(frame.declaration, ast.Block) else ()
-    if value != dim(name) or not any(p.name == name and p.default is None for p in parameters):
-        return ""
-    return f"`{name}` has no default, so it is taken for a size: `{name}=false` makes it a flag"
-
-
-def _as_flag(value: Dim) -> Evaluated:
-    """In a proof, a configuration name of unknown kind that turns out to be true or false."""
-    names = tuple(value.variables())
-    return Flag(names[0]) if len(names) == 1 and value == dim(names[0]) else value
-
-
-def dotted(node: ast.Expression) -> str | None:
-    """`wte.weight` as text, if the expression is words and dots or indices."""
-    match node:
-        case ast.Name(text=text):
-            return text
-        case ast.Attribute(base=base, name=name):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{name}"
-        case ast.Subscript(base=base, entries=(ast.Integer(value=value),)):
-            prefix = dotted(base)
-            return None if prefix is None else f"{prefix}.{value}"
-        case _:
-            return None
+    told = size_as_condition(frame, span, value) if wanted == "a condition" else None
+    return told or ProblemError(WrongKind(frame.place(span), wanted, describe(value)))
 
 
 def short_text(node: ast.Expression) -> str:
@@ -367,10 +481,3 @@ def short_text(node: ast.Expression) -> str:
     if isinstance(node, ast.Pipe):
         text = layer_text(node.layer)
     return text if len(text) <= 32 else f"{text[:29]}..."
-
-
-def layer_text(call: ast.Call) -> str:
-    """A layer's label, or its name if it has none or is labelled `.`."""
-    if call.label is None or not call.label.parts:
-        return call.callee
-    return "".join(call.label.span.text.split())

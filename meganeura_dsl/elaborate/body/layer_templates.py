@@ -12,7 +12,7 @@ from dataclasses import replace
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.template import Declared, Made, Place, Template
-from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_tensor
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.syntax import ast
@@ -44,9 +44,12 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     if not inner.module.is_library or state.generic or state.shared or not distinct:
         return None
     config = tuple(inner.names[parameter.name] for parameter in block.parameters)
+    if any(isinstance(value, BlockValue) and value.path is not None for value in config):
+        return None  # the weights of a layer that is given are not its own
     types = tuple(value.type for value in inputs)
     initials = frozenset(inner.initials.items())
-    key = (block, _hashable(config), initials, types, state.training, inner.facts)
+    mode = (state.training, state.frozen)
+    key = (block, _hashable(config), initials, types, mode, inner.facts, state.place_in_scans)
     return None if key[1] is None else key
 
 
@@ -68,12 +71,15 @@ class _Recorder:
         self.values = state.build.count
         self.parameters = len(state.parameters)
         self.updates = dict(state.updates)
+        self.reserved = len(state.reserved)
         self.notes = len(state.notes)
 
     def template(self, results: Sequence[Tensor]) -> Template | None:
         """The template of the recorded ops, if it can be replayed."""
         state, prefix = self.inner.state, self.inner.join("x")[:-1]
         made = state.build.values_from(self.values)
+        if len(state.reserved) > self.reserved:
+            return None
         if len(state.notes) > self.notes or any(isinstance(v.op, RandomBits) for v in made):
             return None
         declared = {
@@ -114,7 +120,8 @@ def _repeat(
             match step:
                 case Declared(relative, info):
                     again = replace(info, name=inner.join(relative), place=place)
-                    made.append(state.declare(again, inner.label))
+                    state.declare(again, inner.label)
+                    made.append(state.leaves[again.name])
                 case Made(op, operands, type_, index):
                     operands = map(value, operands)
                     made.append(state.build.add_typed(op, type_, *operands, index=index))

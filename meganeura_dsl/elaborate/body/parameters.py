@@ -6,17 +6,17 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
-from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch, ResultMismatch
+from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, equal
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
 from meganeura_dsl.elaborate.values import Evaluated, Tensor
 from meganeura_dsl.ir.graph import Origin
 from meganeura_dsl.ir.initializers import Initializer, Sinusoids, Zeros, fits, spell
 from meganeura_dsl.ir.ops.primitive.leaf import Kind
 from meganeura_dsl.ir.types import DType, TensorType
-from meganeura_dsl.symbolic.assumptions import Proved, Unproved
+from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.syntax import ast
 
@@ -128,19 +128,7 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
         and info.type.dtype.is_float
     ):
         value = cast(frame, statement.span, value, info.type.dtype)
-    same = (
-        value.type.dtype is info.type.dtype
-        and value.type.rank == info.type.rank
-        and all(
-            isinstance(equal(frame, a, b), Proved)
-            for a, b in zip(value.type.shape, info.type.shape, strict=True)
-        )
-    )
-    if not same:
-        place = frame.place(statement.value.span)
-        raise ProblemError(
-            ResultMismatch(place, f"update {relative}", str(info.type), str(value.type), None)
-        )
+    require_fit(frame, statement.value.span, f"update {relative}", info.type, value)
     frame.state.updates[name] = value
     if "." not in relative:
         frame.names[relative] = value

@@ -1,21 +1,31 @@
 """The walk over statements: bindings, choices, loops and what a block returns."""
 
-from abc import ABC
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.body.expressions import Expressions
+from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction, unused
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
+from meganeura_dsl.elaborate.body.scans import collects, run_scan, write_part
+from meganeura_dsl.elaborate.body.tensor_parts import replace_part
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
-from meganeura_dsl.elaborate.scope.scope import Binding, Frame, UndecidableError
-from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_static, is_tensor
+from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
+from meganeura_dsl.elaborate.values import (
+    BlockValue,
+    Evaluated,
+    Tensor,
+    TensorList,
+    describe,
+    is_number,
+    is_static,
+    is_tensor,
+)
 from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.limits.language_limits import MOST_ROUNDS
-from meganeura_dsl.symbolic.assumptions import Compare, Proved
-from meganeura_dsl.symbolic.polynomial import variables_of
-from meganeura_dsl.symbolic.size import Dim, dim
+from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.syntax import ast
 
 Results = tuple[Tensor, ...]
@@ -36,19 +46,31 @@ class Statements(Expressions, ABC):
         match statement:
             case ast.Bind():
                 self._bind(statement, frame)
+            case ast.Part() if collects(statement, frame, self):
+                write_part(statement, frame, self)
+            case ast.Part():
+                self._replace_part(statement, frame)
             case ast.Return(values=values):
                 return self._return(values, frame)
             case ast.If(condition=condition, then=then, otherwise=otherwise):
                 return self.execute(then if self.choose(condition, frame) else otherwise, frame)
             case ast.For():
                 return self._for(statement, frame)
+            case ast.Scan(variable=variable):
+                run_scan(statement, frame, self, dim(unused(variable.text, frame)))
             case ast.Declare():
                 declare_parameter(statement, frame, self)
+            case ast.Layer():
+                self.declare_layer(statement, frame)
             case ast.Update():
                 set_update(statement, frame, self)
             case ast.Minimize() | ast.Metric() | ast.Run():
                 self.train_statement(statement, frame)
         return None
+
+    @abstractmethod
+    def declare_layer(self, statement: ast.Layer, frame: Frame) -> None:
+        """Make a layer known under its path; its weights are made when it is first applied."""
 
     def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
         """What only a `train` block may say."""
@@ -77,18 +99,42 @@ class Statements(Expressions, ABC):
         if len(statement.targets) == 1:
             self._assign(statement.targets[0], value, frame)
             return
-        parts = value if isinstance(value, tuple | list) else (value,)
+        if isinstance(value, TensorList):
+            parts = value.items
+        else:
+            parts = value if isinstance(value, tuple | list) else (value,)
         if len(parts) != len(statement.targets):
             wanted = f"{len(statement.targets)} values for {len(statement.targets)} names"
             raise ProblemError(WrongKind(frame.place(statement.span), wanted, describe(value)))
         for target, part in zip(statement.targets, parts, strict=True):
             self._assign(target, part, frame)
 
+    def _replace_part(self, statement: ast.Part, frame: Frame) -> None:
+        """Bind the name to what it was, with a part replaced; a number fills the part."""
+        target = statement.target
+        base = self.tensor(target, frame)
+        part = self.part_of(statement.span, statement.entries, base, frame).whole
+        value = self.evaluate(statement.value, frame)
+        if is_number(value) and not is_tensor(value):
+            shape, dtype = part.kept(part.sizes), base.type.dtype
+            value = scalar(frame, statement.value.span, value, dtype, shape)
+        if not is_tensor(value):
+            place = frame.place(statement.value.span)
+            raise ProblemError(WrongKind(place, "a tensor or a number", describe(value)))
+        written = TensorType(base.type.dtype, part.kept(part.sizes))
+        require_fit(frame, statement.value.span, f"{target.text}[...]", written, value)
+        self._assign(target, replace_part(frame, statement.span, base, part, value), frame)
+
     def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
-        if not is_tensor(value) and not is_static(value):
+        if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):
             raise ProblemError(
                 WrongKind(frame.place(target.span), "one value for one name", describe(value))
             )
+        if isinstance(value, BlockValue):
+            cure = "give it a tensor, or declare a layer with `layer NAME: BLOCK(...)`"
+            wanted, found = "a tensor or a number to name", describe(value)
+            span = value.span or target.span
+            raise ProblemError(WrongKind(frame.place(span), wanted, found, cure))
         frame.names[target.text] = value
         if is_tensor(value) and not frame.module.is_library:
             frame.state.bindings.append(Binding(target.span, target.text, frame.path, value.type))
@@ -107,82 +153,5 @@ class Statements(Expressions, ABC):
                 if results is not None:
                     return results
             return None
-        return self._induction(statement, frame)
-
-    def _induction(self, statement: ast.For, frame: Frame) -> Results | None:
-        """A symbolic number of rounds: one round, at any index, must keep every name's type.
-
-        What holds in a round, that there is one among it, is not known behind the loop, unless the
-        facts say that there is a round.
-        """
-        before, layers = dict(frame.names), dict(frame.layers)
-        name = statement.variable.text
-        start, stop = self.size(statement.start, frame), self.size(statement.stop, frame)
-        index = dim(_unused(name, frame))
-        facts = frame.facts
-        has_round = isinstance(facts.decide(Compare("<", start, stop)), Proved)
-        inside = (
-            facts.with_lower_bound(str(index), 0)
-            .assume(Compare(">=", index, start))
-            .assume(Compare("<", index, stop))
-        )
-        frame.build.facts = inside
-        frame.names[name] = index
-        frame.state.indices.add(str(index))
-        results = self.execute(statement.body, frame)
-        frame.state.indices.discard(str(index))
-        self._require_stable(statement, frame, before)
-        for chosen in frame.facts.stated[len(inside.stated) :]:
-            facts = facts.assume(chosen)
-        frame.build.facts = facts.with_lower_bound(str(index), 0)
-        if has_round:
-            return results
-        if results is not None:
-            raise UndecidableError("whether a loop that returns has a round is not known")
-        known = before.keys() - {name}
-        frame.names = {key: value for key, value in frame.names.items() if key in known}
-        frame.layers = layers
-        return None
-
-    def _require_stable(
-        self, statement: ast.For, frame: Frame, before: Mapping[str, Evaluated]
-    ) -> None:
-        """Refuse a round that leaves another type, or another number, than it finds."""
-        for key, value in before.items():
-            after = frame.names[key]
-            if key == statement.variable.text or after is value:
-                continue
-            if not is_tensor(value) or not is_tensor(after):
-                if type(after) is type(value) and after == value:
-                    continue
-                raise UndecidableError(f"a loop changes `{key}` round by round")
-            same = after.type.rank == value.type.rank and all(
-                isinstance(equal(frame, a, b), Proved)
-                for a, b in zip(value.type.shape, after.type.shape, strict=True)
-            )
-            if not same or after.type.dtype is not value.type.dtype:
-                if frame.state.generic:
-                    raise UndecidableError(f"a loop changes the shape of `{key}` round by round")
-                place = frame.place(statement.span)
-                raise ProblemError(UnstableLoop(place, key, str(value.type), str(after.type)))
-
-
-def _unused(name: str, frame: Frame) -> str:
-    """The name, with marks behind it where it is that of a size or of another loop's index."""
-    used = set(frame.state.indices)
-    inner: Frame | None = frame
-    while inner is not None:
-        used.update(*map(_variables, inner.names.values()))
-        inner = inner.parent
-    while name in used:
-        name += "'"
-    return name
-
-
-def _variables(value: Evaluated) -> frozenset[str]:
-    """The sizes that occur in a value."""
-    if is_tensor(value):
-        return frozenset[str]().union(*map(variables_of, value.type.shape))
-    if isinstance(value, Axes):
-        return frozenset[str]().union(*map(variables_of, value))
-    return variables_of(value) if isinstance(value, Dim) else frozenset()
+        body = partial(self.execute, statement.body, frame)
+        return run_by_induction(Loop(statement, frame, start, stop, body))

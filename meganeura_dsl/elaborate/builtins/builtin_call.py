@@ -7,12 +7,13 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
 from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, describe, is_size, is_tensor
 from meganeura_dsl.ir.graph import Op
 from meganeura_dsl.ir.types import Shape
-from meganeura_dsl.symbolic.size import Size
+from meganeura_dsl.symbolic.size import Dim, Size
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,22 @@ class BuiltinCall:
         """An op at the place of the call."""
         return self.frame.add(self.span, op, *operands)
 
+    def add_all(self, op: Op, *operands: Tensor) -> tuple[Tensor, ...]:
+        """All results of an op at the place of the call."""
+        return self.frame.build.results_of(self.add(op, *operands))
+
     def tensor(self, index: int) -> Tensor:
         """The positional argument at `index`, which must be a tensor."""
         if index >= len(self.arguments):
             raise self.fault("needs another tensor")
-        value = self.arguments[index]
+        value = self.lifted(self.arguments[index])
         if not is_tensor(value):
             raise self.wrong("a tensor", value)
         return value
+
+    def lifted(self, value: Evaluated) -> Evaluated:
+        """A number or condition of a round of a scan as a tensor; anything else as it is."""
+        return lifted(self.frame, self.span, value)
 
     def option(self, index: int, name: str, default: Evaluated | None = None) -> Evaluated:
         """An argument by position or name."""
@@ -79,6 +88,8 @@ class BuiltinCall:
 
     def axis(self, value: Evaluated, rank: int) -> int:
         """An axis number, counted from the front; negative numbers count from the end."""
+        if isinstance(value, Dim) and value.variables() <= self.frame.state.whole_numbers:
+            raise UndecidableError(f"{value} is an axis the configuration gives")
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.wrong("the number of an axis", value)
         if not -rank <= value < rank:

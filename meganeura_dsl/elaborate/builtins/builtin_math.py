@@ -36,7 +36,7 @@ BINARY: dict[str, Op] = {op.builtin: op() for op in elementwise.BINARY if op.bui
 
 def unary(call: BuiltinCall) -> Evaluated:
     """A function of one tensor, or of one number."""
-    value = call.option(0, "x")
+    value = call.lifted(call.option(0, "x"))
     if is_tensor(value):
         return call.add(UNARY[call.name], value)
     if isinstance(value, Dim | Unknown):
@@ -54,7 +54,7 @@ def pair(op: Op) -> Callable[[BuiltinCall], Evaluated]:
     """A function of two tensors, or of a tensor and a number."""
 
     def apply(call: BuiltinCall) -> Evaluated:
-        left, right = call.option(0, "a"), call.option(1, "b")
+        left, right = map(call.lifted, (call.option(0, "a"), call.option(1, "b")))
         if not is_tensor(left) and not is_tensor(right):
             raise call.wrong("a tensor", left)
         return tensor_arithmetic.apply_pair(
@@ -69,7 +69,11 @@ def where(call: BuiltinCall) -> Evaluated:
     condition = call.tensor(0)
     if condition.type.dtype is not DType.BOOL:
         raise call.wrong("a bool tensor as condition", condition)
-    left, right = call.option(1, "then"), call.option(2, "otherwise")
+    left, right = map(call.lifted, (call.option(1, "then"), call.option(2, "otherwise")))
+    known = call.frame.state.neutral.get(condition.id)
+    chosen, other = (left, right) if known else (right, left)
+    if isinstance(known, bool) and (is_tensor(chosen) or not is_tensor(other)):
+        return _known_choice(call, condition, chosen)
     if not is_tensor(left) and not is_tensor(right):
         if not is_number(left) or not is_number(right):
             raise call.wrong("tensors or numbers", left)
@@ -86,6 +90,19 @@ def where(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Where(), condition, a, b)
 
 
+def _known_choice(call: BuiltinCall, condition: Tensor, chosen: Evaluated) -> Tensor:
+    """What is chosen everywhere, as the condition is an optional tensor that was not given."""
+    frame, shape = call.frame, condition.type.shape
+    if is_tensor(chosen):
+        names = ("the condition", "what is chosen")
+        return tensor_arithmetic.align(frame, call.span, call.name, (condition, chosen), names)[1]
+    if not isinstance(chosen, int | float | Dim):
+        raise call.wrong("a tensor or a number", chosen)
+    filled = tensor_arithmetic.scalar(frame, call.span, chosen, DType.F32, shape)
+    frame.state.neutral[filled.id] = chosen
+    return filled
+
+
 def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
     """The conversion to an element type."""
     return lambda call: tensor_arithmetic.cast(call.frame, call.span, call.tensor(0), dtype)
@@ -94,6 +111,17 @@ def convert(dtype: DType) -> Callable[[BuiltinCall], Evaluated]:
 def stop_gradient(call: BuiltinCall) -> Evaluated:
     """The same value, through which no gradient flows."""
     return call.add(ops.StopGradient(), call.tensor(0))
+
+
+def sign(call: BuiltinCall) -> Evaluated:
+    """-1, 0 or 1; it has no slope."""
+    x = call.tensor(0)
+    zero, one, minus = (
+        tensor_arithmetic.scalar(call.frame, call.span, number, x.type.dtype, x.type.shape)
+        for number in (0, 1, -1)
+    )
+    below = call.add(ops.Where(), call.add(ops.Compare("lt"), x, zero), minus, zero)
+    return call.add(ops.Where(), call.add(ops.Compare("gt"), x, zero), one, below)
 
 
 # --- reductions ----------------------------------------------------------------------------------
@@ -119,6 +147,23 @@ def fold_max(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
 def fold_min(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The smallest element, -max(-x)."""
     return call.add(ops.Neg(), fold_max(call, call.add(ops.Neg(), value), axes))
+
+
+def fold_any(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Whether one of some truth values holds."""
+    if value.type.dtype is not DType.BOOL:
+        raise call.wrong("a bool tensor", value)
+    number = tensor_arithmetic.cast(call.frame, call.span, value, DType.I32)
+    return tensor_arithmetic.cast(call.frame, call.span, fold_max(call, number, axes), DType.BOOL)
+
+
+def fold_all(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Whether all of some truth values hold: not one does not."""
+    if value.type.dtype is not DType.BOOL:
+        raise call.wrong("a bool tensor", value)
+    invert = tensor_arithmetic.invert_tensor
+    wrong = fold_any(call, invert(call.frame, call.span, value), axes)
+    return invert(call.frame, call.span, wrong)
 
 
 def fold_variance(call: BuiltinCall, value: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -190,9 +235,3 @@ def _static_reduction(call: BuiltinCall) -> Evaluated:
             return max(plain)
         case _:
             raise call.wrong("a tensor", call.arguments[0])
-
-
-def argmax(call: BuiltinCall) -> Evaluated:
-    """The index of the largest element along an axis, the first of equals."""
-    value = call.tensor(0)
-    return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)

@@ -2,13 +2,29 @@
 
 import zlib
 from inspect import cleandoc
+from math import pi
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtin_indexing import (
+    argmax,
+    argsort,
+    cumulative,
+    gather,
+    iota,
+    linear_recurrence,
+    one_hot,
+    roll,
+    scatter_add,
+    scatter_extreme,
+    sort,
+    top_k,
+)
 from meganeura_dsl.elaborate.builtins.builtin_math import (
     BINARY,
     UNARY,
-    argmax,
     convert,
+    fold_all,
+    fold_any,
     fold_max,
     fold_mean,
     fold_min,
@@ -16,6 +32,7 @@ from meganeura_dsl.elaborate.builtins.builtin_math import (
     fold_variance,
     pair,
     reduction,
+    sign,
     stop_gradient,
     unary,
     where,
@@ -24,14 +41,31 @@ from meganeura_dsl.elaborate.builtins.initial_values import initial_call
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
 from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Mover
-from meganeura_dsl.elaborate.values import Axes, Evaluated, Pattern, Tensor, Unknown, is_number
+from meganeura_dsl.elaborate.values import (
+    Axes,
+    Evaluated,
+    Pattern,
+    Tensor,
+    TensorList,
+    Unknown,
+    is_number,
+)
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
+from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.size import Dim, Size, product
 
 COUNTER = "counter"
 """Name of the input that holds (seed, step) for random bits."""
+ACCUMULATIONS: dict[Accumulation, str] = {
+    "sum": "sum",
+    "prod": "product",
+    "max": "largest",
+    "min": "smallest",
+}
+EXTREMES: dict[Extreme, str] = {"max": "largest", "min": "smallest"}
 GEOMETRY = ("stride", "pad", "dilation", "groups")
 
 
@@ -80,7 +114,12 @@ def _repeat(call: BuiltinCall) -> Evaluated:
 
 
 def _concat(call: BuiltinCall) -> Evaluated:
-    operands = [call.tensor(index) for index in range(len(call.arguments))]
+    operands = [
+        tensor
+        for index, value in enumerate(call.arguments)
+        if value != []
+        for tensor in (value.items if isinstance(value, TensorList) else (call.tensor(index),))
+    ]
     if not operands:
         raise call.fault("needs at least one tensor")
     axis = call.named.get("axis")
@@ -104,27 +143,7 @@ def _reverse(call: BuiltinCall) -> Evaluated:
     return call.add(ops.Reverse((call.axis(call.option(1, "axis"), value.type.rank),)), value)
 
 
-# --- indexing, creation --------------------------------------------------------------------------
-
-
-def _gather(call: BuiltinCall) -> Evaluated:
-    table, ids = call.tensor(0), call.tensor(1)
-    return call.add(ops.Gather(call.axis(call.option(2, "axis", 0), table.type.rank)), table, ids)
-
-
-def _scatter_add(call: BuiltinCall) -> Evaluated:
-    ids, updates = call.tensor(0), call.tensor(1)
-    return call.add(
-        ops.ScatterAdd(
-            call.axis(call.option(3, "axis", 0), updates.type.rank), call.size(2, "size")
-        ),
-        ids,
-        updates,
-    )
-
-
-def _iota(call: BuiltinCall) -> Evaluated:
-    return call.add(ops.Iota(call.size(0, "size")))
+# --- creation -----------------------------------------------------------------------------------
 
 
 def _full(call: BuiltinCall) -> Evaluated:
@@ -135,14 +154,50 @@ def _full(call: BuiltinCall) -> Evaluated:
 
 
 def _random_uniform(call: BuiltinCall) -> Evaluated:
-    """Uniform on [0, 1): a random word scaled by 2**-32, kept below 1 where f32 would round up."""
-    frame, shape = call.frame, call.shape(0, "shape")
-    counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    """Uniform on [0, 1)."""
+    return _uniform(call, call.shape(0, "shape"))
+
+
+def _random_normal(call: BuiltinCall) -> Evaluated:
+    """Normal with mean 0 and variance 1: sqrt(-2 log(u)) cos(2 pi v) for uniform u and v.
+
+    G. Box and M. Muller, "A note on the generation of random normal deviates", 1958. 1 - u is in
+    (0, 1], so that its logarithm is a number.
+    """
+    frame, span, shape = call.frame, call.span, call.shape(0, "shape")
+    one, minus_two, turn = (
+        tensor_arithmetic.scalar(frame, span, number, DType.F32, shape)
+        for number in (1.0, -2.0, 2 * pi)
+    )
+    positive = call.add(ops.Sub(), one, _uniform(call, shape))
+    radius = call.add(ops.Sqrt(), call.add(ops.Mul(), minus_two, call.add(ops.Log(), positive)))
+    angle = call.add(ops.Mul(), turn, _uniform(call, shape))
+    return call.add(ops.Mul(), radius, call.add(ops.Cos(), angle))
+
+
+def _uniform(call: BuiltinCall, shape: Shape) -> Tensor:
+    """A random word scaled by 2**-32, kept below 1 where f32 would round up."""
+    frame = call.frame
+    counter = _counter(call)
     bits = call.add(ops.RandomBits(_stream(frame), shape), counter)
     real = tensor_arithmetic.cast(frame, call.span, bits, DType.F32)
     scale = tensor_arithmetic.scalar(frame, call.span, 2.0**-32, DType.F32, shape)
     largest = tensor_arithmetic.scalar(frame, call.span, 1 - 2.0**-24, DType.F32, shape)
     return call.add(ops.Minimum(), call.add(ops.Mul(), real, scale), largest)
+
+
+def _counter(call: BuiltinCall) -> Tensor:
+    """(seed, step), or within a scan two words that are drawn from them for each round."""
+    state = call.frame.state
+    if state.counter is None:
+        state.counter = call.add(ops.Input(COUNTER, DType.U32, (2,)))
+    counter = state.counter
+    for scan in state.scans.values():
+        if scan.key is None:
+            drawn = ops.RandomBits(_stream(call.frame), (scan.rounds, 2))
+            scan.key = scan.region.slice(call.add(drawn, counter), 0, backward=False)
+        counter = scan.key
+    return counter
 
 
 def _stream(frame: Frame) -> int:
@@ -218,6 +273,8 @@ def _length(call: BuiltinCall) -> Evaluated:
     value = call.option(0, "list")
     if isinstance(value, list | Axes):
         return len(value)
+    if isinstance(value, TensorList):
+        return len(value.items)
     if isinstance(value, Dim):
         raise UndecidableError("`len` needs the list the configuration gives")
     raise call.wrong("a list", value)
@@ -251,6 +308,7 @@ BUILTINS: dict[str, Builtin] = {
         "`then` where the condition holds, `otherwise` elsewhere, element by element.",
         where,
     ),
+    "sign": Builtin("sign(x)", "-1, 0 or 1, without a slope.", sign),
     "stop_gradient": Builtin(
         "stop_gradient(x)", "x, as a constant for differentiation.", stop_gradient
     ),
@@ -269,10 +327,49 @@ BUILTINS: dict[str, Builtin] = {
     "variance": Builtin(
         "variance(x, axes...)", "The biased variance over some axes.", reduction(fold_variance)
     ),
+    "any": Builtin(
+        "any(x, axes...)", "Whether one of the bools over some axes holds.", reduction(fold_any)
+    ),
+    "all": Builtin(
+        "all(x, axes...)", "Whether all of the bools over some axes hold.", reduction(fold_all)
+    ),
     "argmax": Builtin(
         "argmax(x, axis=-1)",
         "The index of the largest element along an axis, the first of equals.",
         argmax,
+        ("axis",),
+    ),
+    "sort": Builtin(
+        "sort(x, axis=-1, descending=false)",
+        "Two results: the elements along an axis in order, and the i32 position of each before.",
+        sort,
+        ("axis", "descending"),
+    ),
+    "argsort": Builtin(
+        "argsort(x, axis=-1, descending=false)",
+        "The i32 positions of the elements along an axis in order; equal ones stay as they are.",
+        argsort,
+        ("axis", "descending"),
+    ),
+    "top_k": Builtin(
+        "top_k(x, k, axis=-1)",
+        "Two results: the k largest elements along an axis in order, and their i32 positions.",
+        top_k,
+        ("k", "axis"),
+    ),
+    **{
+        f"cum{kind}": Builtin(
+            f"cum{kind}(x, axis)",
+            f"The {meaning} of all elements up to each along an axis.",
+            cumulative(kind),
+            ("axis",),
+        )
+        for kind, meaning in ACCUMULATIONS.items()
+    },
+    "linear_recurrence": Builtin(
+        "linear_recurrence(a, b, axis)",
+        "h with h[t] = a[t] h[t - 1] + b[t] along an axis, where h[-1] = 0.",
+        linear_recurrence,
         ("axis",),
     ),
     "rearrange": Builtin(
@@ -296,7 +393,10 @@ BUILTINS: dict[str, Builtin] = {
         ("axis", "times"),
     ),
     "concat": Builtin(
-        "concat(a, b, ..., axis=1)", "The tensors joined along an axis.", _concat, ("axis",)
+        "concat(a, b, ..., axis=1)",
+        "The tensors, or those of a list, joined along an axis.",
+        _concat,
+        ("axis",),
     ),
     "pad": Builtin(
         "pad(x, axis, before=0, after=0)",
@@ -307,19 +407,40 @@ BUILTINS: dict[str, Builtin] = {
     "reverse": Builtin(
         "reverse(x, axis)", "x in reverse order along an axis.", _reverse, ("axis",)
     ),
+    "roll": Builtin(
+        "roll(x, axis, by)",
+        "x moved by some positions along an axis, round its end; `by` may be a tensor i32[].",
+        roll,
+        ("axis", "by"),
+    ),
     "gather": Builtin(
-        "gather(table, ids, axis=0)",
-        "The slices of a table that integer ids pick along an axis.",
-        _gather,
-        ("axis",),
+        "gather(table, ids, axis=0, batch=0)",
+        "The slices of a table that integer ids pick along an axis; the first axes are common.",
+        gather,
+        ("axis", "batch"),
     ),
     "scatter_add": Builtin(
-        "scatter_add(ids, updates, size, axis=0)",
+        "scatter_add(ids, updates, size, axis=0, batch=0)",
         "The slices of `updates` added at the positions that ids give along a new axis of `size`.",
-        _scatter_add,
-        ("size", "axis"),
+        scatter_add,
+        ("size", "axis", "batch"),
     ),
-    "iota": Builtin("iota(size)", "i32[size], counting from 0.", _iota, ("size",)),
+    **{
+        f"scatter_{kind}": Builtin(
+            f"scatter_{kind}(ids, updates, size, empty, axis=0, batch=0)",
+            f"As `scatter_add`, with the {word} of what meets, and `empty` where nothing does.",
+            scatter_extreme(kind),
+            ("size", "empty", "axis", "batch"),
+        )
+        for kind, word in EXTREMES.items()
+    },
+    "iota": Builtin("iota(size)", "i32[size], counting from 0.", iota, ("size",)),
+    "one_hot": Builtin(
+        "one_hot(ids, classes)",
+        "1 at the position that each id gives along a new last axis, and 0 elsewhere.",
+        one_hot,
+        ("classes",),
+    ),
     "zeros": Builtin(
         "zeros([n, d])", "A tensor of zeros; without brackets, an initial value.", _full
     ),
@@ -347,6 +468,11 @@ BUILTINS: dict[str, Builtin] = {
         "random_uniform([n, d])",
         "Uniform on [0, 1), other numbers at each step of a training.",
         _random_uniform,
+    ),
+    "random_normal": Builtin(
+        "random_normal([n, d])",
+        "Normal with mean 0 and variance 1, other numbers at each step of a training.",
+        _random_normal,
     ),
     "conv": Builtin(
         "conv(x, weight, stride=1, pad=0, dilation=1, groups=1)",

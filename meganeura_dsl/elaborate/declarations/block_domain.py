@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
-from meganeura_dsl.elaborate.declarations.block_proofs import any_config
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import Arguments, bind_config, dtype_of, shape_of
-from meganeura_dsl.elaborate.typecheck.symbolic_inputs import rest_axes, rest_names
-from meganeura_dsl.elaborate.values import Evaluated, Static, is_size, is_static
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_config, rest_axes, rest_names
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Static, is_static
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.symbolic.assumptions import Facts, Flag
@@ -53,17 +53,19 @@ def block_domain(
     ranks: Mapping[str, int],
     given: Mapping[str, Static] | None = None,
     *,
+    case: Mapping[str, Static] | None = None,
     defaults: bool = False,
 ) -> BlockDomain:
     """What a block may be given, apart from what is `given`.
 
-    Other configuration stays open, or with `defaults` has its default. Raises `ProblemError`, or
+    Other configuration stays open, or with `defaults` has its default; `case` has the values of one
+    of the `alternatives` of a proof. Raises `ProblemError`, or
     `UndecidableError` where a list has to be given.
     """
     elaborator = Elaborator()
     frame = Frame(
-        ElaborationState(Builder(), Flag("training"), generic=True), module, block.name.text, {},
-        declaration=block,
+        ElaborationState(Builder(), Flag("training"), generic=True), module, block.name.text,
+        dict(case or {}), declaration=block,
     )  # fmt: skip
     given = {} if given is None else given
     if defaults:
@@ -74,20 +76,31 @@ def block_domain(
         for parameter in block.parameters:
             known = given.get(parameter.name)
             frame.names[parameter.name] = (
-                any_config(parameter, frame, elaborator) if known is None else known
+                _open_config(parameter, frame, elaborator) if known is None else known
             )
     config = dict(frame.names)
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     for name in _input_sizes(block):
         frame.names.setdefault(name, dim(name))
+    stated = with_symbols(frame, block)
     for clause in block.where:
-        frame.build.facts = frame.facts.assume(elaborator.condition(clause, frame))
+        frame.build.facts = frame.facts.assume(elaborator.condition(clause, stated))
     inputs = tuple(_input(item, frame, elaborator) for item in block.inputs)
-    open_config = tuple(name for name, value in config.items() if value == dim(name))
+    open_config = (name for value in config.values() for name in _variables(value))
     sizes = (name for item in inputs for size in item.shape for name in _variables(size))
     static = {name: value for name, value in config.items() if is_static(value)}
     return BlockDomain(tuple(dict.fromkeys((*open_config, *sizes))), static, inputs, frame.facts)
+
+
+def _open_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
+    """All that a configuration value can be; of blocks the default, as there are no others here."""
+    value = any_config(parameter, frame, elaborator.evaluate)
+    if not isinstance(value, BlockValue):
+        return value
+    if parameter.default is None:
+        raise UndecidableError(f"`{parameter.name}` is a block that has to be given")
+    return elaborator.evaluate(parameter.default, frame)
 
 
 def model_configuration(
@@ -121,5 +134,7 @@ def _input_sizes(block: ast.Block) -> Iterator[str]:
                 yield from (name for name in size_names(entry) if name not in rests)
 
 
-def _variables(size: Evaluated) -> list[str]:
-    return sorted(size.variables()) if is_size(size) and isinstance(size, Dim) else []
+def _variables(value: Evaluated) -> list[str]:
+    if isinstance(value, list):
+        return [name for item in value for name in _variables(item)]
+    return sorted(value.variables()) if isinstance(value, Dim) else []

@@ -9,30 +9,42 @@ from itertools import product as every
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
+from meganeura_dsl.elaborate.problems.layer_problems import ReservedParameter
 from meganeura_dsl.elaborate.problems.location import FIRST, Clause, Location, PlacedProblem
 from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, TooMuchWork
 from meganeura_dsl.elaborate.problems.shape_problems import ImpossibleWhere
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
 from meganeura_dsl.elaborate.scope.scope import (
+    MODES,
     Binding,
     ElaborationState,
     Frame,
     NeedsInliningError,
     UndecidableError,
 )
+from meganeura_dsl.elaborate.typecheck.config_kinds import (
+    Alternative,
+    alternatives,
+    require_known_texts,
+    require_one_use,
+)
+from meganeura_dsl.elaborate.typecheck.positions import is_position, with_symbols
+from meganeura_dsl.elaborate.typecheck.signatures import default_tensor, require_given_sizes
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
     REST_RANKS,
+    any_config,
     any_inputs,
     rest_axes,
     rest_names,
 )
-from meganeura_dsl.elaborate.values import Evaluated, Unknown
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.limits.language_limits import LIBRARY
 from meganeura_dsl.limits.work_budget import OutOfWorkError, apart
 from meganeura_dsl.symbolic.assumptions import Flag
-from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
+
+IsProved = Callable[[LinkedModule, ast.Block], bool]
+"""Whether the signature of a block may be assumed."""
 
 
 class Prover:
@@ -56,18 +68,18 @@ class Prover:
 
     def is_proved(self, module: LinkedModule, block: ast.Block) -> bool:
         """Whether a block holds; one of the library is proved now, if it was not before."""
-        if module.is_library:
+        if module.is_library and module.own:
             return _proves_library(module.source.name, block.name.text)
         return self._proved.get(block, False)
 
     def _attempt(self, module: LinkedModule, block: ast.Block) -> Problem | None:
         blocks: set[ast.Block] = set()
+        for parameter in block.parameters:
+            if parameter.name in MODES:
+                place = Location(parameter.span)
+                return ReservedParameter(place, parameter.name, block.name.text)
         try:
-            for number, ranks in enumerate(_rest_ranks(block)):
-                try:
-                    state = _prove(module, block, ranks, self.is_proved)
-                except NeedsInliningError:
-                    state = _prove(module, block, ranks, None)
+            for number, state in enumerate(_proofs(module, block, self.is_proved)):
                 self.bindings += state.bindings if number == 0 else ()
                 blocks |= state.blocks
         except UndecidableError as error:
@@ -95,6 +107,8 @@ def _clause(block: ast.Block) -> Clause | None:
     names = {parameter.name for parameter in block.parameters}
     for item in block.inputs:
         names.update(re.findall(r"[A-Za-z_]\w*", item.type.span.text))
+        if is_position(item):
+            names.add(item.name)
     if block.where:
         end, lead = block.where[-1].span.end, ", "
     else:
@@ -124,52 +138,81 @@ def _rest_ranks(block: ast.Block) -> Iterator[dict[str, int]]:
         yield dict(zip(names, ranks, strict=True))
 
 
+def _proofs(
+    module: LinkedModule, block: ast.Block, is_proved: IsProved
+) -> Iterator[ElaborationState]:
+    """A proof for each case that `where` allows. Raises what a proof raises."""
+    for ranks in _rest_ranks(block):
+        impossible: list[ImpossibleCaseError] = []
+        cases = alternatives(block)
+        for case in cases:
+            try:
+                yield _prove(module, block, ranks, case, is_proved)
+            except ImpossibleCaseError as error:
+                impossible.append(error)
+        if len(impossible) == len(cases):
+            raise ProblemError(ImpossibleWhere(impossible[0].place, block.name.text))
+
+
+class ImpossibleCaseError(Exception):
+    """A block's `where` excludes what a proof takes for all of a case."""
+
+    def __init__(self, place: Location) -> None:
+        super().__init__(place)
+        self.place = place
+
+
 def _prove(
     module: LinkedModule,
     block: ast.Block,
     ranks: Mapping[str, int],
-    is_proved: Callable[[LinkedModule, ast.Block], bool] | None,
+    case: Alternative,
+    is_proved: IsProved,
+) -> ElaborationState:
+    try:
+        return _prove_case(module, block, ranks, case, is_proved)
+    except NeedsInliningError:
+        return _prove_case(module, block, ranks, case, None)
+
+
+def _prove_case(
+    module: LinkedModule,
+    block: ast.Block,
+    ranks: Mapping[str, int],
+    case: Alternative,
+    is_proved: IsProved | None,
 ) -> ElaborationState:
     if any(item.type.dtype == "any" for item in block.inputs):
         raise UndecidableError("its inputs may have several element types")
     elaborator = Elaborator()
     state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
-    frame = Frame(state, module, block.name.text, {}, declaration=block)
+    frame = Frame(state, module, block.name.text, dict(case.values), declaration=block)
+    require_known_texts(block, frame)
+    frame.choices.case = case.words
     for parameter in block.parameters:
-        frame.names[parameter.name] = any_config(parameter, frame, elaborator)
+        frame.names[parameter.name] = any_config(parameter, frame, elaborator.evaluate)
     for name, rank in ranks.items():
         frame.names[name] = rest_axes(block, name, rank)
     any_inputs(block.inputs, frame, elaborator.evaluate)
+    stated = with_symbols(frame, block)
     for clause in block.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
         if state.build.facts.is_contradictory:
-            raise ProblemError(ImpossibleWhere(frame.place(clause.span), block.name.text))
+            raise ImpossibleCaseError(frame.place(clause.span))
+    require_given_sizes(frame, block)
+    for item in block.inputs:
+        if item.default is not None:
+            default_tensor(frame, item, item.default, elaborator.evaluate)
+    state.neutral.clear()
+    _require_fitting_defaults(elaborator, frame, block)
     elaborator.run_body(frame, block)
+    require_one_use(block, frame)
     return state
 
 
-def any_config(parameter: ast.Parameter, frame: Frame, elaborator: Elaborator) -> Evaluated:
-    """A symbol for all that a configuration value can be, or the value where a proof takes one.
-
-    Raises `UndecidableError` for a list.
-    """
-    name = parameter.name
-    if parameter.default is None:
-        return dim(name)
-    default = elaborator.evaluate(parameter.default, frame)
-    match default:
-        case bool():
-            return Flag(name)
-        case int():
-            if default < 0:
-                return default
-            frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
-            return dim(name)
-        case float():
-            return Unknown.NUMBER
-        case Dim():
-            return dim(name)
-        case list():
-            raise UndecidableError(f"`{name}` is a list the configuration gives")
-        case _:
-            return default
+def _require_fitting_defaults(elaborator: Elaborator, frame: Frame, block: ast.Block) -> None:
+    """Refuse a default that does not fit the header its parameter states."""
+    for parameter in block.parameters:
+        if isinstance(parameter.kind, ast.BlockKind) and parameter.default is not None:
+            default = elaborator.evaluate(parameter.default, frame)
+            elaborator.require_fit(frame, block, parameter, default)

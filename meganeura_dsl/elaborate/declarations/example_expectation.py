@@ -24,7 +24,7 @@ def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> 
     `reason` says why the block cannot be proved without a configuration.
     """
     given: dict[str, Evaluated] = {
-        each.name: LIST if f"`{each.name}` is a list" in reason else _value(block, each.name)
+        each.name: _example(block, each, reason)
         for each in block.parameters
         if each.default is None
     }
@@ -36,6 +36,27 @@ def example_expectation(module: LinkedModule, block: ast.Block, reason: str) -> 
         results = [each.span.text for each in block.results or ()]
     maps = f"{', '.join(inputs)} -> {', '.join(results) or '[...]'}"
     return f"expect {block.name.text}{f'({written})' if written else ''} maps {maps}"
+
+
+def _example(block: ast.Block, parameter: ast.Parameter, reason: str) -> Evaluated:
+    match parameter.kind:
+        case ast.TextKind(options=options):
+            return options[0].value
+        case ast.NamedKind(name="int"):
+            return 0
+        case ast.NamedKind(name="real"):
+            return 1.0
+        case ast.NamedKind(name="bool"):
+            return True
+        case ast.NamedKind(name="text"):
+            return "a"
+        case ast.NamedKind(name="list", length=None):
+            return LIST
+        case ast.NamedKind(name="list", length=ast.Integer(value=length)):
+            return [*LIST, *[LIST[-1]] * length][:length]
+        case _:
+            is_list = f"`{parameter.name}` is a list" in reason
+            return LIST if is_list else _value(block, parameter.name)
 
 
 def _value(block: ast.Block, name: str) -> Evaluated:
@@ -58,6 +79,8 @@ def _value(block: ast.Block, name: str) -> Evaluated:
 
 
 def _text(value: Evaluated) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
     return "true" if value is True else str(value)
 
 

@@ -1,7 +1,7 @@
 """Models as graphs, their free sizes symbolic or given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
@@ -13,6 +13,7 @@ from meganeura_dsl.elaborate.problems.shape_problems import RankMismatch
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.scope.scope import Binding, ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
@@ -25,11 +26,13 @@ from meganeura_dsl.elaborate.typecheck.symbolic_inputs import REST_RANKS, rest_a
 from meganeura_dsl.elaborate.values import Static, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder, Graph
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.types import Shape, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
-from meganeura_dsl.symbolic.assumptions import Facts
-from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, show_condition
+from meganeura_dsl.symbolic.conditions import with_sizes
+from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
 
@@ -47,6 +50,36 @@ class Elaboration:
     """The parameters that belong to no model that was applied, by name."""
     blocks: frozenset[ast.Block]
     """The blocks it is made of."""
+
+    def stated_bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
+        """What `where` states of all elements of an input, as what data has to be held against."""
+        named = {size for each in self.inputs.values() for size in sizes_of(each.shape)}
+        found: dict[str, Bound] = {}
+        for name in self.inputs.keys() - named:
+            for fact in self.facts.stated:
+                count = count_below(with_sizes(fact, sizes), name)
+                if count is not None:
+                    bound = Bound(count, shown=str(count), place=f"where {show_condition(fact)}")
+                    found[name] = found.get(name, bound).narrowed(bound)
+        return found
+
+
+def count_below(fact: Condition, name: str) -> int | None:
+    """The `c` of a fact that is `name < c`, however it is written; None if it is not."""
+    if not isinstance(fact, Compare):
+        return None
+    left, right, operator = fact.left, fact.right, fact.operator
+    if operator in (">", ">="):
+        left, right, operator = right, left, "<" if operator == ">" else "<="
+    rest = right - left + dim(name)
+    if operator not in ("<", "<=") or not isinstance(rest, int):
+        return None
+    return rest if operator == "<" else rest + 1
+
+
+def sizes_of(shape: Shape) -> frozenset[str]:
+    """The names of the sizes in a shape."""
+    return frozenset[str]().union(*(each.variables() for each in shape if isinstance(each, Dim)))
 
 
 def elaborate_model(
@@ -128,18 +161,26 @@ def _run_model(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
     given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
-    tensors: list[Tensor] = []
-    if len(given) != len(block.inputs):
+    tensors: dict[str, Tensor] = {}
+    items = block.inputs if len(given) == len(block.inputs) else required_inputs(block)
+    if len(given) != len(items):
         what = f"`{block.name.text}`"
-        wanted, found = (counted(len(each), "tensor") for each in (block.inputs, given))
+        wanted, found = (counted(len(each), "tensor") for each in (items, given))
         raise ProblemError(RankMismatch(root.place(application.span), what, wanted, found))
-    for item, type_ in zip(block.inputs, given, strict=True):
+    for item, type_ in zip(items, given, strict=True):
         leaf = ops.Input(item.name, type_.dtype, type_.shape)
-        tensors.append(root.add(item.span, leaf))
+        tensors[item.name] = root.add(item.span, leaf)
+    inner.names.update(tensors)
+    with_symbols(inner, block)
     given_config = application.arguments
-    arguments = Arguments((*tensors, *given_config.positional), given_config.named)
-    run = Application(application.module, block, arguments, application.path, application.span)
+    arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
+    run = replace(application, arguments=arguments)
     return elaborator.run_block(run, root)
+
+
+def required_inputs(block: ast.Block) -> tuple[ast.Input, ...]:
+    """The inputs of a block that have no default; a model is fed these."""
+    return tuple(item for item in block.inputs if item.default is None)
 
 
 def _signature_inputs(
@@ -157,15 +198,16 @@ def _signature_inputs(
             if not isinstance(entry, ast.Rest):
                 for name in size_names(entry):
                     inner.names.setdefault(name, sizes.get(name, dim(name)))
+    stated = with_symbols(inner, block)
     for clause in block.where:
-        assumed = inner.facts.assume(elaborator.condition(clause, inner))
+        assumed = inner.facts.assume(elaborator.condition(clause, stated))
         if not assumed.is_contradictory:
             inner.build.facts = assumed
     return tuple(
         TensorType(
             dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
         )
-        for item in block.inputs
+        for item in required_inputs(block)
     )
 
 
@@ -177,7 +219,7 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
     graph = state.build.graph(outputs, state.updates)
     return Elaboration(
         graph,
-        tuple(state.parameters.values()),
+        state.in_order(),
         inputs,
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),

@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
@@ -116,12 +117,14 @@ def _elaborate_train(
     state = ElaborationState(Builder(), training)
     frame = Frame(state, module, train.name.text, {}, declaration=train)
     frame.names.update((name, sizes.get(name, dim(name))) for name in free_sizes(train))
+    stated = with_symbols(frame, train)
     for clause in train.where:
-        state.build.facts = state.build.facts.assume(elaborator.condition(clause, frame))
+        state.build.facts = state.build.facts.assume(elaborator.condition(clause, stated))
     for item in train.inputs:
         if any(isinstance(entry, ast.Rest) for entry in item.type.shape.entries):
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
     any_inputs(train.inputs, frame, elaborator.evaluate)
+    with_symbols(frame, train)
     _require_counted(train, module)
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:

@@ -32,6 +32,20 @@ class UnknownName(PlacedProblem, code="E0201", topic="naming"):
 
 
 @dataclass(frozen=True)
+class EndedWithScan(PlacedProblem, code="E0201", topic="naming"):
+    """A name is used behind a scan that belonged to each of its rounds."""
+
+    name: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` belonged to the rounds of a scan",
+            "there is no such value behind it",
+            cure=Help("collect it, or have each round read what the one before it left"),
+        )
+
+
+@dataclass(frozen=True)
 class WrongArguments(PlacedProblem, code="E0202", topic="arguments"):
     """A call does not fit what it calls: an argument is missing, unknown or one too many.
 
@@ -107,6 +121,15 @@ class DuplicatePath(PlacedProblem, code="E0205", topic="naming"):
     label: str
 
     def report(self) -> Report:
+        written = self.place.span.text
+        if self.first.span == self.place.span and "}{" in written:
+            told = "put something between the numbers"
+            apart = written.partition(":")[0].replace("}{", '}{"_"}{')
+            return self.words(
+                f"`{self.name}` is defined twice",
+                "several numbers are written the same",
+                cure=Help(told, f"{apart}:"),
+            )
         if self.first.span == self.place.span:
             return self.words(
                 f"`{self.name}` is defined twice",
@@ -449,3 +472,53 @@ class CheckedPerModel(PlacedProblem, code="N0001", topic="proof", severity=Sever
 
     def report(self) -> Report:
         return self.words(f"`{self.block}` is checked in each model that uses it", self.reason)
+
+
+@dataclass(frozen=True)
+class KindMismatch(PlacedProblem, code="E0220", topic="kind"):
+    """A configuration value is of another kind than the one that is declared, or that is needed.
+
+    Configuration is a whole number from 1 (`size`), any whole number (`int`), a number (`real`),
+    true or false (`bool`), a text (`text`, or one of `"mean" or "max"`) or a list (`list[3]` of
+    sizes, or `list`). A parameter that does not say what it is, is what its uses need.
+
+        block A(causal)(x: [n, d]) -> [n, causal]        # E0220: a size here
+        block A(causal: bool)(x: [n, d]) -> [n, d]
+    """
+
+    headline: str
+    found: str = ""
+    declared: Location | None = None
+    fact: str = ""
+    """What would make the value one of the kind."""
+    cure: str = ""
+    """The parameter with the kind that it is used as."""
+
+    def report(self) -> Report:
+        remarks = ()
+        if self.declared is not None:
+            span = self.declared.span
+            remarks = (Remark("declared here", span.text.split("\n")[0], span),)
+        cure = Help("say what it is", self.cure) if self.cure else self.stated(self.fact)
+        label = f"this is {self.found}" if self.found else ""
+        return self.words(self.headline, label, remarks=remarks, cure=cure)
+
+
+@dataclass(frozen=True)
+class UnfitLabel(PlacedProblem, code="E0226", topic="naming"):
+    """What stands in braces in a label or in the name of a parameter cannot be part of a name.
+
+    It is a whole number from 0, or a text of letters, digits and underscores, that is known before
+    any data is.
+
+        x |> block{i + 1}: linear(8)
+        x |> block{0.5}: linear(8)       # E0226
+    """
+
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a label needs a whole number from 0, or a text of letters, digits and _",
+            f"this is {self.found}",
+        )

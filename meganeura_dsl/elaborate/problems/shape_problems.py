@@ -332,3 +332,38 @@ class NormMayDegenerate(
             f"it is taken over {self.count} elements",
             remarks=example_remarks(self.example),
         )
+
+
+@dataclass(frozen=True)
+class PartOutside(PlacedProblem, code="E0315", topic="index range"):
+    """A part of a tensor may lie outside of it.
+
+    Where a part begins may be a whole number of the graph, `x[:, p:p + k]`. That it begins at 0 at
+    least, and ends within its axis, is proved from what `where` says of `p`.
+    """
+
+    found: str
+    example: Example | None
+    fact: str
+
+    def report(self) -> Report:
+        return self.words(
+            "a part may lie outside of its axis",
+            self.found,
+            remarks=example_remarks(self.example),
+            cure=self.stated(self.fact),
+        )
+
+
+@dataclass(frozen=True)
+class PartOfNoSize(PlacedProblem, code="E0316", topic="subscript"):
+    """How large a part of a tensor is depends on data, and every shape is known before any is."""
+
+    length: str
+
+    def report(self) -> Report:
+        return self.words(
+            "the size of this part depends on data",
+            f"{self.length} is no size",
+            cure=Help("take a part of a fixed size, `x[:, p:p + k]`, and mask the rest"),
+        )

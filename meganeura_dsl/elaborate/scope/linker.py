@@ -202,11 +202,17 @@ def configuration(
     module: LinkedModule, declaration: ast.Block | ast.Model
 ) -> tuple[ast.Parameter, ...]:
     """The parameters of a block, or of the block that a chain of models ends in."""
+    block = block_behind(module, declaration)
+    return () if block is None else block.parameters
+
+
+def block_behind(module: LinkedModule, declaration: ast.Block | ast.Model) -> ast.Block | None:
+    """The block itself, or the one that a chain of models ends in, if it ends."""
     for _ in range(MOST_MODELS):
         if isinstance(declaration, ast.Block):
-            return declaration.parameters
+            return declaration
         found = module.find(declaration.call.callee)
         if found is None or not isinstance(found[1], ast.Block | ast.Model):
             break
         module, declaration = found[0], found[1]
-    return ()
+    return None

@@ -87,7 +87,7 @@ def _declared(statements: tuple[ast.Statement, ...]) -> Iterator[ast.Declare]:
             case ast.If(then=then, otherwise=otherwise):
                 yield from _declared(then)
                 yield from _declared(otherwise)
-            case ast.For(body=body):
+            case ast.For(body=body) | ast.Scan(body=body):
                 yield from _declared(body)
             case _:
                 pass

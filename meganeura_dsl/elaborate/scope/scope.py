@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.location import Location
@@ -14,20 +14,30 @@ from meganeura_dsl.elaborate.problems.name_problems import (
     NotAllowedHere,
 )
 from meganeura_dsl.elaborate.problems.proof_failures import refusal, require_countable
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
-from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, show
 
 if TYPE_CHECKING:
     from meganeura_dsl.diagnostics.source import Span
     from meganeura_dsl.elaborate.scope.linker import LinkedModule
+    from meganeura_dsl.elaborate.scope.open_scan import OpenScan
     from meganeura_dsl.elaborate.scope.template import Template
     from meganeura_dsl.elaborate.values import Evaluated, Static, Tensor
     from meganeura_dsl.ir.initializers import Initializer
     from meganeura_dsl.ir.types import TensorType
+    from meganeura_dsl.symbolic.assumptions import Condition
+    from meganeura_dsl.symbolic.size import Size
     from meganeura_dsl.syntax import ast
+
+
+MODES = ("training", "frozen")
+"""The arguments that every application takes."""
 
 
 class UndecidableError(Exception):
@@ -56,14 +66,16 @@ Config = tuple[tuple["Static", ...], tuple[tuple[str, "Static"], ...]]
 """Configuration as it was given, by position and by name."""
 
 
-@dataclass(frozen=True)
-class BoundLayer:
-    """A labelled layer in scope, which can be applied again with the same weights."""
+@dataclass(frozen=True, repr=False)
+class BoundBlock(BlockValue):
+    """A block value and the file that its declaration stands in.
 
-    module: LinkedModule
-    declaration: ast.Block | ast.Model
-    config: Config
-    path: str
+    A layer in scope is one with a path: applied again, it has the same weights.
+    """
+
+    module: LinkedModule = field(kw_only=True, compare=False)
+    declared: Location | None = field(default=None, kw_only=True, compare=False)
+    """The `layer` statement that declared it, if one did."""
 
 
 @dataclass
@@ -73,6 +85,10 @@ class ProofPath:
     decided: list[bool] = field(default_factory=list[bool])
     next: int = 0
     words: list[str] = field(default_factory=list[str])
+    assumed: list[Condition] = field(default_factory=list["Condition"])
+    """What was decided, in order."""
+    case: tuple[str, ...] = ()
+    """What distinguishes the values that the proof takes for the configuration here."""
     closed: bool = False
     """Whether every path was followed, so that a further choice would leave one out."""
 
@@ -86,6 +102,8 @@ class DeclaredPath:
     updates: dict[str, Tensor]
     claimed: dict[str, Location]
     models: dict[tuple[ast.Model, str], Config]
+    reserved: dict[str, int]
+    unopened: set[str]
 
 
 @dataclass
@@ -94,6 +112,9 @@ class ElaborationState:
 
     build: Builder
     training: Static = False
+    """What the name `training` means here."""
+    frozen: bool = False
+    """Whether parameters are read as constants here."""
     generic: bool = False
     parameters: dict[str, ParameterInfo] = field(default_factory=dict[str, "ParameterInfo"])
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -112,8 +133,26 @@ class ElaborationState:
     """What library layers made, for those like them."""
     indices: set[str] = field(default_factory=set[str])
     """Names of loop indices that are symbolic: one proof covers every round."""
+    whole_numbers: set[str] = field(default_factory=set[str])
+    """In a proof, the names of configuration that may be any whole number."""
+    inferred_flags: dict[str, Span] = field(default_factory=dict[str, "Span"])
+    """In a proof, the configuration without a kind that was used as a condition, and where."""
     rounds: int = 0
     """Rounds of loops that were unrolled."""
+    neutral: dict[int, float | Dim] = field(default_factory=dict[int, "float | Dim"])
+    """The numbers that fill optional tensors which were not given, by the ids of the values."""
+    positions: dict[int, Size] = field(default_factory=dict[int, "Size"])
+    """The sizes that whole numbers of the graph are, by the ids of the values."""
+    ranges: dict[str, tuple[Condition, ...]] = field(
+        default_factory=dict[str, "tuple[Condition, ...]"]
+    )
+    """What is known of the symbols that stand for computed whole numbers; they are 0 or more."""
+    handed_on: set[int] = field(default_factory=set[int])
+    """The ids of inputs as they came, of which blocks need what whoever feeds them has checked."""
+    scans: dict[str, OpenScan] = field(default_factory=dict[str, "OpenScan"])
+    """The scans whose bodies are being elaborated, by the symbols of their indices."""
+    counter: Tensor | None = None
+    """The input that random numbers are drawn from, once there is one."""
     shared: bool = False
     """Whether a layer is being applied again, so that its parameters already exist."""
 
@@ -129,6 +168,14 @@ class ElaborationState:
     """The models applied without a label, by path; a second application shares the weights."""
     blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
     """The blocks whose bodies were run."""
+    reserved: dict[str, int] = field(default_factory=dict[str, int])
+    """The paths of declared layers, and how many parameters were declared before each."""
+    unopened: set[str] = field(default_factory=set[str])
+    """The paths of declared layers that were not applied so far, and have no weights yet."""
+    contracts: set[str] = field(default_factory=set[str])
+    """In a proof, the paths of layers of which only a header is known."""
+    fitting: set[Hashable] = field(default_factory=set["Hashable"])
+    """The block arguments that were found to fit."""
 
     def snapshot(self) -> DeclaredPath:
         """What has been declared so far."""
@@ -138,6 +185,8 @@ class ElaborationState:
             dict(self.updates),
             dict(self.claimed),
             dict(self.models),
+            dict(self.reserved),
+            set(self.unopened),
         )
 
     def restore(self, declared: DeclaredPath) -> None:
@@ -147,6 +196,26 @@ class ElaborationState:
         self.updates = dict(declared.updates)
         self.claimed = dict(declared.claimed)
         self.models = dict(declared.models)
+        self.reserved = dict(declared.reserved)
+        self.unopened = set(declared.unopened)
+
+    def in_order(self) -> tuple[ParameterInfo, ...]:
+        """All parameters, those of a layer where the layer was declared."""
+        if not self.reserved:
+            return tuple(self.parameters.values())
+        paths = [*self.reserved.items()]
+
+        def place(item: tuple[int, ParameterInfo]) -> tuple[tuple[int, int, int], ...]:
+            """The places of the layers around a parameter, outermost first, and its own."""
+            number, info = item
+            around = [
+                (before, 0, index)
+                for index, (path, before) in enumerate(paths)
+                if info.name.startswith(f"{path}.")
+            ]
+            return (*around, (number, 1, 0))
+
+        return tuple(info for _, info in sorted(enumerate(self.parameters.values()), key=place))
 
     def claim(self, name: str, place: Location, label: str) -> None:
         """Reserve a path for the weights of a layer that is not looked into."""
@@ -176,6 +245,9 @@ class ElaborationState:
                 raise ProblemError(
                     InputSizedParameter(info.place, info.name, str(info.type), names)
                 )
+        for size in info.type.shape:
+            if self.differs_by_round(size):
+                raise ProblemError(DiffersByRound(info.place, f"the size `{show(size)}`"))
         require_countable(info.type, info.place, self.build.facts)
         op = Parameter(info.name, info.type.dtype, info.type.shape, info.kind)
         try:
@@ -186,11 +258,30 @@ class ElaborationState:
         if not self.open_models:
             self.own.append(info.name)
         self.leaves[info.name] = leaf
-        return leaf
+        return self.current(info.name)
+
+    @property
+    def place_in_scans(self) -> tuple[int, ...]:
+        """What tells the values of one round from those of others."""
+        return tuple([scan.number for scan in self.scans.values()])
+
+    def differs_by_round(self, value: Evaluated) -> bool:
+        """Whether a size or condition speaks of the index of a scan that is open."""
+        if not self.scans:
+            return False
+        if isinstance(value, Dim):
+            return not value.variables().isdisjoint(self.scans)
+        return is_symbolic(value) and not sizes_in(value).isdisjoint(self.scans)
 
     def current(self, name: str) -> Tensor:
-        """The value a parameter or state has now: its last update in this step, or its leaf."""
-        return self.updates.get(name, self.leaves[name])
+        """The value a parameter or state has now: its last update in this step, or its leaf.
+
+        In a frozen part, a parameter is a constant.
+        """
+        value = self.updates.get(name, self.leaves[name])
+        if self.frozen and self.parameters[name].kind == "param":
+            return self.build.add(StopGradient(), value)
+        return value
 
 
 @dataclass
@@ -206,7 +297,9 @@ class Frame:
     parent: Frame | None = None
     call_span: Span | None = None
     declaration: ast.Node | None = None
-    layers: dict[str, BoundLayer] = field(default_factory=dict[str, BoundLayer])
+    layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
+    gone: set[str] = field(default_factory=set[str])
+    """Names that belonged to the rounds of a scan."""
     own: set[str] = field(default_factory=set[str])
     """Names of the parameters and states that were declared here."""
     choices: ProofPath = field(default_factory=ProofPath)
@@ -246,15 +339,17 @@ class Frame:
         """Where this is in the user's own text, with the library layers it happened in."""
         inside: list[tuple[str, Span]] = []
         frame = self
-        words = list(self.choices.words)
+        words = [*self.choices.case, *self.choices.words]
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             inside.append((frame.name, span))
             span, frame = frame.call_span, frame.parent
-            words = [*frame.choices.words, *words]
+            words = [*frame.choices.case, *frame.choices.words, *words]
         return Location(span, self.path, tuple(reversed(inside)), " and ".join(words))
 
     def add(self, span: Span, op: Op, *operands: Tensor) -> Tensor:
         """The value of an op; a refusal by its type rule becomes a problem at `span`."""
+        if self.state.scans:
+            self._require_one_body(span, op)
         try:
             with self.build.at(Origin(self.user_span(span), self.path)):
                 value = self.build.add(op, *operands)
@@ -263,12 +358,24 @@ class Frame:
         require_countable(value.type, self.place(span), self.facts)
         return value
 
+    def _require_one_body(self, span: Span, op: Op) -> None:
+        for each in fields(op):
+            value = getattr(op, each.name)
+            sizes = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            for size in sizes:
+                if isinstance(size, Dim) and self.state.differs_by_round(size):
+                    raise ProblemError(DiffersByRound(self.place(span), f"the size `{show(size)}`"))
+
     def user_span(self, span: Span) -> Span:
         """The span itself, or the call in the user's text that led into the library."""
         frame = self
         while frame.module.is_library and frame.parent is not None and frame.call_span is not None:
             span, frame = frame.call_span, frame.parent
         return span
+
+    def refused(self, span: Span, error: Unproved) -> ProblemError:
+        """The error that something about sizes cannot be shown here."""
+        return ProblemError(refusal(self.place(span), error, self.facts, ()))
 
     def refuse(self, span: Span, what: str, where: str) -> ProblemError:
         """The error that a statement is not allowed here."""

@@ -1,15 +1,18 @@
-"""Values that are never used: inputs, configuration and bindings nothing reads."""
+"""Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
 from collections.abc import Iterable, Iterator
 from typing import cast
 
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import UnusedValue
 from meganeura_dsl.syntax import ast
 
 
-def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[UnusedValue]:
+def unused_values(
+    declaration: ast.Block | ast.Train | ast.Def,
+) -> Iterator[UnusedValue | UnappliedLayer]:
     """Each value of a declaration that nothing after it reads, in the order they were written."""
     body: tuple[ast.Node, ...] = (
         (declaration.body,) if isinstance(declaration, ast.Def) else declaration.body
@@ -23,7 +26,10 @@ def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[Unus
         yield from _unread(((p.name, p.span) for p in declaration.parameters), [*reads, *signature])
     yield from _unread(((item.name, item.span) for item in declaration.inputs), reads)
     loops = [
-        node.span for statement in body for node in walk(statement) if isinstance(node, ast.For)
+        node.span
+        for statement in body
+        for node in walk(statement)
+        if isinstance(node, ast.For | ast.Scan)
     ]
     for name in _bindings(body):
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
@@ -33,6 +39,18 @@ def unused_values(declaration: ast.Block | ast.Train | ast.Def) -> Iterator[Unus
             for read, span in reads
         ):
             yield from _unread([(name.text, name.span)], [])
+    yield from _unapplied(body, reads)
+
+
+def _unapplied(
+    body: tuple[ast.Node, ...], reads: Iterable[tuple[str, Span]]
+) -> Iterator[UnappliedLayer]:
+    """The declared layers that nothing applies or gives to a block."""
+    known = {name for name, _ in reads}
+    for statement in body:
+        for node in walk(statement):
+            if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
+                yield UnappliedLayer(Location(node.span), layer_text(node.call))
 
 
 def _unread(
@@ -46,31 +64,29 @@ def _unread(
 
 def _signature_reads(declaration: ast.Block | ast.Train) -> Iterator[tuple[str, Span]]:
     results = declaration.results or () if isinstance(declaration, ast.Block) else ()
-    defaults = (
-        [p.default for p in declaration.parameters if p.default is not None]
-        if isinstance(declaration, ast.Block)
-        else []
-    )
+    parameters = declaration.parameters if isinstance(declaration, ast.Block) else ()
+    parts = [part for p in parameters for part in (p.default, p.kind) if part is not None]
+    parts += [item.default for item in declaration.inputs if item.default is not None]
     yield from _reads(
-        (*(item.type for item in declaration.inputs), *results, *declaration.where, *defaults)
+        (*(item.type for item in declaration.inputs), *results, *declaration.where, *parts)
     )
 
 
 def _bindings(body: tuple[ast.Node, ...]) -> Iterator[ast.Name]:
     for statement in body:
         for node in walk(statement):
-            if isinstance(node, ast.Bind):
-                yield from node.targets
+            match node:
+                case ast.Bind(targets=targets):
+                    yield from targets
+                case ast.Part(target=target):
+                    yield target
+                case _:
+                    pass
 
 
 def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
     for root in nodes:
-        written = {
-            id(target)
-            for node in walk(root)
-            if isinstance(node, ast.Bind)
-            for target in node.targets
-        }
+        written = set(map(id, _bindings((root,))))
         for node in walk(root):
             match node:
                 case ast.Name(text=text) if id(node) not in written:
@@ -81,6 +97,13 @@ def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
                     yield callee, span
                 case _:
                     pass
+
+
+def layer_text(call: ast.Call) -> str:
+    """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.label is None or not call.label.parts:
+        return call.callee
+    return "".join(call.label.span.text.split())
 
 
 def walk(node: ast.Node) -> Iterator[ast.Node]:

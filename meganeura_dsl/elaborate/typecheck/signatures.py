@@ -17,6 +17,15 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
 )
 from meganeura_dsl.elaborate.problems.training_problems import LabelsMismatch
 from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.config_kinds import fitted
+from meganeura_dsl.elaborate.typecheck.positions import (
+    facts_about,
+    handed_on,
+    names_in,
+    position_of,
+    positions_in,
+    speaks_of,
+)
 from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     Binder,
     Evaluate,
@@ -24,12 +33,14 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import (
     pattern_text,
     size_names,
 )
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import require_fit, scalar
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
     Static,
     Tensor,
     describe,
+    is_number,
     is_size,
     is_static,
     is_tensor,
@@ -45,7 +56,8 @@ from meganeura_dsl.symbolic.assumptions import (
     Verdict,
     show_condition,
 )
-from meganeura_dsl.symbolic.size import Size, show
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, Size, show
 from meganeura_dsl.syntax import ast
 
 
@@ -77,9 +89,7 @@ def signature(
     name: str, parameters: Sequence[ast.Parameter], inputs: Sequence[ast.Input] = ()
 ) -> str:
     """A declaration's first line as one would call it."""
-    config = [
-        p.name if p.default is None else f"{p.name}={p.default.span.text}" for p in parameters
-    ]
+    config = [parameter.span.text for parameter in parameters]
     tensors = f"({', '.join(item.name for item in inputs)})" if inputs else ""
     return f"{name}({', '.join(config)}){tensors}"
 
@@ -94,6 +104,10 @@ def bind_inputs(inner: Frame, block: ast.Block, arguments: Arguments, span: Span
         value = named.pop(item.name, None)
         if value is None and tensors:
             value = tensors.pop(0)
+        if value is None and item.default is not None:
+            continue
+        if value is not None and not is_tensor(value) and not item.type.shape.entries:
+            value = _filled(inner, span, TensorType(dtype_of(item.type, inner), ()), value)
         if value is None:
             fault = f"needs a tensor `{item.name}`"
             break
@@ -118,30 +132,33 @@ def bind_config(
 ) -> None:
     """Bind configuration by position, by name, and by default, in that order."""
     positional, named = list(arguments.positional), dict(arguments.named)
-    fault = None
+    fault, given_at = None, caller_place(inner, span)
     for parameter in parameters:
+        place = given_at
         if positional:
             if parameter.name in named:
                 fault = f"got `{parameter.name}` twice"
                 break
-            inner.names[parameter.name] = positional.pop(0)
+            value = positional.pop(0)
         elif parameter.name in named:
-            inner.names[parameter.name] = named.pop(parameter.name)
+            value = named.pop(parameter.name)
         elif parameter.default is not None:
-            inner.names[parameter.name] = evaluate(parameter.default, inner)
+            value = evaluate(parameter.default, inner)
+            place = inner.place(parameter.default.span)
         else:
             fault = f"needs `{parameter.name}`"
             break
+        inner.names[parameter.name] = fitted(inner, name, parameter, value, place, evaluate)
     unknown = next(iter(named), "") if fault is None else ""
     if unknown:
         fault = f"has no argument `{unknown}`"
     elif fault is None and positional:
         fault = f"got {counted(len(positional), 'argument')} too many"
     if fault is not None:
-        form, place = signature(name, parameters), caller_place(inner, span)
+        form = signature(name, parameters)
         left = parameters[len(arguments.positional) :]
         known = tuple(each.name for each in left if each.name not in arguments.named)
-        raise ProblemError(WrongArguments(place, name, fault, form, unknown, known))
+        raise ProblemError(WrongArguments(given_at, name, fault, form, unknown, known))
 
 
 def caller_place(inner: Frame, span: Span) -> Location:
@@ -152,7 +169,7 @@ def caller_place(inner: Frame, span: Span) -> Location:
 def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate) -> None:
     """Bind the sizes a signature names to those of the tensors given, all inputs at once."""
     binder = Binder(inner, evaluate)
-    given = [(item, inner.names[item.name]) for item in block.inputs]
+    given = [(i, inner.names[i.name]) for i in block.inputs if i.name in inner.names]
     for item, value in given:
         assert is_tensor(value)
         _check_dtype(inner, block, item, value, span)
@@ -167,6 +184,57 @@ def match_inputs(inner: Frame, block: ast.Block, span: Span, evaluate: Evaluate)
     for item, value in given[-1:]:
         assert is_tensor(value)
         _match(inner, block, item, value, span, binder.finish)
+
+
+def fill_inputs(inner: Frame, block: ast.Block, evaluate: Evaluate) -> None:
+    """Bind the inputs that a call gives no tensor for to their defaults."""
+    for item in block.inputs:
+        if item.default is not None and item.name not in inner.names:
+            inner.names[item.name] = default_tensor(inner, item, item.default, evaluate)
+
+
+def default_tensor(
+    frame: Frame, item: ast.Input, default: ast.Expression, evaluate: Evaluate
+) -> Tensor:
+    """The tensor that an input is where none is given; a number or truth value is all over it."""
+    wanted = TensorType(dtype_of(item.type, frame), shape_of(item.type.shape, frame, evaluate))
+    value = evaluate(default, frame)
+    if is_tensor(value):
+        require_fit(frame, default.span, item.name, wanted, value)
+        return value
+    return _filled(frame, default.span, wanted, value)
+
+
+def _filled(frame: Frame, span: Span, wanted: TensorType, value: Evaluated) -> Tensor:
+    """A tensor that is one number or truth value everywhere."""
+    match wanted.dtype:
+        case DType.BOOL:
+            words, fits = "true or false", isinstance(value, bool)
+        case DType.F32 | DType.F16:
+            words, fits = "a number", is_number(value)
+        case DType.I32 | DType.U32:
+            words, fits = "a whole number", is_size(value)
+    if not fits or not isinstance(value, int | float | Dim):
+        problem = WrongKind(frame.place(span), f"a tensor or {words}", describe(value))
+        raise ProblemError(problem)
+    filled = scalar(frame, span, value, wanted.dtype, wanted.shape)
+    frame.state.neutral[filled.id] = value
+    return filled
+
+
+def require_given_sizes(frame: Frame, block: ast.Block) -> None:
+    """Refuse an input with a default whose sizes are not those of what a call always gives."""
+    sizes: dict[bool, list[ast.Expression | ast.Rest]] = {False: [], True: []}
+    for item in block.inputs:
+        sizes[item.default is not None] += item.type.shape.entries
+    known = {parameter.name for parameter in block.parameters}
+    for entry in sizes[False]:
+        known.update([entry.name] if isinstance(entry, ast.Rest) else size_names(entry))
+    for entry in sizes[True]:
+        named = [entry.name] if isinstance(entry, ast.Rest) else size_names(entry)
+        if not known.issuperset(named):
+            wanted = "a size of the inputs that are always given, or of the configuration"
+            raise ProblemError(WrongKind(frame.place(entry.span), wanted, entry.span.text))
 
 
 def _match(
@@ -306,15 +374,50 @@ def check_where(
     caller: Location,
     condition: Callable[[ast.Expression, Frame], Condition],
 ) -> None:
-    """Prove every clause of a block's `where` at its call."""
+    """Prove every clause of a block's `where` at its call; of data that is fed, assume it."""
+    is_fed = inner.parent is not None and inner.parent.declaration is None
+    given, free = inner, set[str]()
+    for name in positions_in(block):
+        value = inner.names[name]
+        symbol = handed_on(inner, value) if is_tensor(value) and not is_fed else None
+        if symbol is None:
+            given = _with_position(inner, given, block, caller, name)
+        else:
+            given = replace(given, names={**given.names, name: symbol})
+            free |= symbol.variables()
     for clause in block.where:
-        stated = condition(clause, inner)
+        stated = condition(clause, given)
         for part in stated.parts if isinstance(stated, And) else (stated,):
-            verdict = inner.facts.decide(part)
-            if not isinstance(verdict, Proved):
+            verdict = facts_about(inner, part).decide(part)
+            is_open = is_fed and speaks_of(inner, part)
+            if not isinstance(part, bool) and not free.isdisjoint(sizes_in(part)):
+                is_open = True
+            if is_open and inner.facts.truth(part) is not False:
+                inner.build.facts = inner.facts.assume(part)
+            elif not isinstance(verdict, Proved):
                 problem = _unmet(inner, block, caller, clause, part, verdict)
-                smallest = _smallest(inner, block, clause, condition)
+                smallest = _smallest(given, block, clause, condition)
                 raise ProblemError(replace(problem, cure=smallest))
+
+
+def _with_position(
+    inner: Frame, given: Frame, block: ast.Block, caller: Location, name: str
+) -> Frame:
+    """The frame of a `where` in which an input `i32[]` is the size that was given for it."""
+    value = inner.names[name]
+    clause = next(each for each in block.where if name in names_in(each))
+    size = position_of(inner, value) if is_tensor(value) else None
+    if size is None:
+        unknown = f"nothing is known of what is given for `{name}`"
+        place = inner.place(clause.span)
+        raise ProblemError(
+            WhereUnproved(caller, block.name.text, clause.span.text, unknown, place, None, "")
+        )
+    least = Compare(">=", size, 0)
+    verdict = facts_about(inner, least).decide(least)
+    if not isinstance(verdict, Proved):
+        raise ProblemError(_unmet(inner, block, caller, clause, least, verdict))
+    return replace(given, names={**given.names, name: size})
 
 
 LARGEST_TRIED = 4096
@@ -388,5 +491,10 @@ def _where_problem(
         values,
         Location(clause.span),
         example_of(verdict, tensors),
-        deciding_fact(inner.facts, part),
+        "" if _is_about_element(inner, part) else deciding_fact(inner.facts, part),
     )
+
+
+def _is_about_element(inner: Frame, part: Condition) -> bool:
+    """Whether a condition is about a number that has no name in the program."""
+    return not sizes_in(part).isdisjoint(inner.state.ranges)

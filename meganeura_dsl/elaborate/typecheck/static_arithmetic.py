@@ -10,7 +10,9 @@ from meganeura_dsl.elaborate.scope.scope import UndecidableError
 from meganeura_dsl.elaborate.values import (
     Axes,
     Evaluated,
+    OpenText,
     Static,
+    TensorList,
     Unknown,
     describe,
     is_condition,
@@ -53,8 +55,27 @@ class KindError(Exception):
         self.value = found
 
 
-def combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
+def combine(operator: str, left: Evaluated, right: Evaluated) -> Static | TensorList:
     """`left operator right` for anything but tensors."""
+    if isinstance(left, TensorList) or isinstance(right, TensorList):
+        return _joined(operator, left, right)
+    return _combine(operator, left, right)
+
+
+def _joined(operator: str, left: Evaluated, right: Evaluated) -> TensorList:
+    """Two lists, at least one of which holds tensors, one behind the other."""
+    for side in (left, right):
+        if operator != "+" or not (isinstance(side, TensorList) or side == []):
+            raise KindError("lists of tensors around `+`", side)
+    held = [side.items for side in (left, right) if isinstance(side, TensorList)]
+    items = tuple(item for each in held for item in each)
+    spend(len(items))
+    if len(items) > LONGEST_LIST:
+        raise KindError(f"a list of at most {LONGEST_LIST:,}", right)
+    return TensorList(items)
+
+
+def _combine(operator: str, left: Evaluated, right: Evaluated) -> Static:
     if isinstance(left, Axes) or isinstance(right, Axes):
         return _combine_axes(operator, left, right)
     if operator in ("and", "or"):
@@ -105,6 +126,10 @@ def compare(operator: str, left: Evaluated, right: Evaluated) -> Condition:
         return Compare(_comparison(operator), left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         raise UndecidableError("a choice depends on a number the configuration gives")
+    if isinstance(left, OpenText) or isinstance(right, OpenText):
+        if not all(isinstance(each, str | OpenText) for each in (left, right)):
+            raise KindError(f"something to compare with {describe(left)}", right)
+        raise UndecidableError("a choice depends on a text the configuration gives")
     if is_condition(left) and is_condition(right) and operator in ("==", "!="):
         both = _connect(
             "or", _connect("and", left, right), _connect("and", invert(left), invert(right))
@@ -154,7 +179,7 @@ def _combine_axes(operator: str, left: Evaluated, right: Evaluated) -> Static:
     rights = right if isinstance(right, Axes) else (right,) * length
     if len(lefts) != len(rights):
         raise KindError(f"as many axes as {len(lefts)}", right)
-    results = [combine(operator, a, b) for a, b in zip(lefts, rights, strict=True)]
+    results = [_combine(operator, a, b) for a, b in zip(lefts, rights, strict=True)]
     if operator in COMPARISONS:
         total: Condition = True
         for result in results:

@@ -2,12 +2,15 @@
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.problems.name_problems import WrongKind
-from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.scope import Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.config_kinds import any_of_kind, fitted
+from meganeura_dsl.elaborate.typecheck.contracts import contract_of
 from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate, size_names
 from meganeura_dsl.elaborate.typecheck.signatures import dtype_of, shape_of
-from meganeura_dsl.elaborate.values import Axes
+from meganeura_dsl.elaborate.values import Axes, BlockValue, Evaluated, Unknown
 from meganeura_dsl.ir import ops
-from meganeura_dsl.symbolic.size import dim
+from meganeura_dsl.symbolic.assumptions import Flag
+from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax import ast
 
 REST_RANKS = (1, 2)
@@ -31,6 +34,53 @@ def rest_axes(block: ast.Block, name: str, rank: int) -> Axes:
     while any(f"{name}{index}{mark}" in named for index in range(rank)):
         mark += "'"
     return Axes(dim(f"{name}{index}{mark}") for index in range(rank))
+
+
+def any_config(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    """A symbol for all that a configuration value can be, or the value where a proof takes one.
+
+    Raises `UndecidableError` for a list, and for a block of which no header says what it does.
+    """
+    name = parameter.name
+    if isinstance(parameter.kind, ast.BlockKind):
+        return _any_block(parameter, frame, evaluate)
+    if parameter.kind is not None:
+        symbol = any_of_kind(parameter, frame, evaluate)
+        if parameter.default is not None:
+            default = evaluate(parameter.default, frame)
+            place, home = frame.place(parameter.default.span), frame.name
+            fitted(frame, home, parameter, default, place, evaluate)
+        return symbol
+    if parameter.default is None:
+        return dim(name)
+    default = evaluate(parameter.default, frame)
+    match default:
+        case bool():
+            return Flag(name)
+        case int():
+            if default < 0:
+                return default
+            frame.build.facts = frame.facts.with_lower_bound(name, min(default, 1))
+            return dim(name)
+        case float():
+            return Unknown.NUMBER
+        case Dim():
+            return dim(name)
+        case list():
+            raise UndecidableError(f"`{name}` is a list the configuration gives")
+        case BlockValue():
+            return _any_block(parameter, frame, evaluate)
+        case _:
+            return default
+
+
+def _any_block(parameter: ast.Parameter, frame: Frame, evaluate: Evaluate) -> Evaluated:
+    contract = contract_of(parameter, frame, evaluate)
+    if not isinstance(contract, BlockValue):
+        raise UndecidableError(
+            f"`{parameter.name}` is a block of which no header says what it does"
+        )
+    return contract
 
 
 def any_inputs(inputs: tuple[ast.Input, ...], frame: Frame, evaluate: Evaluate) -> None:

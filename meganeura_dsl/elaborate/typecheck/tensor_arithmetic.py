@@ -10,21 +10,25 @@ from meganeura_dsl.elaborate.problems.shape_problems import (
     ElementTypeMismatch,
     MissingFact,
     RankMismatch,
+    ResultMismatch,
     ShapeMismatch,
 )
 from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted
+from meganeura_dsl.elaborate.typecheck.round_numbers import number as round_number
 from meganeura_dsl.elaborate.values import (
     Evaluated,
     Tensor,
     Unknown,
     describe,
     is_number,
+    is_size,
     is_tensor,
     show_shape,
 )
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Op
-from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Compare, Proved, Verdict, show_condition
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
 
@@ -41,6 +45,11 @@ ELEMENTWISE: dict[str, Op] = {
     ">=": ops.Compare("ge"),
 }
 
+WHOLE: dict[str, type[ops.FloorDivide | ops.Remainder]] = {
+    "//": ops.FloorDivide,
+    "%": ops.Remainder,
+}
+
 LARGEST_POWER = 64
 
 
@@ -48,6 +57,9 @@ def scalar(
     frame: Frame, span: Span, value: float | Dim | Unknown, dtype: DType, shape: Shape = ()
 ) -> Tensor:
     """A number as a tensor of some shape, the same everywhere."""
+    if isinstance(value, Dim) and frame.state.differs_by_round(value):
+        number = cast(frame, span, round_number(frame, span, value), dtype)
+        return broadcast(frame, span, number, shape, ())
     number = float("nan") if isinstance(value, Unknown) else value
     if dtype.is_float and isinstance(number, int):
         number = float(number)
@@ -84,17 +96,30 @@ def elementwise(
         return power(frame, span, left, right)
     if operator in ("and", "or"):
         return connect(frame, span, operator, left, right)
-    op = ELEMENTWISE.get(operator)
-    if op is None:
-        raise ProblemError(
-            ElementTypeMismatch(
-                frame.place(span),
-                f"`{operator}` works on sizes, not on tensors",
-                f"{describe(left)} and {describe(right)}",
-                _whole_division(operator, (left, right), names),
-            )
+    if operator in WHOLE:
+        return divide_whole(frame, span, operator, left, right, names)
+    return apply_pair(frame, span, ELEMENTWISE[operator], operator, left, right, names)
+
+
+def divide_whole(
+    frame: Frame,
+    span: Span,
+    operator: str,
+    left: Evaluated,
+    right: Evaluated,
+    names: tuple[str, str],
+) -> Tensor:
+    """`x // k` and `x % k` for a tensor of whole numbers and a size that is at least 1."""
+    if is_tensor(left) and left.type.dtype.is_integer and is_size(right):
+        return frame.add(span, WHOLE[operator](right), left)
+    raise ProblemError(
+        ElementTypeMismatch(
+            frame.place(span),
+            f"`{operator}` divides sizes, and tensors of whole numbers by sizes",
+            f"{describe(left)} and {describe(right)}",
+            _whole_division(operator, (left, right), names),
         )
-    return apply_pair(frame, span, op, operator, left, right, names)
+    )
 
 
 def _whole_division(
@@ -138,12 +163,26 @@ def apply_pair(
                 f"{names[0]}: {a.type}\n{names[1]}: {b.type}",
             )
         )
+    kept = _without_zero(frame, op, a, b)
     a, b = align(frame, span, operator, (a, b), names)
-    return frame.add(span, op, a, b)
+    return frame.add(span, op, a, b) if kept is None else kept
+
+
+def _without_zero(frame: Frame, op: Op, a: Tensor, b: Tensor) -> Tensor | None:
+    """The side of a sum whose other side is an optional tensor that was not given, and is 0."""
+    neutral = frame.state.neutral
+    if isinstance(op, ops.Add | ops.Sub) and neutral.get(b.id) == 0 and a.type.rank >= b.type.rank:
+        return a
+    if isinstance(op, ops.Add) and neutral.get(a.id) == 0 and b.type.rank >= a.type.rank:
+        return b
+    return None
 
 
 def lift(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> tuple[Tensor, Tensor]:
     """Both sides as tensors: a number takes the element type and shape of the other side."""
+    left, right = (
+        side if isinstance(side, Dim) else lifted(frame, span, side) for side in (left, right)
+    )
     if is_tensor(left) and is_tensor(right):
         return left, right
     if is_tensor(left):
@@ -192,6 +231,15 @@ def equal(frame: Frame, left: Size, right: Size) -> Verdict:
     if left is right or left == right:
         return Proved()
     return frame.facts.decide(Compare("==", left, right))
+
+
+def require_fit(frame: Frame, span: Span, what: str, wanted: TensorType, value: Tensor) -> None:
+    """Refuse a value of another type than that of the place it is written to."""
+    found = value.type
+    pairs = zip(found.shape, wanted.shape, strict=False)
+    same = found.dtype is wanted.dtype and found.rank == wanted.rank
+    if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
+        raise ProblemError(ResultMismatch(frame.place(span), what, str(wanted), str(found), None))
 
 
 def _mismatch(

@@ -59,7 +59,7 @@ class Phrase:
     def bracketed(
         self, brackets: str, parts: Sequence[Part], spell: Callable[[Part], None]
     ) -> None:
-        """Parts in brackets, which are `()` or `[]`."""
+        """Parts in brackets, which are `()`, `[]` or `{}`."""
         self.write(brackets[0])
         self._depth += 1
         self.listed(parts, spell)
@@ -117,9 +117,12 @@ class Phrase:
                 is_number = isinstance(node.base, ast.Integer | ast.Real)
                 self._spell(node.base, _ATOM + is_number)
                 self.write(f".{node.name}")
+            case ast.Spliced():
+                self._spell(node.base, _ATOM)
+                self.bracketed("{}", (node.value,), self.choice)
             case ast.Subscript():
                 self._spell(node.base, _ATOM)
-                self.bracketed("[]", node.entries, self._entry)
+                self.bracketed("[]", node.entries, self.entry)
             case _:
                 assert_never(node)
 
@@ -160,7 +163,8 @@ class Phrase:
             self.write("|> ")
             self.layer(stage.layer)
 
-    def _entry(self, entry: ast.Expression | ast.Range) -> None:
+    def entry(self, entry: ast.Expression | ast.Range) -> None:
+        """What stands for an axis in a subscript."""
         if not isinstance(entry, ast.Range):
             self.choice(entry)
             return
@@ -177,7 +181,7 @@ class Phrase:
         self.write(node.callee)
         self.bracketed("()", node.arguments, self._argument)
         if node.inputs:
-            self.bracketed("()", node.inputs, self.expression)
+            self.bracketed("()", node.inputs, self._argument)
 
     def layer(self, node: ast.Call) -> None:
         """A call after a pipe: with its label, and without brackets that are empty."""
@@ -209,6 +213,8 @@ class Phrase:
         for position, part in enumerate(node.parts):
             if isinstance(part, str):
                 self.write(f".{part}" if position else part)
+            elif isinstance(part, ast.Splice):
+                self.bracketed("{}", (part.value,), self.choice)
             else:
                 self.bracketed("[]", (part,), self.choice)
 
@@ -228,16 +234,48 @@ class Phrase:
             self.choice(entry)
 
     def parameter(self, node: ast.Parameter) -> None:
-        """A config parameter, such as `stride=1`."""
+        """A config parameter, such as `stride=1` or `causal: bool = false`."""
         self.write(node.name)
+        if node.kind is not None:
+            self.write(": ")
+            self._kind(node.kind)
         if node.default is not None:
-            self.write("=")
+            self.write("=" if node.kind is None else " = ")
             self.expression(node.default)
 
+    def _kind(self, node: ast.ConfigKind) -> None:
+        match node:
+            case ast.NamedKind():
+                self.write(node.name)
+                if node.length is not None:
+                    self.bracketed("[]", (node.length,), self.choice)
+            case ast.TextKind():
+                self.write(" or ".join(f'"{option.value}"' for option in node.options))
+            case ast.BlockKind():
+                self._block_kind(node)
+            case _:
+                assert_never(node)
+
+    def _block_kind(self, node: ast.BlockKind) -> None:
+        self.write("block")
+        if node.header is None:
+            return
+        self.bracketed("()", node.header.parameters, self.parameter)
+        self.bracketed("()", node.header.inputs, self.input)
+        self.write(" -> ")
+        results = node.header.results or ()
+        if len(results) == 1:
+            self.type(results[0])
+        else:
+            self.bracketed("()", results, self.type)
+
     def input(self, node: ast.Input) -> None:
-        """An input, such as `x: [n, d]` or `x: whole [v, d]`."""
+        """An input, such as `x: [n, d]`, `x: whole [v, d]` or `mask: bool[s, t] = true`."""
         self.write(f"{node.name}: whole " if node.whole else f"{node.name}: ")
         self.type(node.type)
+        if node.default is not None:
+            self.write(" = ")
+            self.expression(node.default)
 
     def count(self, node: ast.Count) -> None:
         """A count, such as `62 params`."""

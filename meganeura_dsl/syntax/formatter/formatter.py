@@ -143,7 +143,7 @@ class _Writer:
             case ast.If():
                 self.line(indent, start, node.condition.span.end, phrase)
                 self.branches(indent, node)
-            case ast.For():
+            case ast.For() | ast.Scan():
                 self.line(indent, start, node.stop.span.end, phrase)
                 self.body(indent + _STEP, node.body)
             case ast.Run():

@@ -125,17 +125,18 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("if ")
             phrase.condition(node.condition)
             phrase.write(":")
-        case ast.For():
-            _for(phrase, node)
+        case ast.Part():
+            _part(phrase, node)
+        case ast.For() | ast.Scan():
+            _rounds(phrase, node)
         case ast.Return():
             phrase.write("return ")
             phrase.listed(node.values, phrase.expression)
         case ast.Declare():
-            phrase.write(f"{node.kind} ")
-            phrase.path(node.path)
-            phrase.write(": ")
-            phrase.type(node.type)
-            _equals(phrase, node.initial)
+            _declare(phrase, node)
+        case ast.Layer(call=call):
+            phrase.write("layer ")
+            _labelled(phrase, call)
         case ast.Update():
             phrase.write("update ")
             phrase.path(node.path)
@@ -156,8 +157,23 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
     return phrase
 
 
-def _for(phrase: Phrase, node: ast.For) -> None:
-    phrase.write(f"for {node.variable.text} in ")
+def _part(phrase: Phrase, node: ast.Part) -> None:
+    phrase.write(node.target.text)
+    phrase.bracketed("[]", node.entries, phrase.entry)
+    _equals(phrase, node.value)
+
+
+def _declare(phrase: Phrase, node: ast.Declare) -> None:
+    phrase.write(f"{node.kind} ")
+    phrase.path(node.path)
+    phrase.write(": ")
+    phrase.type(node.type)
+    _equals(phrase, node.initial)
+
+
+def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
+    word = "for" if isinstance(node, ast.For) else "scan"
+    phrase.write(f"{word} {node.variable.text} in ")
     phrase.condition(node.start)
     phrase.write("..")
     phrase.condition(node.stop)

@@ -37,7 +37,8 @@ _FORBIDDEN = re.compile(
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\r(?!\n)"
 )
 _NUMBER_LIKE = re.compile(r"[0-9A-Za-z_]*(?:\.(?!\.)[0-9A-Za-z_]*)*")
-_CLOSES = {"RPAR": "LPAR", "RSQB": "LSQB"}
+_CLOSES = {"RPAR": "LPAR", "RSQB": "LSQB", "RBRACE": "LBRACE"}
+_SPLICED = re.compile(r"[0-9A-Za-z_}]")
 
 
 class Token(NamedTuple):
@@ -144,7 +145,11 @@ class _Scanner:
         match token.kind:
             case "LPAR" | "LSQB":
                 self.brackets.append(token)
-            case "RPAR" | "RSQB":
+            case "LBRACE":
+                if not _SPLICED.match(self.source.text, token.start - 1):
+                    raise ProblemError(text_problems.UnknownCharacter(self._span(token)))
+                self.brackets.append(token)
+            case "RPAR" | "RSQB" | "RBRACE":
                 self._close(token)
             case "INTEGER" | "REAL":
                 self._refuse_malformed_number(token)

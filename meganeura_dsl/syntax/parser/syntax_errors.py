@@ -6,13 +6,13 @@ an unexpected token, described in people's words.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
-from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE
+from meganeura_dsl.syntax.parser.scanner import DEDENT, END, INDENT, LAYOUT, NEWLINE, Token
 from meganeura_dsl.syntax.parser.unexpected_token import Failure
 from meganeura_dsl.syntax.problems import line_problems, text_problems, token_problems
 
@@ -20,15 +20,16 @@ Rule = Callable[[Failure], Problem | None]
 
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
-    "for", "frozen", "if", "metric", "minimize", "param", "return", "run", "state", "update",
+    "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "scan",
+    "state", "update",
 )  # fmt: skip
-_OPENERS = ("block", "train", "if", "else", "for", "run")
+_OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (
     "PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "PIPE", "ARROW", "RANGE", "EQUAL",
 )  # fmt: skip
 _WORD_OPERATORS = ("and", "or", "not")
 _LITERALS = ("INTEGER", "REAL", "STRING")
-_LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\])*")
+_LABEL = re.compile(r"(?:\w+|\[[^\]\n]*\])(?:\.\w+|\[[^\]\n]*\]|\{[^}\n]*\})*")
 
 _FOREIGN = {
     "assert": "state it in the signature, after `where`",
@@ -49,12 +50,26 @@ _SPELLINGS = {
     **{kind: f"`{word}`" for word, kind in KEYWORDS.items()},
     "ARROW": "`->`", "COLON": "`:`", "COMMA": "`,`", "DOT": "`.`", "EQUAL": "`=`", "LPAR": "`(`",
     "LSQB": "`[`", "PIPE": "`|>`", "RANGE": "`..`", "REST": "`...`", "RPAR": "`)`", "RSQB": "`]`",
+    "LBRACE": "`{`", "RBRACE": "`}`",
     "NAME": "a name", "INTEGER": "a whole number", END: "the end of the file",
     NEWLINE: "the end of the line", INDENT: "an indented body", DEDENT: "the end of the body",
 }  # fmt: skip
 
 _DTYPES = {"ANY", "BOOL", "BF16", "F16", "F32", "F64", "I32", "I64", "U8", "U32"}
-_INFIX = {"PLUS", "MINUS", "MULTIPLY", "POWER", "COMPARE", "AND", "OR", "IF", "DOT", "LSQB", "LPAR"}
+_INFIX = {
+    "PLUS",
+    "MINUS",
+    "MULTIPLY",
+    "POWER",
+    "COMPARE",
+    "AND",
+    "OR",
+    "IF",
+    "DOT",
+    "LSQB",
+    "LPAR",
+    "LBRACE",
+}
 _VALUES = {"NAME", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "NOT", *_LITERALS}
 
 _GROUPS = (
@@ -175,9 +190,23 @@ def _definition(failure: Failure) -> Problem | None:
 def _brackets(failure: Failure) -> Problem | None:
     if failure.head.text != "block":
         return None
-    is_typed = failure.token.kind == "COLON" and {"EQUAL", "RPAR"} <= failure.accepts
-    if is_typed or (failure.previous.kind == "RPAR" and failure.accepts_only("LPAR")):
-        return line_problems.MissingBrackets(failure.span(failure.token))
+    if failure.token.kind == "LSQB" and failure.accepts_only("BLOCK", "NAME", "STRING"):
+        return line_problems.MissingBrackets(failure.span(failure.previous))
+    typed = _typed_colon(failure.line)
+    if failure.previous.kind == "RPAR" and failure.accepts_only("LPAR"):
+        return line_problems.MissingBrackets(failure.span(typed or failure.token))
+    if typed and failure.token.kind == "COMMA" and "RSQB" in failure.accepts:
+        return line_problems.MissingBrackets(failure.span(typed))
+    return None
+
+
+def _typed_colon(line: Sequence[Token]) -> Token | None:
+    """The first colon behind which the type of a tensor stands: an element type and a shape."""
+    for place, token in enumerate(line[:-2]):
+        word, bracket = line[place + 1 : place + 3]
+        is_type = KEYWORDS.get(word.text) in _DTYPES and bracket.kind == "LSQB"
+        if token.kind == "COLON" and is_type:
+            return token
     return None
 
 

@@ -6,6 +6,7 @@ phrase shows (a name given twice, say) is refused here.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 
@@ -75,12 +76,41 @@ def _count(span: Span, number: Token, unit: Token) -> ast.Count:
     return ast.Count(span, _integer_of(span, number), unit.text)
 
 
-def _parameter(span: Span, name: Token, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(span, name.text, default)
+def _parameter(
+    span: Span, name: Token, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    if isinstance(kind, ast.BlockKind) and kind.header is not None:
+        named = ast.Name(_place(span, name), name.text)
+        kind = ast.BlockKind(kind.span, replace(kind.header, name=named))
+    return ast.Parameter(span, name.text, kind, default)
 
 
-def _input(span: Span, name: Token, type_: ast.Type) -> ast.Input:
-    return ast.Input(span, name.text, type_)
+def _header(
+    span: Span,
+    parameters: tuple[ast.Parameter, ...],
+    inputs: tuple[ast.Input, ...],
+    results: ast.Type | tuple[ast.Type, ...],
+) -> ast.Block:
+    """The header of a block of no name, which has no body."""
+    _refuse_repetition([*parameters, *inputs])
+    given = (results,) if isinstance(results, ast.Type) else results
+    return ast.Block(span, ast.Name(span, ""), parameters, inputs, given, (), ())
+
+
+def _named_kind(
+    span: Span, name: Token, length: ast.Expression | None
+) -> ast.NamedKind | ast.BlockKind:
+    if name.text == "block" and length is None:
+        return ast.BlockKind(span, None)  # before a comma, the word was read as a name
+    return ast.NamedKind(span, name.text, length)
+
+
+def _text_kind(span: Span, *parts: ast.Text | Token) -> ast.TextKind:
+    return ast.TextKind(span, tuple(part for part in parts if isinstance(part, ast.Text)))
+
+
+def _input(span: Span, name: Token, type_: ast.Type, default: ast.Expression | None) -> ast.Input:
+    return ast.Input(span, name.text, type_, default=default)
 
 
 def _feed(span: Span, name: Token, whole: str | None, type_: ast.Type) -> ast.Input:
@@ -98,7 +128,7 @@ def _rest(span: Span, name: Token) -> ast.Rest:
     return ast.Rest(span, name.text)
 
 
-def _path(span: Span, *parts: Token | ast.Expression) -> ast.Path:
+def _path(span: Span, *parts: Token | ast.Expression | ast.Splice) -> ast.Path:
     return ast.Path(span, tuple(part.text if isinstance(part, Token) else part for part in parts))
 
 
@@ -112,6 +142,16 @@ def _if(
     otherwise: tuple[ast.Statement, ...] | None,
 ) -> ast.If:
     return ast.If(span, condition, then, otherwise or ())
+
+
+def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.Part:
+    *entries, value = parts
+    assert not isinstance(value, ast.Range)
+    return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
+
+
+def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
+    return ast.Layer(span, _labelled(span, path, call))
 
 
 # --- expressions ---------------------------------------------------------------------------------
@@ -167,6 +207,10 @@ def _conditional(
     return ast.Conditional(span, condition, then, otherwise)
 
 
+def _spliced(span: Span, base: ast.Expression, splice: ast.Splice) -> ast.Spliced:
+    return ast.Spliced(span, base, splice.value)
+
+
 def _attribute(span: Span, base: ast.Expression, name: Token) -> ast.Attribute:
     return ast.Attribute(span, base, name.text)
 
@@ -178,7 +222,7 @@ def _call(
     span: Span,
     callee: Token,
     arguments: tuple[ast.Argument, ...],
-    tensors: tuple[ast.Expression, ...] | None,
+    tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
     return ast.Call(span, None, callee.text, _place(span, callee), arguments, tensors or ())
 
@@ -187,7 +231,7 @@ def _applied(
     span: Span,
     path: ast.Path,
     arguments: tuple[ast.Argument, ...] | None,
-    tensors: tuple[ast.Expression, ...] | None,
+    tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
     words = [part for part in path.parts if isinstance(part, str)]
     if len(words) < len(path.parts):
@@ -260,7 +304,7 @@ def _refuse_outsiders(
             raise ProblemError(line_problems.MisplacedStatement(statement.span, home))
         if isinstance(statement, ast.If):
             _refuse_outsiders((*statement.then, *statement.otherwise), outsiders, home)
-        elif isinstance(statement, ast.For):
+        elif isinstance(statement, ast.For | ast.Scan):
             _refuse_outsiders(statement.body, outsiders, home)
 
 
@@ -281,6 +325,10 @@ ACTIONS: dict[str, Action] = {
     "count": _count,
     "parameters": _sequence,
     "parameter": _parameter,
+    "named_kind": _named_kind,
+    "text_kind": _text_kind,
+    "block_kind": ast.BlockKind,
+    "header": _header,
     "inputs": _sequence,
     "input": _input,
     "feeds": _sequence,
@@ -297,9 +345,12 @@ ACTIONS: dict[str, Action] = {
     "if": _if,
     "else_if": _sequence,
     "for": ast.For,
+    "part": _part,
+    "scan": ast.Scan,
     "return": _with_list(ast.Return, 0),
     "declare": ast.Declare,
     "kind": _phrase,
+    "layer_declared": _layer_declared,
     "update": ast.Update,
     "minimize": ast.Minimize,
     "metric": ast.Metric,
@@ -317,6 +368,8 @@ ACTIONS: dict[str, Action] = {
     "list_of": _list_of,
     "call": _call,
     "attribute": _attribute,
+    "spliced": _spliced,
+    "splice": ast.Splice,
     "subscript": _with_list(ast.Subscript, 1),
     "range": ast.Range,
     "labelled": _labelled,
@@ -326,6 +379,6 @@ ACTIONS: dict[str, Action] = {
     "arguments": _arguments,
     "argument": _argument,
     "rearrangement": ast.Rearrangement,
-    "tensors": _sequence,
+    "tensors": _arguments,
 }
 """What makes the value of a phrase, by the name of its rule or of the alternative (`-> name`)."""

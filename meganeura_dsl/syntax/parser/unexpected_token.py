@@ -53,14 +53,14 @@ class Failure:
     @property
     def follows_targets(self) -> bool:
         """Whether names were read that only a `=` could make a statement of."""
-        return self.accepts_only("EQUAL", "COMMA")
+        return self.accepts - {"LSQB"} == frozenset({"EQUAL", "COMMA"})
 
     @property
     def is_in_brackets(self) -> bool:
         """Whether a bracket is open."""
         kinds = [token.kind for token in self.line]
-        opened = kinds.count("LPAR") + kinds.count("LSQB")
-        return opened > kinds.count("RPAR") + kinds.count("RSQB")
+        opened = sum(map(kinds.count, ("LPAR", "LSQB", "LBRACE")))
+        return opened > sum(map(kinds.count, ("RPAR", "RSQB", "RBRACE")))
 
     def accepts_only(self, *kinds: str) -> bool:
         """Whether these kinds and no others could stand here."""

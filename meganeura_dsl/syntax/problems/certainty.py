@@ -12,7 +12,7 @@ from meganeura_dsl.diagnostics.source import Source, Span
 _QUOTES = "'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
 _NAME = r"[A-Za-z_]\w*"
 _ATOM = rf'(?:-?\d[\w.]*|"[^"]*"|{_NAME})'
-_CLOSING = {"(": ")", "[": "]"}
+CLOSING = {"(": ")", "[": "]", "{": "}"}
 _FAR = 10_000
 """Characters examined before or behind an offset, so that a hostile text costs little."""
 
@@ -20,7 +20,7 @@ _WITHOUT_CODE = re.compile(r'"[^"\n]*"|#[^\n]*')
 _MOVABLE = re.compile(r"\|>|->|\*\*|//|[=!<>]=|[-+*/%@<>]|and|or")
 _LAST_ITEM = re.compile(rf"(?:{_NAME}\s*=\s*)?{_ATOM}")
 _STATEMENT = re.compile(
-    rf"(?:return|if|for|else|param|frozen|state|update|minimize|metric|run)\b|{_NAME}(?:\s*,\s*{_NAME})*\s*=(?!=)"
+    rf"(?:return|if|for|else|param|frozen|state|layer|update|minimize|metric|run)\b|{_NAME}(?:\s*,\s*{_NAME})*\s*=(?!=)"
 )
 
 _DEFINITION_BODY = re.compile(
@@ -71,8 +71,8 @@ def is_balanced(text: str) -> bool:
     """Whether all brackets of a text are closed in it."""
     open_: list[str] = []
     for char in _WITHOUT_CODE.sub("", text):
-        if char in _CLOSING:
-            open_.append(_CLOSING[char])
+        if char in CLOSING:
+            open_.append(CLOSING[char])
         elif char in ")]" and (not open_ or open_.pop() != char):
             return False
     return not open_
@@ -84,7 +84,7 @@ def _outermost(text: str) -> str:
     starts: list[int] = []
     for char in _WITHOUT_CODE.sub("0", text):
         kept.append(char)
-        if char in _CLOSING:
+        if char in CLOSING:
             starts.append(len(kept) - 1)
         elif char in ")]" and starts:
             del kept[starts.pop() :]
@@ -183,7 +183,7 @@ def is_superfluous(closing: Span) -> bool:
     """Whether a bracket that closes nothing stands last behind what no bracket could group."""
     before = _outermost(_before(closing))
     value = before.rpartition("=")[2].replace("|>", "").replace("return", "")
-    return ends_line(closing) and not re.search(r"[-+*/%@<>()\[\]]|\b(and|or|not|if)\b", value)
+    return ends_line(closing) and not re.search(r"[-+*/%@<>()\[\]{}]|\b(and|or|not|if)\b", value)
 
 
 def is_only_bracket(opening: Span, closing: Span) -> bool:

@@ -195,11 +195,9 @@ class UnknownCharacter(SyntaxProblem, code="E0108"):
         else:
             headline = f"`{character}` means nothing here"
             cure = _LOOKALIKES.get(character, "")
-        before = self.span.source.text[max(0, self.span.start - 1) : self.span.start]
-        if character == "{" and (before.isalnum() or before == "_"):
-            cure = (
-                "a number in a label stands in `[ ]` and becomes a part of its path: `layers[i]:`"
-            )
+        line = self.span.source.line(self.span.line)
+        if character == "{" and re.search(r"\w +\{[^{}]*\}", line):
+            cure = "a number in a label follows its word: `layer{i}:`"
         return self.say(
             headline, _described(character), self._fix() or (Help(cure) if cure else None)
         )
@@ -277,7 +275,7 @@ class UnclosedBracket(SyntaxProblem, code="E0104"):
     """
 
     def report(self) -> Report:
-        closing = {"(": ")", "[": "]"}[self.span.text]
+        closing = certainty.CLOSING[self.span.text]
         headline = f"this `{self.span.text}` is never closed"
         end = certainty.end_of_brackets(self.span)
         edits = () if end is None else (Edit(end, closing),)
@@ -303,7 +301,7 @@ class UnexpectedClosingBracket(SyntaxProblem, code="E0105"):
             return self.say(headline, "no bracket is open here", Help("delete it", edits=edits))
         opened = Remark("opened here", "", self.opening)
         headline = f"this `{closing}` cannot close a `{self.opening.text}`"
-        wanted = {"(": ")", "[": "]"}[self.opening.text]
+        wanted = certainty.CLOSING[self.opening.text]
         certain = certainty.is_only_bracket(self.opening, self.span)
         cure = replacing(f"close it with `{wanted}`", self.span, wanted, certain=certain)
         return self.say(headline, f"`{wanted}` is missing before it", cure, opened)

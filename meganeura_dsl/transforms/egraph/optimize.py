@@ -28,6 +28,7 @@ from meganeura_dsl.transforms.egraph.provenance import Provenance
 from meganeura_dsl.transforms.egraph.rewrite_report import Findings, RewriteReport
 from meganeura_dsl.transforms.egraph.rules.rule_sets import Mode
 from meganeura_dsl.transforms.egraph.saturate.saturate_graph import SaturatedGraph, saturate_graph
+from meganeura_dsl.transforms.loop_bodies import with_bodies
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,15 @@ def optimize(
     device: DeviceModel = DEFAULT_DEVICE,
     disabled: Collection[str] = (),
 ) -> Optimized:
-    """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers."""
+    """The cheapest graph that the rules find equal to `graph`, whose sizes are all numbers.
+
+    Rules do not look into loops, but the graph of each body is optimized by itself before.
+    """
+    inner: Mode = "forward" if mode == "forward" else "train"
+    graph = with_bodies(
+        graph,
+        lambda body: optimize(body, mode=inner, device=device, disabled=disabled).graph,
+    )
     forms = () if mode == "forward" else promising_forms(graph, device)
     return select(
         graph, saturate_graph(graph, mode, disabled, tile_facts(forms, device)), mode, device

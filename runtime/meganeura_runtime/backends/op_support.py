@@ -44,6 +44,9 @@ class OpSupport:
 
         Raises `ProblemError` with the first value whose op it refuses.
         """
+        for value in graph.values:
+            for body in value.op.bodies:
+                self.supported(body.graph)
         expanded = expand_fused(graph, self.runs | self.rewrites)
         refused = self.refuses
         for value in expanded.values if refused else ():

@@ -18,7 +18,7 @@ from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
-from meganeura_dsl.ir.index_checks import Bound, leaf_bounds, with_checks
+from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.initializers import sample
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
@@ -225,7 +225,9 @@ def prepare(
     _require_shares(demand.counter, demand.batch, settings)
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     dataset = _dataset(raw, settings, demand, folder, run)
-    bounds = leaf_bounds(symbolic.graph, settings.sizes)
+    bounds = all_of(
+        leaf_bounds(symbolic.graph, settings.sizes), symbolic.stated_bounds(settings.sizes)
+    )
     check_dataset(dataset, bounds, raw["data"].span)
 
     def elaborated(examples: int, *, training: bool) -> Elaboration:

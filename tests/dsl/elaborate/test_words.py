@@ -14,7 +14,7 @@ MESSAGES = {
     "a block as a value": (
         "block Mlp(width)(x: [n, width]) -> [n, width] = x\nmodel a = Mlp(linear)\n",
         "E0203",
-        ("this is the block `linear`", "apply it where it stands"),
+        ("this needs a size", "this is the block `linear`"),
         ("did you mean",),
     ),
     "a function as a value": (
@@ -26,7 +26,10 @@ MESSAGES = {
     "a value as a layer": (
         "block Mlp(layer)(x: [n, d]) -> [n, d]:\n  return x |> fc: layer(d)\n",
         "E0203",
-        ("this needs a layer or a function", "no other name can stand for it"),
+        (
+            "this needs a layer or a function",
+            "a parameter that takes a block says so: `layer: block`",
+        ),
         ("did you mean",),
     ),
     "whole division of integers": (
@@ -42,15 +45,15 @@ MESSAGES = {
         ("convert with", "2 ** 22"),
     ),
     "remainder": (
-        "block A()(x: i32[n]) -> i32[n] = x % 3\n",
+        "block A()(x: i32[n], y: i32[]) -> i32[n] = x % y\n",
         "E0307",
-        ("write `x - 3 * i32(floor((f32(x) + 0.5) / 3))`",),
+        ("write `x - y * i32(floor((f32(x) + 0.5) / f32(y)))`",),
         ("convert with",),
     ),
-    "a number in a label": (
-        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer{i}: linear(d)\n",
+    "a brace behind a space": (
+        "block A(d)(x: [n, d]) -> [n, d]:\n  i = 1\n  return x |> layer {i}: linear(d)\n",
         "E0108",
-        ("a number in a label stands in `[ ]`", "`layers[i]:`"),
+        ("a number in a label follows its word: `layer{i}:`",),
         ("bodies are indented",),
     ),
     "a brace as a body": (
@@ -61,21 +64,21 @@ MESSAGES = {
     ),
     "a flag without default": (
         "block A(causal)(q: [n, h, s, d]) -> [n, h, s, d] = attention(q, q, q, causal=causal)\n",
-        "E0203",
-        ("`causal` has no default, so it is taken for a size: `causal=false` makes it a flag",),
+        "E0220",
+        ("`causal` is a size, and this needs a condition", "causal: bool"),
         (),
     ),
     "a flag without default, turned round": (
         "block A(wide)(x: [n]) -> [n]:\n  return x if not wide else 2 * x\n",
-        "E0203",
-        ("`wide=false` makes it a flag",),
+        "E0220",
+        ("say what it is     wide: bool",),
         (),
     ),
     "a size as a condition": (
         "block A(d=3)(x: [n]) -> [n]:\n  return x if not d else 2 * x\n",
-        "E0203",
-        ("this is the size d",),
-        ("has no default",),
+        "E0220",
+        ("`d` is a size, and this needs a condition",),
+        ("say what it is",),
     ),
     "a text without default": (
         'block A(act)(x: [n]) -> [n]:\n  return x if act == "gelu" else 2 * x\n',

@@ -28,11 +28,11 @@ from meganeura_dsl.gradcheck.verdicts import (
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import Erf, Input, Log, Maximum, Mul, Sqrt, Sum
+from meganeura_dsl.ir.ops.primitive import reverse_mode
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.testing import block
-from meganeura_dsl.transforms import autodiff
 
 Pullback = tuple[Value | None, ...]
 
@@ -78,7 +78,7 @@ def test_a_dropped_coefficient_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 def test_gradients_that_are_not_added_up_are_nobody_s_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(autodiff, "Add", Maximum)
+    monkeypatch.setattr(reverse_mode, "Add", Maximum)
     verdict = check_gradients(block("nn", "silu"), SearchBudget(examples=10))
     assert isinstance(verdict, Failed)
     assert "added up wrongly" in describe(verdict)

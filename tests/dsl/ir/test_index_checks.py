@@ -43,6 +43,11 @@ PROVED = (
     "gather(table, gather(iota(7), id))",
     "gather(table, id) + gather(table[:4], minimum(id, 3))",
     "scatter_add(iota(4), table[:4], 4)",
+    "scatter_max(any_ % 4, table[:4], 4, empty=0)",
+    "gather(table, iota(28) // 7)[:4] + gather(table, iota(28) % 7)[:4]",
+    "gather(table, argsort(table, axis=0)[:4, 0])",
+    "gather(table, cummax(iota(4), 0)) + gather(table, i32(round(f32(iota(4)))))",
+    "roll(table, 0, any_[0])[:4]",
     "where(insert_axis(iota(4) - 1, 1, 3) == iota(3), table[:4], 0)",
 )
 """What needs no check. An input that is an index itself is looked at where it comes from."""
@@ -51,6 +56,9 @@ OPEN = (
     ("gather(table, any_ + 1)", 7),
     ("gather(table, iota(4) + 4)", 7),
     ("gather(table, -any_)", 7),
+    ("gather(table, any_ // 7)", 7),
+    ("gather(table, cumsum(any_, 0))", 7),
+    ("scatter_min(any_ + 1, table[:4], 4, empty=1)", 4),
     ("gather(table, minimum(any_, 6) * 1)", 7),
     ("gather(table, where(mask, any_, 0))", 7),
     ("gather(table, i32(table[:4, 0]))", 7),
@@ -80,6 +88,47 @@ def test_standard_models_need_no_check(name: str) -> None:
         sizes = dict.fromkeys(pipeline.free_sizes(program, train), 4)
         graph = pipeline.elaborate_train(program, train, sizes=sizes, training=True).graph
         assert with_checks(graph) is graph
+
+
+ROUNDS = """\
+block Pick()(table: [7, 3], ids: i32[4, 5], k: i32[4]) -> [5, 4, 3]:
+  p = k
+  scan t in 0..5:
+    y[t] = gather(table, {picked}) + gather(table, t + 2) + 0 * sum(f32(ids)) * sum(f32(p))
+    p = p + 1
+  return y
+
+model pick = Pick()
+"""
+
+
+@pytest.mark.parametrize(
+    ("picked", "largest"), [("ids[:, t]", 4), ("p", 5), ("2 * p", 10), ("minimum(p * p, 6)", None)]
+)
+def test_an_index_of_a_round_is_looked_at_in_all_rounds(
+    picked: str, largest: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / "pick.mgn").write_text(ROUNDS.format(picked=picked))
+    graph = pipeline.elaborate_model(pipeline.load(str(tmp_path / "pick.mgn"))).graph
+    checked = with_checks(graph)
+    checks = checks_of(checked)
+    if largest is None:
+        # A product may wrap, so that it is looked at although it is small.
+        assert len(checks) == 1
+        return
+    ((output, check),) = checks.items()
+    assert (check.number, check.count) == (0, 7)
+    assert check.place.startswith("pick.mgn:4  ")
+    feeds = {
+        "table": np.zeros((7, 3), np.float32),
+        "ids": np.full((4, 5), 4, np.int32),
+        "k": np.ones(4, np.int32),
+    }
+    if largest < 7:
+        assert int(evaluate(checked, feeds).outputs[output]) == largest
+    else:
+        with pytest.raises(IndexError):
+            evaluate(checked, feeds)
 
 
 def test_a_label_that_a_loss_leaves_out_is_no_mistake(tmp_path: Path) -> None:

@@ -188,6 +188,41 @@ def test_what_cannot_be_read_says_its_line(old: str, new: str, words: str) -> No
         parse_graph(TEXT.replace(old, new, 1), OPS)
 
 
+SCANNED = """\
+%0 = Input(name="h", dtype=f32, shape=[n]) : f32[n]
+body @0:
+  %0 = Input(name="round", dtype=i32, shape=[]) : i32[]
+  %1 = Input(name="carry.0", dtype=f32, shape=[n]) : f32[n]
+  %2 = Neg(%1) : f32[n]
+  output "carry.0" = %2
+%1 = Scan(%0, body=@0, rounds=s, carried=1, sliced=[], collected=[], backward=false).0 : f32[n]
+%2 = Scan(%1, body=@0, rounds=3, carried=1, sliced=[], collected=[], backward=true).0 : f32[n]
+output "y" = %2
+"""
+
+
+def test_a_body_stands_above_the_ops_that_have_it() -> None:
+    graph = parse_graph(SCANNED, OPS)
+    verify(graph)
+    assert format_graph(graph) == SCANNED
+    first, second = (value.op.bodies[0] for value in graph.values[1:])
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("body @0:", "body @1:", "line 2: the next body is @0"),
+        ("%1, body=@0", "%1, body=@7", "line 8: @7 is not defined above"),
+        ("  %2 = Neg(%1)", "  %2 = Neg(%9)", "line 5: %9 is not defined above"),
+        ("%0, body=@0", "%0, body=3", "line 7: a body is expected"),
+    ],
+)
+def test_a_body_that_cannot_be_read_says_its_line(old: str, new: str, words: str) -> None:
+    with pytest.raises(GraphTextError, match=words):
+        parse_graph(SCANNED.replace(old, new, 1), OPS)
+
+
 def test_without_origins_a_text_is_what_the_graph_means() -> None:
     """A name that looks like a comment hides nothing behind it."""
 

@@ -1,6 +1,8 @@
 """Syntax trees of any form, for tests that hold for all of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -13,7 +15,23 @@ Strategy = st.SearchStrategy
 
 NOWHERE = Span(Source("", ""), 0, 0)
 WORDS = st.sampled_from(
-    ["x", "y", "conv1", "w_1", "block", "f32", "has", "in", "param", "run", "state", "where"]
+    [
+        "x",
+        "y",
+        "conv1",
+        "w_1",
+        "block",
+        "f32",
+        "has",
+        "in",
+        "layer",
+        "param",
+        "run",
+        "scan",
+        "scan",
+        "state",
+        "where",
+    ]
 )
 OPERATORS = st.sampled_from(
     ["+", "-", "*", "/", "//", "%", "@", "**", "==", "!=", "<", "<=", ">", ">=", "and", "or"]
@@ -42,12 +60,15 @@ def _call(
 ) -> Strategy[ast.Call]:
     shape = patterns(inner)
     value = inner | made(ast.Rearrangement, shape, shape)
+    return made(ast.Call, label, callee, st.just(NOWHERE), _arguments(value), _arguments(inner))
+
+
+def _arguments(value: Strategy[ast.Expression]) -> Strategy[tuple[ast.Argument, ...]]:
     positional = several(made(ast.Argument, st.none(), value))
     named = st.dictionaries(WORDS, value, max_size=2).map(
         lambda drawn: tuple(ast.Argument(NOWHERE, name, each) for name, each in drawn.items())
     )
-    arguments = st.tuples(positional, named).map(lambda drawn: (*drawn[0], *drawn[1]))
-    return made(ast.Call, label, callee, st.just(NOWHERE), arguments, several(inner))
+    return st.tuples(positional, named).map(lambda drawn: (*drawn[0], *drawn[1]))
 
 
 def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
@@ -57,7 +78,10 @@ def patterns(inner: Strategy[ast.Expression]) -> Strategy[ast.Pattern]:
 
 def paths(inner: Strategy[ast.Expression]) -> Strategy[ast.Path]:
     """Paths of parameters."""
-    return made(ast.Path, several(WORDS | inner, 1))
+    splices = several(made(ast.Splice, inner))
+    word = st.tuples(WORDS, splices).map(lambda drawn: (drawn[0], *drawn[1]))
+    item = word | st.tuples(inner)
+    return made(ast.Path, several(item, 1).map(lambda drawn: tuple(chain.from_iterable(drawn))))
 
 
 HERE = made(ast.Path, st.just(()))
@@ -80,17 +104,19 @@ def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
         made(ast.Conditional, inner, inner, inner),
         made(ast.Attribute, inner, WORDS),
         made(ast.Subscript, inner, several(entry, 1)),
+        made(ast.Spliced, made(ast.Name, WORDS) | made(ast.Attribute, inner, WORDS), inner),
         made(ast.Pipe, inner, layers(inner)),
         _call(st.none(), WORDS, inner),
     )
 
 
+TEXTS = made(ast.Text, st.text(LETTERS, max_size=9))
 EXPRESSIONS: Strategy[ast.Expression] = st.recursive(
     st.one_of(
         made(ast.Name, WORDS),
         made(ast.Integer, st.integers(0, 10**29)),
         made(ast.Real, st.floats(0, allow_infinity=False)),
-        made(ast.Text, st.text(LETTERS, max_size=9)),
+        TEXTS,
         made(ast.Boolean, st.booleans()),
     ),
     _extended,
@@ -100,14 +126,19 @@ EXPRESSIONS: Strategy[ast.Expression] = st.recursive(
 # --- statements ----------------------------------------------------------------------------------
 
 NAMES = made(ast.Name, WORDS)
+RANGES = made(ast.Range, st.none() | EXPRESSIONS, st.none() | EXPRESSIONS)
 TYPES = made(ast.Type, DTYPES, patterns(EXPRESSIONS))
 PATHS = paths(EXPRESSIONS)
 KINDS = st.sampled_from(["param", "frozen param", "state"])
 SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
 
+ENTRIES = several(EXPRESSIONS | RANGES, 1)
+
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
+    made(ast.Part, made(ast.Name, st.sampled_from(["x", "y", "block"])), ENTRIES, EXPRESSIONS),
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
+    made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS)),
     made(ast.Update, PATHS, EXPRESSIONS),
 )
 IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
@@ -123,8 +154,11 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
     """Statements, some of which have bodies of their own."""
 
     def nested(inner: Strategy[ast.Statement]) -> Strategy[ast.Statement]:
-        return made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)) | made(
-            ast.For, NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        rounds = NAMES, EXPRESSIONS, EXPRESSIONS, several(inner, 1)
+        return st.one_of(
+            made(ast.If, EXPRESSIONS, several(inner, 1), several(inner)),
+            made(ast.For, *rounds),
+            made(ast.Scan, *rounds),
         )
 
     return several(st.recursive(simple, nested, max_leaves=4), 1)
@@ -133,16 +167,45 @@ def bodies(simple: Strategy[ast.Statement]) -> Strategy[tuple[ast.Statement, ...
 # --- declarations --------------------------------------------------------------------------------
 
 
+KINDS_OF_CONFIG: Strategy[ast.ConfigKind | None] = st.one_of(
+    st.none(),
+    made(ast.NamedKind, WORDS.filter(lambda word: word != "block"), st.none() | EXPRESSIONS),
+    made(ast.TextKind, several(TEXTS, 1)),
+)
+
+
+@st.composite
+def _headers(draw: st.DrawFn) -> ast.Block:
+    names = draw(st.lists(WORDS, unique=True, max_size=3))
+    middle = draw(st.integers(0, len(names)))
+    kinds = [draw(KINDS_OF_CONFIG) for _ in names[:middle]]
+    defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    types = [draw(TYPES) for _ in names[middle:]]
+    return ast.Block(
+        NOWHERE,
+        ast.Name(NOWHERE, ""),
+        tuple(map(_parameter, names[:middle], kinds, defaults)),
+        tuple(map(_input, names[middle:], types)),
+        draw(several(TYPES, 1)),
+        (),
+        (),
+    )
+
+
+BLOCK_KINDS = made(ast.BlockKind, st.none() | _headers())
+
+
 @st.composite
 def _blocks(draw: st.DrawFn) -> ast.Block:
     names = draw(st.lists(WORDS, unique=True, max_size=5))
     middle = draw(st.integers(0, len(names)))
     defaults = [draw(st.none() | EXPRESSIONS) for _ in names[:middle]]
+    kinds = [draw(KINDS_OF_CONFIG | BLOCK_KINDS) for _ in names[:middle]]
     types = [draw(TYPES) for _ in names[middle:]]
     return ast.Block(
         NOWHERE,
         draw(NAMES),
-        tuple(map(_parameter, names[:middle], defaults)),
+        tuple(map(_parameter, names[:middle], kinds, defaults)),
         tuple(map(_input, names[middle:], types)),
         draw(st.none() | several(TYPES, 1)),
         draw(several(EXPRESSIONS)),
@@ -150,8 +213,13 @@ def _blocks(draw: st.DrawFn) -> ast.Block:
     )
 
 
-def _parameter(name: str, default: ast.Expression | None) -> ast.Parameter:
-    return ast.Parameter(NOWHERE, name, default)
+def _parameter(
+    name: str, kind: ast.ConfigKind | None, default: ast.Expression | None
+) -> ast.Parameter:
+    """A parameter; the header of its kind bears its name."""
+    if isinstance(kind, ast.BlockKind) and kind.header is not None:
+        kind = replace(kind, header=replace(kind.header, name=ast.Name(NOWHERE, name)))
+    return ast.Parameter(NOWHERE, name, kind, default)
 
 
 def _input(name: str, type_: ast.Type) -> ast.Input:
@@ -161,7 +229,9 @@ def _input(name: str, type_: ast.Type) -> ast.Input:
 INPUTS = st.dictionaries(WORDS, TYPES, max_size=3).map(
     lambda drawn: tuple(_input(name, type_) for name, type_ in drawn.items())
 )
-PARAMETERS = several(made(ast.Parameter, WORDS, st.none() | EXPRESSIONS))
+PARAMETERS = several(
+    st.builds(_parameter, WORDS, KINDS_OF_CONFIG | BLOCK_KINDS, st.none() | EXPRESSIONS)
+)
 APPLIED = _call(st.none(), DOTTED, EXPRESSIONS)
 COUNTS = several(made(ast.Count, st.integers(0, 10**9), WORDS), 1)
 

@@ -33,9 +33,9 @@ def test_a_conflict_in_the_grammar_is_refused() -> None:
 
 
 def test_a_phrase_without_tokens_is_refused() -> None:
-    empty = resources.grammar().replace('inputs: "(" (input', 'inputs: ["("] (input')
-    empty = empty.replace('","?)? ")"\ninput:', '","?)? [")"]\ninput:')
-    with pytest.raises(GrammarError, match="a phrase has a place in the text, and <inputs"):
+    empty = resources.grammar().replace('feeds: "(" (feed', 'feeds: ["("] (feed')
+    empty = empty.replace('","?)? ")"\nfeed:', '","?)? [")"]\nfeed:')
+    with pytest.raises(GrammarError, match="a phrase has a place in the text, and <feeds"):
         compile_grammar(empty)
 
 

@@ -1,6 +1,7 @@
 """Every form of the language gives its tree, with exact spans, and a mistake costs one report."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -29,8 +30,11 @@ def binary(operator: str, left: object, right: object) -> object:
     return ("Binary", operator, left, right)
 
 
-def call(callee: str, *arguments: object, label: object = None, inputs: object = ()) -> object:
-    return ("Call", label, callee, tuple(("Argument", None, each) for each in arguments), inputs)
+def call(
+    callee: str, *arguments: object, label: object = None, inputs: Sequence[object] = ()
+) -> object:
+    given, tensors = (tuple(("Argument", None, x) for x in each) for each in (arguments, inputs))
+    return ("Call", label, callee, given, tensors)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +110,9 @@ def test_expression(text: str, expected: object) -> None:
         ("if x:\n  y = x\nelse:\n  y = z", ("If", X, (("Bind", (Y,), X),), (("Bind", (Y,), Z),))),
         ("if x:\n  y = x\nelse if y:\n  y = z\nelse:\n  y = 1", ("If", X, (("Bind", (Y,), X),), (
             ("If", Y, (("Bind", (Y,), Z),), (("Bind", (Y,), ONE),)),))),
+        ("x[1, y] = z", ("Part", X, (ONE, Y), Z)),
+        ("scan i in 0..x:\n  y = x", ("Scan", ("Name", "i"), ("Integer", 0), X,
+            (("Bind", (Y,), X),))),
         ("for i in 0..x + 1:\n  y = x", ("For", ("Name", "i"), ("Integer", 0), binary("+", X, ONE),
             (("Bind", (Y,), X),))),
     ],
@@ -138,7 +145,7 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
 # --- declarations --------------------------------------------------------------------------------
 
 N = ("Type", None, ("Pattern", (("Name", "n"),)))
-X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
+X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", None)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +153,20 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False"), ("Input", "z", N, "False")
     [
         ("from a.b import x, y", ("Import", ("a", "b"), (X, Y))),
         ("def f(x, y=2,) = x", ("Def", ("Name", "f"),
-            (("Parameter", "x", None), ("Parameter", "y", TWO)), X)),
+            (("Parameter", "x", None, None), ("Parameter", "y", None, TWO)), X)),
         ("block f()(x: [n]) -> [n] = y", ("Block", ("Name", "f"), (), (X_INPUT,), (N,),
             (), (("Return", (Y,)),))),
         ("block f(y)(x: [n], z: [n],) -> [n], [n]\n  where x, y:\n  return x, x", ("Block",
-            ("Name", "f"), (("Parameter", "y", None),), (X_INPUT, Z_INPUT),
+            ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
-            (X_INPUT, ("Input", "y", N, "True")), (), (("Minimize", X),))),
+            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X),))),
+        ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
+            "Block", ("Name", "f"), (
+                ("Parameter", "g", ("BlockKind", None), X),
+                ("Parameter", "h", ("BlockKind", ("Block", ("Name", "h"),
+                    (("Parameter", "y", None, None),), (X_INPUT,), (N, N), (), ())), None)),
+            (), None, (), (("Return", (X,)),))),
         ("block f()():\n  return x", ("Block", ("Name", "f"), (), (), None, (),
             (("Return", (X,)),))),
         ("model m = F(1)", ("Model", ("Name", "m"), call("F", ONE))),
@@ -222,8 +235,9 @@ def test_line_breaks_of_other_systems(name: str) -> None:
 
 # --- words that are keywords only in their place -------------------------------------------------
 
-SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "maps", "metric",
-        "minimize", "model", "param", "run", "state", "train", "update", "where")  # fmt: skip
+SOFT = ("block", "def", "expect", "f32", "from", "frozen", "has", "import", "in", "layer", "maps",
+        "metric", "minimize", "model", "param", "run", "state", "train", "update",
+        "where")  # fmt: skip
 
 
 SOFT_PROGRAM = """\
@@ -322,6 +336,8 @@ def again(node: ast.Node) -> str:
             return f"expect m holds {text}"
         case ast.Parameter():
             return f"block B({text})(x: [n]):\n  return x"
+        case ast.NamedKind() | ast.TextKind() | ast.BlockKind():
+            return f"def f(x: {text}) = x"
         case ast.Input():
             return f"block B()({text}):\n  return x"
         case ast.Count():
@@ -332,6 +348,8 @@ def again(node: ast.Node) -> str:
             return f"expect m maps [{text}] -> [n]"
         case ast.Path():
             return f"model m = {text}: F()"
+        case ast.Splice():
+            return f"model m = a{text}: F()"
         case ast.Argument() | ast.Rearrangement():
             return f"def f() = g({text})"
         case ast.Range():
@@ -340,7 +358,9 @@ def again(node: ast.Node) -> str:
             return f"train t(x: [n]):\n  run:\n    {text}"
         case ast.Minimize() | ast.Metric() | ast.Run():
             return f"train t(x: [n]):\n{indentation}{text}"
-        case ast.Bind() | ast.If() | ast.For() | ast.Return() | ast.Declare() | ast.Update():
+        case ast.Bind() | ast.Part() | ast.If() | ast.For() | ast.Scan() | ast.Layer():
+            return f"block B()(x: [n]):\n{indentation or ' '}{text}"
+        case ast.Return() | ast.Declare() | ast.Update():
             return f"block B()(x: [n]):\n{indentation or ' '}{text}"
         case ast.Call(label=label) if label is not None:
             return f"model m = {text}"

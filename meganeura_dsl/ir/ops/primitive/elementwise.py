@@ -36,6 +36,7 @@ __all__ = [
     "Minimum",
     "Mul",
     "Neg",
+    "Round",
     "Sin",
     "Sqrt",
     "StopGradient",
@@ -220,6 +221,23 @@ class Floor(Unary):
 
     def evaluate(self, x: Array) -> Array:
         return np.floor(x)
+
+    def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
+        return (None,)
+
+    def chosen_piece(self, build: Builder, out: Value) -> Value:
+        return out
+
+
+@dataclass(frozen=True)
+class Round(Unary):
+    """The nearest whole number, the even one of two. Its slope is 0 where it has one."""
+
+    builtin = "round"
+    element_cost = ElementCost.SIMPLE
+
+    def evaluate(self, x: Array) -> Array:
+        return np.rint(x)
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> Cotangents:
         return (None,)
@@ -473,6 +491,7 @@ UNARY: tuple[type[Unary], ...] = (
     Tanh,
     Erf,
     Floor,
+    Round,
     StopGradient,
 )
 BINARY: tuple[type[Binary], ...] = (Add, Sub, Mul, Div, Maximum, Minimum)

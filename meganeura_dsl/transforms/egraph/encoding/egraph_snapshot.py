@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from meganeura_dsl.ir.graph import Op
+from meganeura_dsl.ir.graph import Body, Op
 from meganeura_dsl.ir.ops import Constant, Iota
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine, Tables
@@ -57,9 +57,17 @@ def applications(nodes: Sequence[Node]) -> list[list[int]]:
     return list(found.values())
 
 
-def snapshot(engine: Engine, opaque: Sequence[Op], constant: Iterable[int] = ()) -> EGraphSnapshot:
-    """What the e-graph holds now, if some of its values are constant."""
-    return _Reader(engine, opaque).read(constant)
+def snapshot(
+    engine: Engine,
+    opaque: Sequence[Op],
+    bodies: Sequence[Body] = (),
+    constant: Iterable[int] = (),
+) -> EGraphSnapshot:
+    """What the e-graph holds now, if some of its values are constant.
+
+    Ops that are `opaque`, and `bodies`, are known there by their place.
+    """
+    return _Reader(engine, opaque, bodies).read(constant)
 
 
 def _known(nodes: Sequence[Node], start: Iterable[int]) -> frozenset[int]:
@@ -83,6 +91,7 @@ def _known(nodes: Sequence[Node], start: Iterable[int]) -> frozenset[int]:
 class _Reader:
     engine: Engine
     opaque: Sequence[Op]
+    bodies: Sequence[Body]
     numbers: dict[Cell, int] = field(default_factory=dict["Cell", int])
     attributes: dict[tuple[Sort, Cell], Attribute] = field(
         default_factory=dict[tuple[Sort, "Cell"], Attribute]
@@ -146,9 +155,13 @@ class _Reader:
                 "bool": self.engine.boolean,
                 "String": self.engine.text,
                 "Ints": self._integers,
+                "Body": self._body,
             }
             self.attributes[key] = read[sort](cell)
         return self.attributes[key]
+
+    def _body(self, cell: Cell) -> Body:
+        return self.bodies[self.engine.integer(cell)]
 
     def _integers(self, cell: Cell) -> tuple[int, ...]:
         return tuple(map(self.engine.integer, self.engine.vector(cell)))

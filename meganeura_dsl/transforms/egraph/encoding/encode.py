@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import NamedTuple
 
-from meganeura_dsl.ir.graph import Leaf, Op, Value
+from meganeura_dsl.ir.graph import Body, Leaf, Op, Value
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.transforms.egraph.encoding.egglog_engine import Engine
@@ -51,7 +51,9 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """What loads a graph: commands, then rows of tables; `opaque` ops are known by their place.
+    """What loads a graph: commands, then rows of tables.
+
+    Ops that are `opaque`, and `bodies`, are known by their place.
 
     `types` and `uses` say what the graph is made of, each once.
     """
@@ -59,6 +61,7 @@ class Encoding:
     commands: tuple[str, ...]
     tables: dict[str, list[Row]]
     opaque: tuple[Op, ...]
+    bodies: tuple[Body, ...]
     types: tuple[TensorType, ...]
     uses: tuple[Use, ...]
 
@@ -120,6 +123,7 @@ class _Encoder:
     tables: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     rows: dict[int, list[Row]] = field(default_factory=dict[int, list[Row]])
     opaque: list[Op] = field(default_factory=list[Op])
+    bodies: dict[Body, int] = field(default_factory=dict[Body, int])
     forms: dict[tuple[Op, int], int] = field(default_factory=dict[tuple[Op, int], int])
     types: dict[TensorType, int] = field(default_factory=dict[TensorType, int])
     kinds: dict[int, int] = field(default_factory=dict[int, int])
@@ -137,6 +141,7 @@ class _Encoder:
             tuple(self.commands),
             {**self.tables, **rows},
             tuple(self.opaque),
+            tuple(self.bodies),
             tuple(self.types),
             tuple(self.uses.values()),
         )
@@ -154,7 +159,7 @@ class _Encoder:
         form = self.forms.get((op, value.index))
         if form is None:
             form = self.forms[op, value.index] = len(self.forms)
-            written = " ".join(_attributes(op, value.index))
+            written = " ".join(self._attributes(op, value.index))
             self.commands.append(f"(form-{type(op).__name__} {form} {written})")
         operands = tuple([self.numbers[operand.id] for operand in value.operands])
         use = (form, kind, len(operands))
@@ -169,15 +174,18 @@ class _Encoder:
             self.commands.append(f"(set (types {number}) {type_literal(of)})")
         return number
 
+    def _attributes(self, op: Op, index: int) -> Iterator[str]:
+        sorts = dict(constructors()[type(op).__name__].fields)
+        for each in fields(op):
+            given = getattr(op, each.name)
+            if isinstance(given, Body):
+                yield str(self.bodies.setdefault(given, len(self.bodies)))
+            else:
+                yield literal(given, sorts[each.name])
+        if op.multiple_results:
+            yield str(index)
+
 
 @cache
 def _without_reals() -> frozenset[type[Op]]:
     return frozenset(each.op for each in constructors().values() if not each.has_reals)
-
-
-def _attributes(op: Op, index: int) -> Iterator[str]:
-    sorts = dict(constructors()[type(op).__name__].fields)
-    for each in fields(op):
-        yield literal(getattr(op, each.name), sorts[each.name])
-    if op.multiple_results:
-        yield str(index)

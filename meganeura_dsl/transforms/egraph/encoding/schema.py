@@ -7,7 +7,8 @@ has to say what type it makes. The name of a constructor has those of the option
     (Sum x (vec-of 1) (T "f32" (vec-of 2)))
     (Attention_mask q k v mask 0.125 false 0 1 0 (T "f32" (vec-of 2 8 64 64)))
 
-Of an op with several results, the number of the result stands before its type.
+Of an op with several results, the number of the result stands before its type. A body is known by
+a number: rules do not look into it.
 """
 
 import types
@@ -17,7 +18,7 @@ from functools import cache, cached_property
 from math import copysign
 from typing import Literal, Union, cast, get_args, get_origin
 
-from meganeura_dsl.ir.graph import Leaf, Op
+from meganeura_dsl.ir.graph import Body, Leaf, Op
 from meganeura_dsl.ir.ops import OPS
 from meganeura_dsl.ir.ops.fused import FUSED_OPS
 from meganeura_dsl.ir.types import DType, TensorType
@@ -25,8 +26,8 @@ from meganeura_dsl.transforms.egraph.encoding.egglog_engine import quoted
 
 OPAQUE = "Opaque"
 """The constructor of ops that rules cannot look into, known by a number."""
-Sort = Literal["i64", "f64", "bool", "String", "Ints"]
-Attribute = int | float | bool | str | DType | tuple[int, ...]
+Sort = Literal["i64", "f64", "bool", "String", "Ints", "Body"]
+Attribute = int | float | bool | str | DType | tuple[int, ...] | Body
 
 
 class NotConcreteError(Exception):
@@ -49,10 +50,10 @@ class Constructor:
         return (*operands, *self.attributes, "Type")
 
     @cached_property
-    def attributes(self) -> tuple[Sort, ...]:
+    def attributes(self) -> tuple[str, ...]:
         """The sorts of the fields and, where there are several, of the number of the result."""
-        index: tuple[Sort, ...] = ("i64",) if self.op.multiple_results else ()
-        return (*(sort for _, sort in self.fields), *index)
+        index = ("i64",) if self.op.multiple_results else ()
+        return (*("i64" if sort == "Body" else sort for _, sort in self.fields), *index)
 
     @cached_property
     def has_reals(self) -> bool:
@@ -104,6 +105,8 @@ def sort_of(hint: object) -> Sort:
         return "String"
     if hint is bool:
         return "bool"
+    if hint is Body:
+        return "Body"
     if get_origin(hint) is Literal:
         return "String"
     if get_origin(hint) is tuple:

@@ -65,7 +65,7 @@ def saturate_graph(
         times.append(perf_counter())
         saturation = saturate(engine, len(graph.values))
         times.append(perf_counter())
-        found = snapshot(engine, encoding.opaque, constant)
+        found = snapshot(engine, encoding.opaque, encoding.bodies, constant)
         times.append(perf_counter())
     phases = zip(("encode", "saturate", "read"), times, times[1:], strict=False)
     return SaturatedGraph(

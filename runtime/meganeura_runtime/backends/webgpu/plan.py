@@ -1,6 +1,6 @@
 """A plan: everything a device needs to run a step again and again, as data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,7 +13,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.backends.webgpu.config.limits import Style
 
-VERSION = 2
+VERSION = 3
 CHECKSUM = b"crc32 %08x\n"
 """The last line of a file of a plan."""
 LONGEST = 64
@@ -99,8 +99,23 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """The dispatches from `first` up to `last` are run `rounds` times, in order, one after another.
+
+    Loops lie one behind or one inside of the other.
+    """
+
+    first: int
+    last: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """One step: `dispatches` in order, then `copies`. `kernels` are WGSL texts."""
+    """One step: `dispatches` in order, those of `loops` repeatedly, then `copies`.
+
+    `kernels` are WGSL texts.
+    """
 
     style: Style
     buffers: tuple[Buffer, ...]
@@ -112,9 +127,15 @@ class Plan:
     outputs: tuple[Tensor, ...]
     least_bytes: int
     """What the temporaries need at least, however they are placed."""
+    loops: tuple[Loop, ...] = ()
     choices: str = ""
     """Where choices are from that were made otherwise than the planner would; empty if none."""
-    version: Literal[2] = VERSION
+    version: Literal[3] = VERSION
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of the dispatches in the order in which they run."""
+        return tuple(_unrolled(self.loops, 0, len(self.dispatches)))
 
     def bytes_for(self, role: Role) -> int:
         """Memory taken for a purpose."""
@@ -173,13 +194,35 @@ def _summary(plan: Plan) -> Sequence[str]:
     ]
 
 
+def _unrolled(loops: Sequence[Loop], first: int, last: int) -> Iterator[int]:
+    """The numbers from `first` up to `last`, with those of loops repeated."""
+    at = first
+    while at < last:
+        here = [loop for loop in loops if loop.first == at and loop.last <= last]
+        if not here:
+            yield at
+            at += 1
+            continue
+        outer = max(here, key=lambda loop: loop.last)
+        inside = [loop for loop in loops if loop is not outer]
+        body = tuple(_unrolled(inside, outer.first, outer.last))
+        for _ in range(outer.rounds):
+            yield from body
+        at = outer.last
+
+
 def _steps(plan: Plan) -> Sequence[str]:
     width = max((len(dispatch.name) for dispatch in plan.dispatches), default=0)
-    return [
-        f"{number:4} {dispatch.name:{width}} kernel {dispatch.kernel}"
-        f" x {' x '.join(map(str, dispatch.workgroups))}  {_places(dispatch)}  {dispatch.origin}"
-        for number, dispatch in enumerate(plan.dispatches)
-    ]
+    lines: list[str] = []
+    for number, dispatch in enumerate(plan.dispatches):
+        lines += [f"     {each.rounds} rounds:" for each in plan.loops if each.first == number]
+        depth = sum(each.first <= number < each.last for each in plan.loops)
+        lines.append(
+            f"{number:4} {'  ' * depth}{dispatch.name:{width}} kernel {dispatch.kernel}"
+            f" x {' x '.join(map(str, dispatch.workgroups))}"
+            f"  {_places(dispatch)}  {dispatch.origin}"
+        )
+    return lines
 
 
 def _places(dispatch: Dispatch) -> str:

@@ -95,9 +95,9 @@ class WebGpuSession(Session):
         self._landings.free()
 
     def launches(self) -> list[Launch]:
-        """The kernels of a step, in order, once they are compiled."""
+        """The kernels of a step in the order in which they run, once they are compiled."""
         if self._launches is None:
-            self._launches = [
+            bound = [
                 self.device.launch(
                     self.plan.kernels[dispatch.kernel],
                     [self._range(slot) for slot in dispatch.slots],
@@ -106,6 +106,7 @@ class WebGpuSession(Session):
                 )
                 for dispatch in self.plan.dispatches
             ]
+            self._launches = [bound[number] for number in self.plan.order]
         return self._launches
 
     def kept(self) -> dict[str, Array]:

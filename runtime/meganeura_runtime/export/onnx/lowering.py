@@ -97,7 +97,9 @@ class Lowering:
         """The tensor of a value whose operands have theirs; raises `ProblemError`."""
         lower = TABLE.get(type(value.op))
         if lower is None:
-            raise refused(value, "it has no counterpart there")
+            is_loop = bool(value.op.bodies)
+            reason = "loops are not written yet" if is_loop else "it has no counterpart there"
+            raise refused(value, reason)
         self.tensors[value.id] = lower(self, value)
 
     def lower_match(self, value: Value, match: Match) -> None:

@@ -12,6 +12,7 @@ from meganeura_dsl.ir.ops import (
     Compare,
     Floor,
     Input,
+    Round,
     StopGradient,
 )
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -19,7 +20,7 @@ from meganeura_dsl.transforms.autodiff import differentiate
 from tests.gradients import assert_same, fed, numeric_gradient, weighted_loss
 from tests.samples import SAMPLES, Sample
 
-FLAT = (Floor, StopGradient, Compare, ArgMax)
+FLAT = (Floor, Round, StopGradient, Compare, ArgMax)
 """Ops whose gradient is zero everywhere: by definition, or because their slope is."""
 
 COMPUTED = [sample for sample in SAMPLES if not isinstance(sample.op, Leaf)]

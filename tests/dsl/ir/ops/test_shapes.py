@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from meganeura_dsl.ir.graph import Builder, Op, TypeRuleError
+from meganeura_dsl.ir.graph import Body, Builder, Op, TypeRuleError, Value, rebuild
 from meganeura_dsl.ir.ops import (
     OPS,
     Abs,
@@ -20,11 +20,16 @@ from meganeura_dsl.ir.ops import (
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
+    Cumulative,
     Div,
+    DynamicSlice,
+    DynamicUpdate,
     Erf,
+    FloorDivide,
     Gather,
     Input,
     Iota,
+    LinearRecurrence,
     Log,
     MatMul,
     Maximum,
@@ -37,10 +42,14 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     RandomBits,
     ReduceMax,
+    Remainder,
     Reshape,
     Reverse,
+    Scan,
     ScatterAdd,
+    ScatterExtreme,
     Slice,
+    Sort,
     Sqrt,
     Sub,
     Sum,
@@ -49,6 +58,7 @@ from meganeura_dsl.ir.ops import (
     Where,
 )
 from meganeura_dsl.ir.ops.fused.norm import Norm, NormWeightGradient, ScaledNorm
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Region
 from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic import conditions
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
@@ -97,6 +107,22 @@ POOL_FIT = (fits(H, 0, K), fits(W, 0, K))
 CENTRED = ((2 * P + 1,) * 2, (S, S), (P, P))
 CENTRED_OUT = ((H - 1) // S + 1, (W - 1) // S + 1)
 
+
+def _powers() -> Scan:
+    """H = h w + x[t], C times."""
+    build = Builder()
+    start, xs, w = (
+        build.add(Input(name, DType.F32, shape))
+        for name, shape in (("h", (N, H)), ("x", (C, N, H)), ("w", (H, H)))
+    )
+    region = Region(build, C)
+    h = region.leaf(start.type)
+    product = build.add(MatMul(), h, w)
+    after = build.add(Add(), product, region.slice(xs, 0, backward=False))
+    attributes, _ = region.close([Carry(h, start, after)], [], backward=False)
+    return Scan(*attributes)
+
+
 RULES = (
     Rule(Input("x", DType.F32, (N, H)), (), (N, H)),
     Rule(Parameter("w", DType.F32, (C, 3), "param"), (), (C, 3)),
@@ -124,6 +150,19 @@ RULES = (
     Rule(Reverse((0,)), (f32(N),), (N,)),
     Rule(Gather(0), (f32(K, C), i32(N, H)), (N, H, C)),
     Rule(ScatterAdd(1, K), (i32(N), f32(C, N, H)), (C, K, H)),
+    Rule(Gather(3, 1), (f32(N, C, H, K, W), i32(N, S, G)), (N, C, H, S, G, W)),
+    Rule(ScatterAdd(2, K, 1), (i32(N, S), f32(N, C, S, W)), (N, C, K, W)),
+    Rule(ScatterExtreme("max", 1, K), (i32(N), f32(C, N, H)), (C, K, H)),
+    Rule(ScatterExtreme("min", 2, K, 1), (i32(N, S), f32(N, C, S, W)), (N, C, K, W)),
+    Rule(DynamicSlice((N, 1)), (f32(N + C, H), i32(), i32()), (N, 1)),
+    Rule(DynamicUpdate(), (f32(N + C, H), f32(C, H), i32(), i32()), (N + C, H)),
+    Rule(FloorDivide(K), (i32(N),), (N,)),
+    Rule(Remainder(K), (i32(N),), (N,)),
+    Rule(Cumulative("sum", 1), (f32(N, C),), (N, C)),
+    Rule(Cumulative("prod", 0, backward=True), (f32(N, C),), (N, C)),
+    Rule(Cumulative("max", 1), (f32(N, C),), (N, C)),
+    Rule(LinearRecurrence(1), (f32(N, C), f32(N, C)), (N, C)),
+    Rule(Sort(1), (f32(N, C, H),), (N, C, H)),
     Rule(MatMul(), (f32(N, H, K), f32(N, K, W)), (N, H, W)),
     Rule(MatMul(transpose_left=True), (f32(K, H), f32(K, W)), (H, W)),
     Rule(MatMul(transpose_right=True), (f32(N, H, K), f32(C, K)), (N, H, C)),
@@ -160,6 +199,7 @@ RULES = (
         POOL_FIT,
     ),
     Rule(MaxPool(*CENTRED), (f32(N, C, H, W),), (N, C, *CENTRED_OUT)),
+    Rule(_powers(), (f32(N, H), f32(C, N, H), f32(H, H)), (N, H)),
 )
 
 
@@ -182,6 +222,15 @@ def _bound(attribute: object, values: Mapping[str, Size]) -> object:
             return tuple(_bound(each, values) for each in attribute)
         case TensorType():
             return attribute.with_shape(tuple(substitute(size, values) for size in attribute.shape))
+        case Body():
+            build = Builder()
+
+            def again(value: Value, operands: tuple[Value, ...]) -> Value:
+                given = {each.name: getattr(value.op, each.name) for each in fields(value.op)}
+                bound = {name: _bound(each, values) for name, each in given.items()}
+                return build.add(replace(value.op, **bound), *operands)
+
+            return Body(rebuild(attribute.graph, build, again))
         case _:
             return attribute
 
@@ -252,6 +301,16 @@ ILL_RANKED: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (Concat(0), (f32(3), f32(3, 5)), "1 axes"),
     (Gather(0), (f32(3), f32(3)), "takes i32 or u32"),
     (ScatterAdd(1, 3), (i32(3), f32(3)), "has no"),
+    (Gather(0, 1), (f32(3), i32(3)), "no 1 axes in common"),
+    (Gather(1, -1), (f32(3, 3), i32(3)), "no -1 axes in common"),
+    (DynamicSlice((2,)), (f32(3), f32()), "takes a start"),
+    (DynamicSlice((2,)), (f32(3),), "not none"),
+    (DynamicUpdate(), (f32(3), i32(2), i32()), "one element type"),
+    (FloorDivide(2), (f32(3),), "takes i32 or u32"),
+    (Cumulative("sum", 1), (f32(3),), "axes"),
+    (Cumulative("sum", 0), (bools(3),), "f32 or f16 or i32 or u32"),
+    (LinearRecurrence(0), (i32(3), i32(3)), "takes f32 or f16"),
+    (Sort(2), (f32(3),), "axes"),
     (MatMul(), (f32(3, 5), f32(5)), "cannot multiply"),
     (MatMul(), (f32(5, 3), f32(2, 3, 5)), "cannot multiply"),
     (MatMul(transpose_left=True), (f32(2, 3, 5), f32(3, 2)), "transposes"),
@@ -282,6 +341,11 @@ UNPROVABLE: tuple[tuple[Op, tuple[TensorType, ...], str], ...] = (
     (Slice((0,), (N + 1,), (1,)), (f32(N),), "within"),
     (Pad((-1,), (0,), (0,)), (f32(N),), "`low`"),
     (Concat(0), (f32(N, C), f32(N, H)), "one axis only"),
+    (Gather(1, 1), (f32(N, K), i32(C)), "ids for each table"),
+    (ScatterExtreme("max", 0, N - 1), (i32(C), f32(C)), "`size`"),
+    (DynamicSlice((N,)), (f32(C), i32()), "fits into each axis"),
+    (DynamicUpdate(), (f32(N), f32(N + 1), i32()), "fits into each axis"),
+    (FloorDivide(N - 1), (i32(C),), "`divisor`"),
     (MatMul(), (f32(N, C), f32(H, N)), "sums over one size"),
     (MatMul(), (f32(N, 2, 3), f32(C, 3, 2)), "leading axes"),
     (Conv((1,), (0,), (1,), 1), (f32(1, 1, H), f32(1, 1, 3)), "fits"),

@@ -26,7 +26,8 @@ from tests.samples import SAMPLES
 
 def through_the_engine(graph: Graph) -> EGraphSnapshot:
     engine = Engine(declarations(constructors()))
-    return snapshot(engine, loaded(engine, graph.values).opaque)
+    encoding = loaded(engine, graph.values)
+    return snapshot(engine, encoding.opaque, encoding.bodies)
 
 
 def loaded(engine: Engine, values: Sequence[Value]) -> Encoding:

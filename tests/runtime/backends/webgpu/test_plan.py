@@ -62,8 +62,8 @@ def test_a_plan_survives_a_file(style: Style, tmp_path: Path) -> None:
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     plan_graph(small_graph(), DeviceLimits()).save(path)
-    path.write_text(path.read_text().replace('"version": 2', '"version": 3'))
-    with pytest.raises(PlanError, match="version 2"):
+    path.write_text(path.read_text().replace('"version": 3', '"version": 4'))
+    with pytest.raises(PlanError, match="version 3"):
         Plan.load(path)
     path.write_text("{")
     with pytest.raises(PlanError, match="no plan"):

@@ -23,8 +23,9 @@ NO_FORM = {
     "MaxPoolGradient",
     "MaxPoolSelect",
     "RandomBits",
+    "Scan",
 }
-"""What is only in gradients, and what ONNX draws otherwise."""
+"""What is only in gradients, what ONNX draws otherwise, and loops, which are not written."""
 
 
 def graph_of(sample: Sample) -> tuple[Graph, dict[str, Array]]:

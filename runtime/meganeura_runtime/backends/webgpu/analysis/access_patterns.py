@@ -9,6 +9,7 @@ from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,
     is_contraction,
+    is_loop,
     is_reduction,
     is_transform,
 )
@@ -45,6 +46,11 @@ class AccessPattern:
         """Everything that is read."""
         return self.aligned | self.elsewhere
 
+    def join(self, other: "AccessPattern") -> "AccessPattern":
+        """What the elements of two results of one op are computed from."""
+        aligned, elsewhere = self.aligned | other.aligned, self.elsewhere | other.elsewhere
+        return AccessPattern(aligned, elsewhere, max(self.size, other.size))
+
 
 def readers_of(graph: Graph) -> Mapping[int, frozenset[Value]]:
     """By value, those that have it as an operand."""
@@ -61,7 +67,7 @@ def access_patterns(value: Value, stored: Collection[int]) -> AccessPattern:
     reader = ElementInliner(make, {number: number for number in stored if number != value.id})
     if is_contraction(value):
         return _found(_factors(reader, value), ())
-    if is_attention(value):
+    if is_attention(value) or is_loop(value):
         return _found([_anywhere(reader, operand) for operand in value.operands], ())
     if is_transform(value):
         return _found(_square(reader, value), ())

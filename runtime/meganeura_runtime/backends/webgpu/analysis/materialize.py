@@ -46,6 +46,11 @@ def is_attention(value: Value) -> bool:
     return Trait.ATTENTION in value.op.traits
 
 
+def is_loop(value: Value) -> bool:
+    """Whether its kernels run again and again."""
+    return Trait.LOOP in value.op.traits
+
+
 def is_anchor(value: Value) -> bool:
     """Whether a kernel is made for it, which elementwise work may join."""
     return not value.op.traits.isdisjoint(ANCHORS)
@@ -81,6 +86,8 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
     reads: defaultdict[int, float] = defaultdict(float)
     for value in reversed(graph.values):
         count = elements(value)
+        if is_loop(value):
+            stored.update(operand.id for operand in value.operands)
         if isinstance(value.op, Leaf) or is_anchor(value):
             stored.add(value.id)
         elif isinstance(value.op, StopGradient):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array, Op, Value
+from meganeura_dsl.ir.ops.primitive.gather_scatter import Combination, combination
 from meganeura_dsl.ir.traits import ElementCost, Operands, Trait
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
@@ -77,16 +78,17 @@ def plain(value: Value) -> tuple[Op, TensorType]:
 
 
 @dataclass(frozen=True)
-class LinkedSum(Op):
-    """Rows of updates added up along lists.
+class LinkedReduction(Op):
+    """Rows of updates combined along lists.
 
-    Row r of the result sums the updates at first[r], at following[first[r]] and so on, up to the
-    first number that is no place among them.
+    Row r of the result combines the updates at first[r], at following[first[r]] and so on, up to
+    the first number that is no place among them.
     """
 
     operands = Operands(("first", "following", "updates"))
     traits = frozenset({Trait.REDUCTION})
     element_cost = ElementCost.LOAD
+    kind: Combination
     axis: int
 
     def infer(
@@ -102,10 +104,11 @@ class LinkedSum(Op):
     def evaluate(self, first: Array, following: Array, updates: Array) -> Array:
         """Follow all lists at once, one link at a time."""
         ended = np.concatenate([following, following.shape]).astype(np.int64)
-        none = np.zeros_like(np.take(updates, [0], self.axis))
+        combine, nothing = combination(self.kind, updates)
+        none = np.full_like(np.take(updates, [0], self.axis), nothing)
         padded = np.concatenate([updates, none], self.axis)
         at = first.astype(np.int64)
         total = np.take(padded, at, self.axis)
         while (at := ended[at]).min() < following.size:
-            total = total + np.take(padded, at, self.axis)
+            total = combine(total, np.take(padded, at, self.axis))
         return total

@@ -8,7 +8,16 @@ has the same meaning.
 from math import prod
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op, Value, rebuild
-from meganeura_dsl.ir.ops import Concat, ScatterAdd, StopGradient, Sum
+from meganeura_dsl.ir.ops import (
+    Concat,
+    Cumulative,
+    LinearRecurrence,
+    ScatterAdd,
+    ScatterExtreme,
+    Sort,
+    StopGradient,
+    Sum,
+)
 from meganeura_dsl.ir.ops.fused import FusedWinogradOutput
 from meganeura_dsl.ir.ops.primitive.reduce import ArgMax, ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -18,6 +27,11 @@ from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import 
 )
 from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.ops.lowered import SplitKPartial
+from meganeura_runtime.backends.webgpu.passes.lower_prefix import (
+    lower_cumulative,
+    lower_recurrence,
+    lower_sort,
+)
 from meganeura_runtime.backends.webgpu.passes.lower_scatter import lower_scatter
 from meganeura_runtime.backends.webgpu.passes.split_k import split_k
 from meganeura_runtime.backends.webgpu.passes.split_reduction import (
@@ -26,7 +40,7 @@ from meganeura_runtime.backends.webgpu.passes.split_reduction import (
     sum_of_parts,
 )
 
-REWRITTEN: tuple[type[Op], ...] = (FusedWinogradOutput,)
+REWRITTEN: tuple[type[Op], ...] = (FusedWinogradOutput, Cumulative, LinearRecurrence, Sort)
 """Ops that become several others here, and so have no kernel of their own."""
 MOST_TERMS = 2048
 """Terms that one invocation sums: so few that rounding errors stay small, and loops short."""
@@ -77,9 +91,15 @@ class _Lowering:
                 return split_reduction(self._build, op, x, self._most_terms(op, x))
             case ArgMax(axis=axis):
                 return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
-            case ScatterAdd() as op:
+            case ScatterAdd() | ScatterExtreme() as op:
                 ids, updates = operands
                 return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)
+            case Cumulative() as op:
+                return lower_cumulative(self._build, op, *operands)
+            case LinearRecurrence() as op:
+                return lower_recurrence(self._build, op, *operands)
+            case Sort() as op:
+                return lower_sort(self._build, op, *operands)[value.index]
             case FusedWinogradOutput() as op:
                 products, *rest = operands
                 return op.finished(self._build, add(op.plain, products), *rest)

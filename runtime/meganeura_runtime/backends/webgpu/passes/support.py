@@ -1,7 +1,7 @@
 """Which ops have kernels, and which become others first: the table of this backend."""
 
 from meganeura_dsl.ir.graph import Leaf, Op
-from meganeura_dsl.ir.ops import OPS
+from meganeura_dsl.ir.ops import OPS, Scan
 from meganeura_runtime.backends.op_support import OpSupport
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import REDUCTIONS
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import READS
@@ -13,7 +13,7 @@ LEAVES: tuple[type[Op], ...] = tuple(op for op in OPS if issubclass(op, Leaf))
 
 SUPPORT = OpSupport(
     "wgpu",
-    frozenset((*LEAVES, *READS, *REDUCTIONS, *CONTRACTIONS, *TRANSFORMS)),
+    frozenset((*LEAVES, *READS, *REDUCTIONS, *CONTRACTIONS, *TRANSFORMS, Scan)),
     frozenset(REWRITTEN),
 )
 """Attention is lowered: `fuse_attention` makes it ops of this backend, or it expands."""

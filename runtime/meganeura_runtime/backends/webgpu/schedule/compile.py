@@ -1,24 +1,30 @@
 """From a graph to a plan: run the passes, materialize, fuse, schedule, place, write kernels."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import count
+from math import prod
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, element_count, size_in_bytes
 from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory, sum_by_role
 from meganeura_runtime.backends.webgpu.analysis.materialize import (
     elements,
     is_attention,
     is_contraction,
+    is_loop,
     is_transform,
     materialized_values,
 )
 from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import attention_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
+from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import Move, move_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import (
     row_reduction_kernel,
@@ -40,16 +46,33 @@ from meganeura_runtime.backends.webgpu.memory.memory_planner import (
     rounded,
 )
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
-from meganeura_runtime.backends.webgpu.plan import Buffer, Copy, Dispatch, Plan, Role, Slot, Tensor
+from meganeura_runtime.backends.webgpu.plan import (
+    Buffer,
+    Copy,
+    Dispatch,
+    Loop,
+    Plan,
+    Role,
+    Slot,
+    Tensor,
+)
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
 from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache
 from meganeura_runtime.backends.webgpu.schedule.kernel_names import kernel_name
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import Schedule, list_schedule
+from meganeura_runtime.backends.webgpu.schedule.loop_schedule import (
+    LoopSchedule,
+    LoopScheduler,
+    Moved,
+)
 from meganeura_runtime.backends.webgpu.schedule.roofline import (
     bytes_accessed,
     computed_values,
     kernel_flops,
 )
+
+LOOP_TENSORS = 1 << 40
+"""The number of the first tensor that is no value of the graph, but of a loop."""
 
 
 def plan_graph(
@@ -143,6 +166,22 @@ def byte_size(value: Value) -> int:
     return rounded(elements(value) * value.type.dtype.bytes, 4)
 
 
+def _excesses_of(loop: LoopSchedule, limits: DeviceLimits) -> Iterator[LimitError]:
+    """The same for the rounds of a loop."""
+    yield from _excesses(loop.graph, loop.stored, limits)
+    for one in loop.kernels:
+        if isinstance(one, LoopSchedule):
+            yield from _excesses_of(one, limits)
+
+
+def _move(loop: LoopSchedule, moved: Moved) -> Move:
+    of = moved.of
+    if moved.axis < 0:
+        return Move(moved.source, moved.target, element_count(of), of.dtype)
+    inner = prod(concrete_shape(of.shape[moved.axis :]))
+    return Move(moved.source, moved.target, element_count(of), of.dtype, inner, loop.rounds)
+
+
 class _Assembly:
     """Puts a plan together, once it is known which kernels run in what order."""
 
@@ -157,45 +196,70 @@ class _Assembly:
         }
         self._texts: dict[str, int] = {}
         self._kernels = KernelCache(self._written)
+        self._dispatches: list[Dispatch] = []
+        self._loops: list[Loop] = []
 
     def plan(self) -> Plan:
         """Everything placed, every kernel written."""
-        temporaries = self._place_all()
+        tensors = self._tensors()
+        kernels = self._scheduled(tensors)
+        temporaries = self._place_all(kernels)
         inputs, parameters = self._sorted_leaves()
-        tensors = {value: self._tensor(value) for value in self._stored()}
-        dispatches = tuple(self._dispatch(one, tensors) for one in self._order.kernels)
+        self._run(kernels, tensors, {value.id for value in self.graph.updates.values()})
         return Plan(
             style=self._target.style,
             buffers=tuple(self._buffers),
             kernels=tuple(self._texts),
-            dispatches=dispatches,
+            dispatches=tuple(self._dispatches),
             copies=tuple(self._copies()),
             inputs=self._named(inputs),
             parameters=self._named(parameters),
             outputs=self._named(self.graph.outputs),
             least_bytes=least_bytes(temporaries),
+            loops=tuple(self._loops),
         )
 
     def memory(self) -> StepMemory:
         """The bytes of all buffers, by the roles of the tensors at the fullest moment of a step."""
-        temporaries = self._place_all()
+        temporaries = self._place_all(self._scheduled(self._tensors()))
         at = fullest(temporaries) if temporaries else 0
-        alive = {one.tensor for one in temporaries if one.first <= at <= one.last}
+        shared = [one for one in temporaries if one.first <= at <= one.last]
+        alive = {one.tensor for one in shared}
         alive |= self._slots.keys() - {one.tensor for one in temporaries}
         there = [(value, byte_size(value)) for value in self.graph.values if value.id in alive]
+        roles = Counter(sum_by_role(self.graph, there))
+        # What a loop computes in its rounds is no value of the graph.
+        in_loops = sum(one.bytes for one in shared if one.tensor >= LOOP_TENSORS)
+        roles[MemoryRole.ACTIVATIONS] += in_loops
         total = sum(buffer.bytes for buffer in self._buffers)
-        padding = total - sum(size for _, size in there)
-        return StepMemory({**sum_by_role(self.graph, there), MemoryRole.PADDING: padding}, total)
+        return StepMemory({**roles, MemoryRole.PADDING: total - roles.total()}, total)
 
-    def _place_all(self) -> list[Lifetime]:
+    def _place_all(self, kernels: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
         """Give every tensor its slot; the lifetimes of those that share memory."""
         inputs, parameters = self._sorted_leaves()
         self._place_forever(Role.PARAMETERS, parameters.values())
         self._place_forever(Role.INPUTS, inputs.values())
         self._place_forever(Role.OUTPUTS, self.graph.outputs.values())
-        temporaries = self._lifetimes()
+        temporaries = self._lifetimes(kernels)
         self._place(Role.TEMPORARIES, temporaries)
         return temporaries
+
+    def _tensors(self) -> dict[int, int]:
+        """The tensor that each stored value lies in."""
+        return {value: self._tensor(value) for value in self._stored()}
+
+    def _scheduled(self, tensors: Mapping[int, int]) -> list[FusedKernel | LoopSchedule]:
+        """The kernels in order, those of loops with what they run."""
+        fresh, found = count(LOOP_TENSORS), list[FusedKernel | LoopSchedule]()
+        for one in self._order.kernels:
+            if not one.work.anchors or not is_loop(one.work.anchors[0]):
+                found.append(one)
+                continue
+            loop = LoopScheduler(one, tensors, fresh, self._target).schedule()
+            for excess in _excesses_of(loop, self._target.limits):
+                raise excess
+            found.append(loop)
+        return found
 
     def _sorted_leaves(self) -> tuple[dict[str, Value], dict[str, Value]]:
         """The inputs, and the parameters and states."""
@@ -221,23 +285,83 @@ class _Assembly:
         for tensor, slot in placement.slots.items():
             self._slots[tensor] = Slot(first + slot.buffer, slot.offset, slot.bytes)
 
-    def _lifetimes(self) -> list[Lifetime]:
+    def _lifetimes(self, scheduled: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
         """From the kernel that makes a temporary to the last that reads it, or to the copies."""
         kernels = self._order.kernels
+        inside = [
+            Lifetime(tensor, size, step, step)
+            for step, one in enumerate(scheduled)
+            if isinstance(one, LoopSchedule)
+            for tensor, size in one.temporaries
+        ]
         last = {read: step for step, one in enumerate(kernels) for read in one.reads}
         last |= {
             value.id: len(kernels)
             for value in self.graph.updates.values()
             if value.id not in self._order.in_place
         }
-        return [
+        made = [
             Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
             for step, one in enumerate(kernels)
             for value in one.work.stores
             if value.id not in self._slots and value.id not in self._order.in_place
         ]
+        return made + inside
 
-    def _dispatch(self, one: FusedKernel, tensors: Mapping[int, int]) -> Dispatch:
+    def _run(
+        self,
+        kernels: Iterable[FusedKernel | LoopSchedule],
+        tensors: Mapping[int, int],
+        updates: Collection[int] = (),
+    ) -> None:
+        """Dispatch kernels in order."""
+        for one in kernels:
+            if isinstance(one, LoopSchedule):
+                self._run_loop(one)
+            else:
+                self._dispatches.append(self._dispatch(one, tensors, updates))
+
+    def _run_loop(self, loop: LoopSchedule) -> None:
+        self._move(loop, "begin", loop.starts, str(loop.first))
+        first = len(self._dispatches)
+        self._run(loop.kernels, loop.tensors)
+        if loop.slices:
+            self._move(loop, "slices", loop.slices)
+        self._move(loop, "end", loop.carries, f"{{}} + {loop.step}")
+        self._loops.append(Loop(first, len(self._dispatches), loop.rounds))
+
+    def _move(
+        self, loop: LoopSchedule, word: str, moves: Sequence[Moved], set_counter: str = ""
+    ) -> None:
+        """Dispatch what moves tensors, and then sets the counter, so many at once as can be."""
+        most = (self._target.limits.storage_buffers - 1) // 2
+        groups = [moves[at : at + most] for at in range(0, len(moves), most)] or [moves]
+        for group in groups:
+            setting = set_counter if group is groups[-1] else ""
+            made = tuple(_move(loop, each) for each in group)
+            written = {self._slots[each.target].buffer for each in made}
+            written |= {self._slots[loop.counter].buffer} if setting else set()
+            access = partial(self._access, written=written)
+            kernel = move_kernel(made, loop.counter, setting, access, self._target)
+            self._dispatches.append(
+                Dispatch(
+                    name=f"scan {word}",
+                    kind="scan",
+                    origin=str(loop.value.origin),
+                    kernel=self._texts.setdefault(kernel.text, len(self._texts)),
+                    slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
+                    workgroups=kernel.workgroups,
+                    flops=0,
+                    bytes=2 * sum(size_in_bytes(each.of) for each in group),
+                )
+            )
+
+    def _access(self, tensor: int, *, written: Collection[int]) -> str:
+        return "read_write" if self._slots[tensor].buffer in written else "read"
+
+    def _dispatch(
+        self, one: FusedKernel, tensors: Mapping[int, int], updates: Collection[int]
+    ) -> Dispatch:
         work, computed = one.work, computed_values(one)
         kernel = self._kernels.kernel(work, computed, self._memory(work, tensors))
         made = (*work.anchors, *work.stores)
@@ -245,7 +369,7 @@ class _Assembly:
             limit = str(self._target.limits.storage_buffers)
             needed = f"{len(kernel.tensors)} tensors in one kernel"
             raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
-        title = kernel_name(work, computed, {value.id for value in self.graph.updates.values()})
+        title = kernel_name(work, computed, updates)
         return Dispatch(
             name=str(title),
             kind=title.kind,
@@ -260,10 +384,7 @@ class _Assembly:
     def _memory(self, work: Work, tensors: Mapping[int, int]) -> Memory:
         """Where values lie for a kernel, which may write only to what it binds so."""
         written = {self._slots[tensors[value.id]].buffer for value in work.stores}
-
-        def access(tensor: int) -> str:
-            return "read_write" if self._slots[tensor].buffer in written else "read"
-
+        access = partial(self._access, written=written)
         return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
 
     def _written(self, work: Work, memory: Memory) -> Kernel:

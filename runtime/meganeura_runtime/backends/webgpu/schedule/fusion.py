@@ -7,6 +7,7 @@ elements. Reductions over the same terms join too. What only its own kernel read
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
 from meganeura_dsl.ir.ops import ConvInputGradient
@@ -23,6 +24,7 @@ from meganeura_runtime.backends.webgpu.analysis.materialize import (
     is_anchor,
     is_attention,
     is_contraction,
+    is_loop,
     is_reduction,
     is_transform,
 )
@@ -111,7 +113,7 @@ class Fusion:
     def _place(self, results: Sequence[Value]) -> None:
         """Let the results of an op join the first group they fit, or begin one."""
         value = results[0]
-        plain = access_patterns(value, self._stored)
+        plain = reduce(AccessPattern.join, (access_patterns(v, self._stored) for v in results))
         fitting = (
             (group, reads)
             for group in self._candidates(value, plain)
@@ -125,6 +127,8 @@ class Fusion:
             self._join(group, result, reads)
         if is_attention(value):
             group.apart.update(each.id for each in results[1:])
+        if is_loop(value):
+            group.apart.update(each.id for each in results)
 
     def _reads_in(self, group: Group, value: Value, plain: AccessPattern) -> AccessPattern:
         """How a value reads the others in the kernel of a group."""
@@ -147,7 +151,7 @@ class Fusion:
 
     def _candidates(self, value: Value, reads: AccessPattern) -> Iterator[Group]:
         """Groups that a value might join, the likeliest first."""
-        if is_contraction(value) or is_attention(value):
+        if is_contraction(value) or is_attention(value) or is_loop(value):
             return
         if is_transform(value):
             yield from (group for group in reversed(self._groups) if self._may_share(group, value))

@@ -43,7 +43,9 @@ def profile_on(device: Device, graph: Graph, plan: Plan) -> Profile:
             one.flops,
             one.bytes,
         )
-        for one, time in zip(plan.dispatches, seconds, strict=True)
+        for one, time in zip(
+            (plan.dispatches[number] for number in plan.order), seconds, strict=True
+        )
     ]
     memory = {role.value: plan.bytes_for(role) for role in Role}
     return Profile(

@@ -65,7 +65,8 @@ class AdapterTracer(Tracer):
 
         def told(launches: Sequence[Launch], stamps: GpuTimestamps) -> None:
             if launches:
-                kept = Kept(number, session.plan.dispatches, stamps, perf_counter())
+                run = [session.plan.dispatches[each] for each in session.plan.order]
+                kept = Kept(number, run, stamps, perf_counter())
                 self._kept.append(kept)
 
         self.timeline.levels.append(_memory(session))

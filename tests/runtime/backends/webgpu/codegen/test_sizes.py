@@ -1,28 +1,39 @@
 """Kernels at sizes that tiles, workgroups and loops do not like."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Op
+from meganeura_dsl.ir.graph import Array, Builder, Op
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     Add,
     ArgMax,
+    Broadcast,
+    Cast,
+    Compare,
     Concat,
+    Constant,
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
+    Cumulative,
     Gather,
+    Input,
+    LinearRecurrence,
     MatMul,
     MaxPool,
     MaxPoolGradient,
     ReduceMax,
     ScatterAdd,
+    ScatterExtreme,
+    Sort,
     Sum,
     Transpose,
 )
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
@@ -153,7 +164,7 @@ def test_many_rows_by_number(style: Style, device: Device) -> None:
     ids = np.random.default_rng(0).integers(-2, 300, 900).astype(np.int32)
     ids[[3, 700]] = 2_000_000_000
     graph, feeds = graph_of(ScatterAdd(0, 298), ids, numbers(900, 5))
-    assert "linked sum" in str(plan_graph(graph, device.limits, style))
+    assert "linked reduction" in str(plan_graph(graph, device.limits, style))
     expected = np.zeros((298, 5))
     inside = (ids >= 0) & (ids < 298)
     np.add.at(expected, ids[inside], feeds["x1"][inside])
@@ -164,6 +175,52 @@ def test_many_rows_by_number(style: Style, device: Device) -> None:
 def test_more_ids_than_a_loop_may_have(style: Style, device: Device) -> None:
     ids = np.random.default_rng(0).integers(0, 3, 70_001).astype(np.int32)
     assert_as_reference(*graph_of(ScatterAdd(0, 3), ids, numbers(70_001)), device, style)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_the_extremes_of_many_rows_by_number(
+    kind: Literal["max", "min"], style: Style, device: Device
+) -> None:
+    ids = np.random.default_rng(0).integers(0, 300, 900).astype(np.int32)
+    graph, feeds = graph_of(ScatterExtreme(kind, 0, 301), ids, numbers(900, 5))
+    assert "linked reduction" in str(plan_graph(graph, device.limits, style))
+    assert_as_reference(graph, feeds, device, style)
+    few = ids[:, None] * 0 + np.arange(3, dtype=np.int32)
+    assert_as_reference(
+        *graph_of(ScatterExtreme(kind, 1, 4, 1), few, numbers(900, 3)), device, style
+    )
+
+
+def test_ids_that_one_reduction_looks_at_and_another_reads_in_order(
+    style: Style, device: Device
+) -> None:
+    """Four neighbours are read at once only if whatever reads them does so."""
+    build = Builder()
+    ids = build.add(Input("ids", DType.I32, (2048,)))
+    updates = build.add(Broadcast((2048,), ()), build.add(Constant(1, DType.I32)))
+    counts = build.add(ScatterAdd(0, 2048), ids, updates)
+    spread = build.add(Broadcast((2048, 2048), (0,)), ids)
+    same = build.add(Compare("eq"), spread, build.add(Broadcast((2048, 2048), (1,)), ids))
+    equal = build.add(Sum((1,)), build.add(Cast(DType.I32), same))
+    graph = build.graph({"counts": counts, "equal": equal})
+    feeds = {"ids": np.random.default_rng(0).integers(0, 2048, 2048).astype(np.int32)}
+    assert_as_reference(graph, feeds, device, style)
+
+
+@pytest.mark.parametrize("size", [8, 9, 65, 4097])
+def test_what_accumulates_along_axes_of_any_length(size: int, style: Style, device: Device) -> None:
+    x, rows = np.cos(numbers(size)), np.cos(numbers(3, size)) / 2
+    assert_as_reference(*graph_of(Cumulative("sum", 0), x), device, style)
+    assert_as_reference(*graph_of(Cumulative("min", 0, backward=True), x), device, style)
+    assert_as_reference(*graph_of(LinearRecurrence(1), rows, rows), device, style)
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 1000])
+def test_axes_of_any_length_in_order(size: int, style: Style, device: Device) -> None:
+    x = numbers(2, size, 3).round(1)
+    x[0, 0], x[1, -1] = np.nan, -np.inf
+    for descending in (False, True):
+        assert_as_reference(*graph_of(Sort(1, descending), x), device, style)
 
 
 def test_ids_outside_the_table_read_zero_and_add_nothing(style: Style, device: Device) -> None:

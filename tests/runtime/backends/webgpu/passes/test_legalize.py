@@ -20,7 +20,7 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
-from meganeura_runtime.backends.webgpu.ops.lowered import LinkedSum, SplitKPartial
+from meganeura_runtime.backends.webgpu.ops.lowered import LinkedReduction, SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.legalize import MOST_ITERATIONS, MOST_TERMS, legalize
 from meganeura_runtime.backends.webgpu.passes.split_reduction import divisor_near, sum_of_parts
 from tests.runtime.running import assert_close, graph_of
@@ -82,10 +82,10 @@ def test_a_contraction_of_few_elements_is_summed_in_parts() -> None:
 @pytest.mark.parametrize(("axis", "shape"), [(0, (600, 5)), (1, (3, 600, 4))])
 def test_many_rows_by_number_are_added_up_along_lists(axis: int, shape: tuple[int, ...]) -> None:
     ids = np.random.default_rng(0).integers(0, 250, 600).astype(np.int32)
-    assert LinkedSum in ops(lowered(ScatterAdd(axis, 300), ids, numbers(*shape)))
+    assert LinkedReduction in ops(lowered(ScatterAdd(axis, 300), ids, numbers(*shape)))
     equal = np.full((20, 30), 7, np.uint32)
-    assert LinkedSum in ops(lowered(ScatterAdd(0, 300), equal, numbers(20, 30, 5)))
-    assert LinkedSum not in ops(lowered(ScatterAdd(0, 3), ids % 3, numbers(600)))
+    assert LinkedReduction in ops(lowered(ScatterAdd(0, 300), equal, numbers(20, 30, 5)))
+    assert LinkedReduction not in ops(lowered(ScatterAdd(0, 3), ids % 3, numbers(600)))
 
 
 def test_the_last_rows_by_number_are_added_up_with_the_first() -> None:

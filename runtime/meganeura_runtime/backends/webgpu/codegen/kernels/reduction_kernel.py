@@ -21,7 +21,12 @@ from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     vec4s_of,
     write_result,
 )
-from meganeura_runtime.backends.webgpu.codegen.lowering import axis_reduction, gather_scatter, pool
+from meganeura_runtime.backends.webgpu.codegen.lowering import (
+    axis_reduction,
+    gather_scatter,
+    pool,
+    prefix,
+)
 from meganeura_runtime.backends.webgpu.codegen.lowering.element_inliner import ElementInliner
 from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import (
     Kind,
@@ -29,7 +34,13 @@ from meganeura_runtime.backends.webgpu.codegen.lowering.reduction import (
     Term,
     neutral,
 )
-from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Index, ravel, unravel, variable
+from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import (
+    Expression,
+    Index,
+    ravel,
+    unravel,
+    variable,
+)
 from meganeura_runtime.backends.webgpu.codegen.wgsl.emitter import WgslEmitter
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Expressions, integer
 from meganeura_runtime.backends.webgpu.codegen.wgsl.literal import literal
@@ -41,6 +52,7 @@ REDUCTIONS: Mapping[type[Op], Callable[[Value], Reduction]] = {
     **dict.fromkeys(axis_reduction.REDUCES, axis_reduction.reduction),
     **dict.fromkeys(gather_scatter.REDUCES, gather_scatter.reduction),
     **dict.fromkeys(pool.REDUCES, pool.reduction),
+    **dict.fromkeys(prefix.REDUCES, prefix.reduction),
 }
 """Ops whose elements each combine many terms."""
 
@@ -87,6 +99,11 @@ class _Accumulator:
             case Kind.MAX:
                 larger = "larger" if self.dtype.is_float else "max"
                 writer.line(f"{self.name} = {larger}({self.name}, {element});")
+            case Kind.MIN:
+                smaller = "smaller" if self.dtype.is_float else "min"
+                writer.line(f"{self.name} = {smaller}({self.name}, {element});")
+            case Kind.ONLY:
+                writer.line(f"{self.name} = {element};")
             case Kind.ARG_MAX:
                 place = writer.index(ravel(at, self.reduction.shape))
                 better = f"{self.name}_beaten"
@@ -129,7 +146,8 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
         elements.append(Element(position, registers, all_of(exists)))
     result = result_of(make, work.stores, before, elements)
     if each == 4:
-        writer.vec4s = vec4s_of([term.element for _, term in accumulators], memory, [result])
+        read = [_all_of_term(make, term) for _, term in accumulators]
+        writer.vec4s = vec4s_of(read, memory, [result])
     for accumulator, _ in accumulators:
         accumulator.declare(writer)
     with ExitStack() as stack:
@@ -145,6 +163,13 @@ def reduction_kernel(work: Work, memory: Memory, target: Target) -> Kernel:
             writer.line(f"{loops[0].name} = {writer.index(on)};")
     write_result(writer, memory, result)
     return launch.kernel(writer, memory)
+
+
+def _all_of_term(make: Expressions, term: Term) -> Expression:
+    """An expression of all that a term reads: what says whether it counts, too."""
+    if term.counts is None:
+        return term.element
+    return make.choice(term.counts, term.element, make.literal(0, term.element.dtype))
 
 
 def _is_plain(reduction: Reduction) -> bool:

@@ -16,11 +16,14 @@ from meganeura_dsl.ir.ops import (
     Erf,
     Exp,
     Floor,
+    FloorDivide,
     Log,
     Maximum,
     Minimum,
     Mul,
     Neg,
+    Remainder,
+    Round,
     Sin,
     Sqrt,
     StopGradient,
@@ -28,6 +31,7 @@ from meganeura_dsl.ir.ops import (
     Tanh,
     Where,
 )
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.wgsl.affine import Expression, Index
 from meganeura_runtime.backends.webgpu.codegen.wgsl.expression import Call, Literal, Reading
@@ -43,6 +47,7 @@ TEMPLATES: Mapping[type[Op], str] = {
     Tanh: "hyperbolic_tangent({0})",
     Erf: "error_function({0})",
     Floor: "floor({0})",
+    Round: "round({0})",
     Add: "{0} + {1}",
     Sub: "{0} - {1}",
     Mul: "{0} * {1}",
@@ -65,7 +70,13 @@ RELATIONS: Mapping[str, str] = {
     "ge": "{0} >= {1}",
 }
 
-OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, Compare, Cast, StopGradient)
+DIVISIONS: Mapping[type[Op], tuple[str, str]] = {
+    FloorDivide: ("{0} / {1} - i32({0} % {1} < 0i)", "{0} / {1}"),
+    Remainder: ("{0} % {1} + select(0i, {1}, {0} % {1} < 0i)", "{0} % {1}"),
+}
+"""For i32, which WGSL rounds towards zero, and for u32."""
+
+OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, *DIVISIONS, Compare, Cast, StopGradient)
 
 
 def read(reading: Reading, value: Value, index: Index) -> Expression:
@@ -86,6 +97,10 @@ def read(reading: Reading, value: Value, index: Index) -> Expression:
         case Maximum() | Minimum() as op:
             floats, integers = EXTREMES[type(op)]
             return reading.make.call(floats if dtype.is_float else integers, dtype, *operands)
+        case FloorDivide(divisor=divisor) | Remainder(divisor=divisor) as op:
+            template = DIVISIONS[type(op)][dtype is DType.U32]
+            by = reading.make.literal(concrete(divisor), dtype)
+            return reading.make.call(template, dtype, *operands, by)
         case Where() if _is_relu(operands) and dtype is DType.F32:
             return reading.make.call("rectified({0})", dtype, operands[2])
         case op:

@@ -23,13 +23,18 @@ class Kind(Enum):
 
     SUM = "sum"
     MAX = "max"
+    MIN = "min"
     ARG_MAX = "arg_max"
+    ONLY = "only"
+    """There is one term, and it is the result."""
 
 
 def neutral(kind: Kind, dtype: DType) -> float:
     """What a combination of no terms gives."""
-    if kind is Kind.SUM:
+    if kind in (Kind.SUM, Kind.ONLY):
         return 0
+    if kind is Kind.MIN:
+        return {DType.I32: (1 << 31) - 1, DType.U32: (1 << 32) - 1}.get(dtype, inf)
     match dtype:
         case DType.F32 | DType.F16:
             return -inf

@@ -1,0 +1,308 @@
+"""Blocks as values: which block a name stands for, and whether a block that is given fits.
+
+A block that takes blocks is proved for every block of a header, its contract. A given block is
+proved to fit that header when it is given.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.statements import Results, Statements
+from meganeura_dsl.elaborate.builtins.builtin_math import UNARY
+from meganeura_dsl.elaborate.problems.layer_problems import BlockDoesNotFit
+from meganeura_dsl.elaborate.problems.location import Location, counted
+from meganeura_dsl.elaborate.problems.name_problems import WrongKind
+from meganeura_dsl.elaborate.problems.proof_failures import example_of
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    ArgumentMismatch,
+    Example,
+    RankMismatch,
+    WhereUnproved,
+)
+from meganeura_dsl.elaborate.scope.own_paths import own_paths
+from meganeura_dsl.elaborate.scope.scope import (
+    MODES,
+    BoundBlock,
+    ElaborationState,
+    Frame,
+    NeedsInliningError,
+    UndecidableError,
+)
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.contracts import contract_of, function_block, header_text
+from meganeura_dsl.elaborate.typecheck.shape_patterns import pattern_text
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments, declared_types
+from meganeura_dsl.elaborate.typecheck.symbolic_inputs import (
+    REST_RANKS,
+    any_config,
+    any_inputs,
+    rest_axes,
+    rest_names,
+)
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.values import BlockValue, Evaluated, describe
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.symbolic.assumptions import Flag, Proved
+from meganeura_dsl.syntax import ast
+
+_GIVEN = "given"
+"""The label under which a given block is tried."""
+
+
+class BlockArguments(Statements, ABC):
+    """Looks blocks up, and judges those that are given as arguments."""
+
+    @abstractmethod
+    def apply_block(
+        self, call: ast.Call, value: BoundBlock, arguments: Arguments, frame: Frame
+    ) -> Results:
+        """The results of a block value, applied as `call` says."""
+
+    def block_named(self, node: ast.Name, frame: Frame) -> BoundBlock | None:
+        """The layer in scope, block, model or function of one tensor that has a name."""
+        layer = frame.layers.get(node.text)
+        if layer is not None:
+            return replace(layer, span=node.span)
+        match frame.module.find(node.text):
+            case module, (ast.Block() | ast.Model()) as declaration:
+                return BoundBlock(declaration, span=node.span, module=module)
+            case None if node.text in UNARY:
+                return replace(function_block(node.text), span=node.span)
+            case _:
+                return None
+
+    def require_blocks_fit(self, inner: Frame, block: ast.Block) -> None:
+        """Refuse configuration that is a block where none is taken, or one that does not fit."""
+        for parameter in block.parameters:
+            value = inner.names[parameter.name]
+            if isinstance(value, BoundBlock) or self._takes_blocks(parameter, inner):
+                self.require_fit(inner, block, parameter, value)
+
+    def _takes_blocks(self, parameter: ast.Parameter, inner: Frame) -> bool:
+        if isinstance(parameter.kind, ast.BlockKind):
+            return True
+        match parameter.default:
+            case ast.Name(text=text) if text not in inner.names:
+                return isinstance(self.evaluate(parameter.default, inner), BoundBlock)
+            case _:
+                return False
+
+    def require_fit(
+        self, inner: Frame, block: ast.Block, parameter: ast.Parameter, value: Evaluated
+    ) -> None:
+        """Refuse a value that cannot be given for a parameter of a block."""
+        contract = contract_of(parameter, inner, self.evaluate)
+        place = _place_of(inner, value, block)
+        if contract is None:
+            cure = f"write `{parameter.name}: block` where `{block.name.text}` is declared"
+            wanted = f"a number, a size or a condition as `{parameter.name}`"
+            raise ProblemError(WrongKind(place, wanted, describe(value), cure))
+        if not isinstance(value, BoundBlock):
+            wanted = f"a block as `{parameter.name}`"
+            raise ProblemError(WrongKind(place, wanted, describe(value)))
+        key = (value, block, parameter)
+        if key in inner.state.fitting:
+            return
+        own = _owned(value)
+        if own and any(call.label is None for call, _ in _uses(block, parameter)):
+            listed = ", ".join(own)
+            reason = f"owns weights ({listed}), and is applied without a label"
+            header = "a block without weights"
+            if isinstance(contract, BoundBlock):
+                header = _stated(contract, parameter)
+            raise ProblemError(
+                BlockDoesNotFit(
+                    place, value.name, parameter.name, reason, Location(parameter.span), header
+                )
+            )
+        if isinstance(contract, BoundBlock):
+            _Fit(self, inner, block, parameter, contract, value).require()
+        inner.state.fitting.add(key)
+
+
+def _place_of(inner: Frame, value: Evaluated, block: ast.Block) -> Location:
+    span = value.span if isinstance(value, BlockValue) else None
+    if span is not None:
+        return Location(span)
+    parent = inner if inner.parent is None else inner.parent
+    return parent.place(inner.call_span or block.name.span)
+
+
+def _owned(value: BoundBlock) -> tuple[str, ...]:
+    """The paths of weights that need a label where the block is applied."""
+    declaration = value.declaration
+    if value.path is not None or value.is_contract or isinstance(declaration, ast.Model):
+        return ()
+    return own_paths(value.module, declaration)
+
+
+def _uses(block: ast.Block, parameter: ast.Parameter) -> Iterator[tuple[ast.Call, bool]]:
+    """The calls of a block parameter in the body of its block, and which are behind a pipe."""
+    nodes = [node for statement in block.body for node in walk(statement)]
+    piped = {id(node.layer) for node in nodes if isinstance(node, ast.Pipe)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.callee == parameter.name:
+            yield node, id(node) in piped
+
+
+class _Fit:
+    """The proof that a block can stand for every use of a parameter."""
+
+    def __init__(
+        self,
+        elaborator: BlockArguments,
+        inner: Frame,
+        block: ast.Block,
+        parameter: ast.Parameter,
+        contract: BoundBlock,
+        value: BoundBlock,
+    ) -> None:
+        assert isinstance(contract.declaration, ast.Block)
+        self.elaborator = elaborator
+        self.inner = inner
+        self.block = block
+        self.parameter = parameter
+        self.contract = contract
+        self.header = contract.declaration
+        self.value = value
+        self.place = _place_of(inner, value, block)
+
+    def require(self) -> None:
+        """Raise `ProblemError` unless the block fits, for all sizes and configurations."""
+        if self.value.path is not None:
+            raise self._refused("has the sizes of its weights, and a header is for all sizes")
+        if (self.value.declaration, self.value.config) == (self.header, self.contract.config):
+            return
+        names = rest_names(self.header)
+        for ranks in product(REST_RANKS, repeat=len(names)):
+            for use in self._forms():
+                try:
+                    self._prove(dict(zip(names, ranks, strict=True)), use)
+                except UndecidableError as error:
+                    raise self._refused(error.reason) from error
+
+    def _forms(self) -> set[tuple[int, tuple[str, ...]]]:
+        """How the body gives configuration: how much by position, and what by name."""
+        tensors = {item.name for item in self.header.inputs}
+        forms: set[tuple[int, tuple[str, ...]]] = set()
+        for call, piped in _uses(self.block, self.parameter):
+            named = [each.name for each in call.arguments if each.name is not None]
+            due = len(tensors) - len(tensors.intersection(named))
+            positional = len(call.arguments) - len(named) + len(call.inputs) + piped - due
+            config = tuple(each for each in named if each not in {*tensors, *MODES})
+            forms.add((max(positional, 0), config))
+        required = [each for each in self._left() if each.default is None]
+        return forms or {(len(required), ())}
+
+    def _left(self) -> list[ast.Parameter]:
+        """The configuration of the contract that is not given yet."""
+        fixed = dict(self.contract.config)
+        return [each for each in self.header.parameters if each.name not in fixed]
+
+    def _prove(self, ranks: dict[str, int], use: tuple[int, tuple[str, ...]]) -> None:
+        try:
+            self._try(ranks, use, modular=True)
+        except NeedsInliningError:
+            self._try(ranks, use, modular=False)
+
+    def _try(
+        self, ranks: dict[str, int], use: tuple[int, tuple[str, ...]], *, modular: bool
+    ) -> None:
+        count, named = use
+        by_position = [each.name for each in self._left()][:count]
+        is_proved = self.inner.state.is_proved if modular else None
+        state = ElaborationState(Builder(), Flag("training"), generic=True, is_proved=is_proved)
+        frame = Frame(state, self.contract.module, self.block.name.text, {})
+        self._bind(frame, {*by_position, *named})
+        for name, rank in ranks.items():
+            frame.names[name] = rest_axes(self.header, name, rank)
+        evaluate = self.elaborator.evaluate
+        any_inputs(self.header.inputs, frame, evaluate)
+        for clause in self.header.where:
+            state.build.facts = state.build.facts.assume(self.elaborator.condition(clause, frame))
+        tensors = (frame.names[item.name] for item in self.header.inputs)
+        arguments = Arguments(
+            (*tensors, *(frame.names[name] for name in by_position)),
+            {name: frame.names[name] for name in named},
+        )
+        results = self._results(frame, arguments)
+        declared = declared_types(frame, self.header, frame.names, evaluate, results)
+        assert declared is not None
+        if len(declared) != len(results):
+            raise self._refused(f"gives {counted(len(results), 'result')}, not {len(declared)}")
+        for wanted, value in zip(declared, results, strict=True):
+            self._compare(frame, wanted, value.type)
+
+    def _bind(self, frame: Frame, given: set[str]) -> None:
+        """Any configuration for what is given, and defaults for what is not."""
+        fixed = dict(self.contract.config)
+        for each in self.header.parameters:
+            if each.name in fixed:
+                frame.names[each.name] = fixed[each.name]
+            elif each.name in given or each.default is None:
+                frame.names[each.name] = any_config(each, frame, self.elaborator.evaluate)
+            else:
+                frame.names[each.name] = self.elaborator.evaluate(each.default, frame)
+
+    def _results(self, frame: Frame, arguments: Arguments) -> Results:
+        span = self.place.span
+        label = ast.Path(span, (_GIVEN,))
+        call = ast.Call(span, label, self.value.name, span, (), ())
+        try:
+            return self.elaborator.apply_block(call, self.value, arguments, frame)
+        except ProblemError as error:
+            problem = error.problem
+            is_of_inputs = isinstance(problem, ArgumentMismatch | RankMismatch)
+            if is_of_inputs and problem.place.span == span and not problem.place.inside:
+                raise self._refused(self._inputs_differ(), _example(problem)) from error
+            raise self._refused(problem.report().headline, _example(problem)) from error
+
+    def _inputs_differ(self) -> str:
+        taken = _inputs(self.value.declaration) or "other tensors"
+        return f"takes {taken}, and is given {_inputs(self.header)}"
+
+    def _compare(self, frame: Frame, wanted: TensorType, found: TensorType) -> None:
+        """Refuse a result of another type than the header says."""
+        reason = f"gives {found}, and {wanted} is due"
+        if wanted.dtype is not found.dtype or wanted.rank != found.rank:
+            raise self._refused(reason)
+        for left, right in zip(wanted.shape, found.shape, strict=True):
+            verdict = equal(frame, left, right)
+            if not isinstance(verdict, Proved):
+                shapes = [("gives", found.shape), ("due", wanted.shape)]
+                raise self._refused(reason, example_of(verdict, shapes))
+
+    def _refused(self, reason: str, example: Example | None = None) -> ProblemError:
+        return ProblemError(
+            BlockDoesNotFit(
+                self.place,
+                self.value.name,
+                self.parameter.name,
+                reason,
+                Location(self.parameter.span),
+                _stated(self.contract, self.parameter),
+                example,
+            )
+        )
+
+
+def _inputs(declaration: ast.Block | ast.Model) -> str:
+    """The shapes a block takes, as they are written."""
+    if isinstance(declaration, ast.Model):
+        return ""
+    return ", ".join(
+        f"{each.type.dtype or ''}{pattern_text(each.type.shape)}" for each in declaration.inputs
+    )
+
+
+def _stated(contract: BoundBlock, parameter: ast.Parameter) -> str:
+    """What a default stands for as a header; nothing where the parameter states the header."""
+    return "" if isinstance(parameter.kind, ast.BlockKind) else header_text(contract)
+
+
+def _example(problem: object) -> Example | None:
+    return problem.example if isinstance(problem, ArgumentMismatch | WhereUnproved) else None

@@ -1,0 +1,353 @@
+"""Loops whose number of rounds is a symbol: proved for every number by induction.
+
+A round at any index is elaborated once. If it leaves every name with the type it found, so do all
+rounds. If it does not, sizes may grow by the same step in every round: with the step d that the
+first round takes, a round at index i is given the size s + (i - lo) * d and has to leave
+s + (i + 1 - lo) * d, and behind the loop the size is s + (hi - lo) * d. Where neither holds, the
+first round may differ from all others, as that of a recurrent network whose input has another
+width: then it is elaborated by itself, if it is known that there is one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.shape_problems import UnstableLoop
+from meganeura_dsl.elaborate.scope.scope import BoundBlock, DeclaredPath, Frame, UndecidableError
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.values import Axes, Evaluated, Tensor, is_size, is_tensor
+from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.symbolic.assumptions import (
+    Compare,
+    Condition,
+    Facts,
+    Proved,
+    Unproved,
+    show_condition,
+)
+from meganeura_dsl.symbolic.polynomial import variables_of
+from meganeura_dsl.symbolic.size import Dim, Size, dim
+from meganeura_dsl.syntax import ast
+
+Results = tuple[Tensor, ...]
+Body = Callable[[], Results | None]
+Steps = Mapping[str, tuple[Size, ...]]
+"""By how much each size grows in a round: the axes of a tensor, or a number."""
+
+_Found = TypeVar("_Found")
+
+
+class UnstableError(Exception):
+    """A round leaves a name with another type, or another value, than it finds."""
+
+    def __init__(self, name: str, before: Evaluated, after: Evaluated) -> None:
+        super().__init__(name)
+        self.name = name
+        self.before = before
+        self.after = after
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over `start..stop`, at least one of which is a symbol, and what runs its body."""
+
+    statement: ast.For
+    frame: Frame
+    start: Size
+    stop: Size
+    body: Body
+
+    @property
+    def variable(self) -> str:
+        """The name of the index."""
+        return self.statement.variable.text
+
+    @property
+    def has_round(self) -> bool:
+        """Whether it is known that there is a round."""
+        return isinstance(self.frame.facts.decide(Compare("<", self.start, self.stop)), Proved)
+
+    def behind_first(self) -> "Loop":
+        """The rounds but the first."""
+        return Loop(self.statement, self.frame, self.start + 1, self.stop, self.body)
+
+
+def run_by_induction(loop: Loop) -> Results | None:
+    """What a `return` in the loop gives, if there is one; names are left as after all rounds.
+
+    Raises `ProblemError` for a mistake in the body, or for a shape that changes from round to
+    round; in a proof `UndecidableError` for the latter.
+    """
+    try:
+        return _by_induction(loop)
+    except (UnstableError, ProblemError, UndecidableError) as error:
+        first = error
+    if loop.has_round:
+        try:
+            return _undone(loop.frame, lambda: _first_apart(loop))
+        except (UnstableError, ProblemError, UndecidableError):
+            pass
+    if not isinstance(first, UnstableError):
+        raise first
+    raise _refusal(loop, first)
+
+
+def _by_induction(loop: Loop) -> Results | None:
+    try:
+        return _undone(loop.frame, lambda: _stable(loop))
+    except (UnstableError, ProblemError, UndecidableError) as error:
+        first = error
+    try:
+        return _undone(loop.frame, lambda: _growing(loop))
+    except (UnstableError, ProblemError, UndecidableError):
+        raise first from None
+
+
+def _first_apart(loop: Loop) -> Results | None:
+    """The first round by itself, and the others by induction."""
+    frame = loop.frame
+    frame.names[loop.variable] = loop.start
+    results = loop.body()
+    return results if results is not None else _by_induction(loop.behind_first())
+
+
+def _refusal(loop: Loop, error: UnstableError) -> Exception:
+    name, before, after = error.name, error.before, error.after
+    if not is_tensor(before) or not is_tensor(after):
+        return UndecidableError(f"a loop changes `{name}` round by round")
+    if loop.frame.state.generic:
+        return UndecidableError(f"a loop changes the shape of `{name}` round by round")
+    place = loop.frame.place(loop.statement.span)
+    return ProblemError(UnstableLoop(place, name, str(before.type), str(after.type)))
+
+
+# --- one round -----------------------------------------------------------------------------------
+
+
+def _stable(loop: Loop) -> Results | None:
+    """One round, at any index, that keeps every name's type.
+
+    What holds in a round, that there is one among it, is not known behind the loop, unless the
+    facts say that there is a round.
+    """
+    frame, before, layers = loop.frame, dict(loop.frame.names), dict(loop.frame.layers)
+    facts, has_round = frame.facts, loop.has_round
+    index = dim(unused(loop.variable, frame))
+    inside = _run_round(loop, index, facts)
+    results = inside.results
+    for name, value in before.items():
+        if name != loop.variable:
+            _require_same(frame, name, value, frame.names[name])
+    for chosen in inside.chosen:
+        facts = facts.assume(chosen)
+    frame.build.facts = facts.with_lower_bound(str(index), 0)
+    if has_round:
+        return results
+    if results is not None:
+        raise UndecidableError("whether a loop that returns has a round is not known")
+    known = before.keys() - {loop.variable}
+    frame.names = {name: value for name, value in frame.names.items() if name in known}
+    frame.layers = layers
+    return None
+
+
+def _growing(loop: Loop) -> None:
+    """A first round, and one at any index, that let sizes grow by the same steps."""
+    frame, start, stop = loop.frame, loop.start, loop.stop
+    before, layers, facts = dict(frame.names), dict(frame.layers), frame.facts
+    if not isinstance(facts.decide(Compare("<=", start, stop)), Proved):
+        raise UndecidableError("whether a loop has fewer rounds than none is not known")
+    saved = _Saved.of(frame)
+    frame.build.facts = facts.assume(Compare("<", start, stop))
+    frame.names[loop.variable] = start
+    if loop.body() is not None:
+        raise UndecidableError("a loop returns, and whether it has a round is not known")
+    steps = {
+        name: step
+        for name, value in before.items()
+        if name != loop.variable and (step := _step(name, value, frame.names[name]))
+    }
+    saved.restore(frame)
+    facts = frame.facts
+    index = dim(unused(loop.variable, frame))
+    inside = _run_round(loop, index, facts, steps)
+    if inside.results is not None:
+        raise UndecidableError("a loop returns, and whether it has a round is not known")
+    for name, value in _after(frame, before, steps, index + 1 - start).items():
+        _require_same(frame, name, value, frame.names[name])
+    for name in before.keys() - steps.keys() - {loop.variable}:
+        _require_same(frame, name, before[name], frame.names[name])
+    for chosen in inside.chosen:
+        facts = facts.assume(chosen)
+    frame.build.facts = facts.with_lower_bound(str(index), 0)
+    frame.names = {**before, **_after(frame, before, steps, stop - start)}
+    frame.names.pop(loop.variable, None)
+    frame.layers = layers
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round at any index returned, and the choices that it made."""
+
+    results: Results | None
+    chosen: tuple[Condition, ...]
+
+
+def _run_round(loop: Loop, index: Dim, facts: Facts, steps: Steps | None = None) -> _Round:
+    """Run the body at an index that may be any of the loop's, on what has grown until then."""
+    frame = loop.frame
+    inside = (
+        facts.with_lower_bound(str(index), 0)
+        .assume(Compare(">=", index, loop.start))
+        .assume(Compare("<", index, loop.stop))
+    )
+    frame.build.facts = inside
+    frame.names.update(_after(frame, frame.names, steps or {}, index - loop.start))
+    frame.names[loop.variable] = index
+    frame.state.indices.add(str(index))
+    try:
+        results = loop.body()
+    finally:
+        frame.state.indices.discard(str(index))
+    return _Round(results, frame.facts.stated[len(inside.stated) :])
+
+
+def _require_same(frame: Frame, name: str, before: Evaluated, after: Evaluated) -> None:
+    """Raise `UnstableError` unless two values have the same type, or are the same number."""
+    if after is before or (type(after) is type(before) and after == before):
+        return
+    if is_size(before) and is_size(after):
+        same = isinstance(equal(frame, before, after), Proved)
+    elif is_tensor(before) and is_tensor(after):
+        same = (
+            after.type.dtype is before.type.dtype
+            and after.type.rank == before.type.rank
+            and all(
+                isinstance(equal(frame, a, b), Proved)
+                for a, b in zip(before.type.shape, after.type.shape, strict=True)
+            )
+        )
+    else:
+        same = False
+    if not same:
+        raise UnstableError(name, before, after)
+
+
+# --- sizes that grow -----------------------------------------------------------------------------
+
+
+def _step(name: str, before: Evaluated, after: Evaluated) -> tuple[Size, ...]:
+    """By how much a round lets the sizes of a value grow; nothing if it leaves them.
+
+    Raises `UnstableError` where another thing changes than sizes.
+    """
+    if after is before or (type(after) is type(before) and after == before):
+        return ()
+    if is_size(before) and is_size(after):
+        return (after - before,)
+    if not is_tensor(before) or not is_tensor(after):
+        raise UnstableError(name, before, after)
+    if before.type.dtype is not after.type.dtype or before.type.rank != after.type.rank:
+        raise UnstableError(name, before, after)
+    sizes = zip(before.type.shape, after.type.shape, strict=True)
+    step = tuple(later - earlier for earlier, later in sizes)
+    return step if any(step) else ()
+
+
+def _after(
+    frame: Frame, before: Mapping[str, Evaluated], steps: Steps, rounds: Size
+) -> dict[str, Evaluated]:
+    """The values that grow, as they are after some rounds."""
+    values: dict[str, Evaluated] = {}
+    for name, step in steps.items():
+        value = before[name]
+        if is_tensor(value):
+            grown = zip(value.type.shape, step, strict=True)
+            shape = tuple(size + rounds * each for size, each in grown)
+            values[name] = _tensor(frame, value, shape)
+        elif is_size(value):
+            values[name] = value + rounds * step[0]
+    return values
+
+
+def _tensor(frame: Frame, like: Tensor, shape: tuple[Size, ...]) -> Tensor:
+    """A tensor of which nothing is known but its type."""
+    try:
+        return frame.build.add(Input(f"#{frame.build.count}", like.type.dtype, shape))
+    except Unproved as error:
+        raise UndecidableError(
+            f"whether {show_condition(error.condition)} depends on its configuration"
+        ) from error
+
+
+# --- attempts ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What an attempt changes, as it was before."""
+
+    names: dict[str, Evaluated]
+    layers: dict[str, BoundBlock]
+    own: set[str]
+    gone: set[str]
+    facts: Facts
+    declared: DeclaredPath
+    decisions: int
+    bindings: int
+    notes: int
+
+    @staticmethod
+    def of(frame: Frame) -> "_Saved":
+        """The state of a frame."""
+        state = frame.state
+        return _Saved(
+            dict(frame.names), dict(frame.layers), set(frame.own), set(frame.gone), frame.facts,
+            state.snapshot(),
+            len(frame.choices.assumed), len(state.bindings), len(state.notes),
+        )  # fmt: skip
+
+    def restore(self, frame: Frame) -> None:
+        """Undo an attempt, but for the choices it made: a path goes on as it was begun."""
+        state = frame.state
+        frame.names, frame.layers = dict(self.names), dict(self.layers)
+        frame.own, frame.gone = set(self.own), set(self.gone)
+        state.restore(self.declared)
+        del state.bindings[self.bindings :]
+        del state.notes[self.notes :]
+        facts = self.facts
+        for chosen in frame.choices.assumed[self.decisions :]:
+            facts = facts.assume(chosen)
+        frame.build.facts = facts
+
+
+def _undone(frame: Frame, attempt: Callable[[], _Found]) -> _Found:
+    """What an attempt gives; one that fails leaves nothing behind."""
+    saved = _Saved.of(frame)
+    try:
+        return attempt()
+    except (UnstableError, ProblemError, UndecidableError):
+        saved.restore(frame)
+        raise
+
+
+def unused(name: str, frame: Frame) -> str:
+    """The name, with marks behind it where it is that of a size or of another loop's index."""
+    used = {*frame.state.indices, *frame.state.scans}
+    inner: Frame | None = frame
+    while inner is not None:
+        used.update(*map(_variables, inner.names.values()))
+        inner = inner.parent
+    while name in used:
+        name += "'"
+    return name
+
+
+def _variables(value: Evaluated) -> frozenset[str]:
+    """The sizes that occur in a value."""
+    if is_tensor(value):
+        return frozenset[str]().union(*map(variables_of, value.type.shape))
+    if isinstance(value, Axes):
+        return frozenset[str]().union(*map(variables_of, value))
+    return variables_of(value) if isinstance(value, Dim) else frozenset()

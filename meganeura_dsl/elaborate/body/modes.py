@@ -1,0 +1,49 @@
+"""The mode of an application: `training=false` and `frozen=true`, which every one takes."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.name_problems import UndecidedChoice, WrongKind
+from meganeura_dsl.elaborate.scope.scope import MODES, Frame
+from meganeura_dsl.elaborate.values import Evaluated, describe, is_condition
+from meganeura_dsl.symbolic.assumptions import show_condition
+
+TRAINING, FROZEN = MODES
+
+
+def split_mode(
+    named: Mapping[str, Evaluated],
+) -> tuple[dict[str, Evaluated], dict[str, Evaluated]]:
+    """Named arguments without the mode, and the mode."""
+    mode = {name: value for name, value in named.items() if name in MODES}
+    return {name: value for name, value in named.items() if name not in MODES}, mode
+
+
+@contextmanager
+def in_mode(mode: Mapping[str, Evaluated], frame: Frame, span: Span) -> Generator[None]:
+    """What is elaborated here is in this mode, as is all that it applies.
+
+    A part that is in evaluation mode, or frozen, cannot be otherwise below.
+    """
+    state = frame.state
+    before = state.training, state.frozen
+    if _holds(mode.get(TRAINING, True), frame, span) is False:
+        state.training = False
+    if _holds(mode.get(FROZEN, False), frame, span) is True:
+        state.frozen = True
+    try:
+        yield
+    finally:
+        state.training, state.frozen = before
+
+
+def _holds(value: Evaluated, frame: Frame, span: Span) -> bool | None:
+    """Whether a condition holds; None where a proof leaves it open, as no shape depends on it."""
+    if not is_condition(value):
+        raise ProblemError(WrongKind(frame.place(span), "a condition", describe(value)))
+    truth = frame.facts.truth(value)
+    if truth is None and not frame.state.generic:
+        raise ProblemError(UndecidedChoice(frame.place(span), show_condition(value)))
+    return truth

@@ -1,0 +1,123 @@
+"""What expressions read of a round of a scan: names, numbers, and parts of tensors."""
+
+from collections.abc import Callable
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
+from meganeura_dsl.elaborate.problems.shape_problems import PartOutside
+from meganeura_dsl.elaborate.scope.open_scan import OpenScan
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.round_numbers import lifted, number
+from meganeura_dsl.elaborate.typecheck.shape_patterns import Evaluate
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import broadcast
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_condition, is_size, is_tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.syntax import ast
+
+SizeOf = Callable[[ast.Expression, Frame], Size]
+
+
+def note_read(frame: Frame, name: str, value: Evaluated) -> None:
+    """Remember that a round reads what a name was at its start."""
+    for scan in frame.state.scans.values():
+        if scan.carried.get(name) is value:
+            scan.read.add(name)
+
+
+def lifted_operand(frame: Frame, node: ast.Binary, side: Evaluated, other: Evaluated) -> Evaluated:
+    """A side of an operator; as a tensor where it is a number of a round and no size results."""
+    if not frame.state.differs_by_round(side) or is_tensor(other):
+        return side
+    if is_size(side) and is_size(other) and node.operator not in ("/", "**"):
+        return side
+    if is_condition(side) and is_condition(other):
+        return side
+    return lifted(frame, node.span, side)
+
+
+def speaks_of_round(entry: ast.Expression | ast.Range, frame: Frame, evaluate: Evaluate) -> bool:
+    """Whether a subscript differs from round to round."""
+    ends = (entry.start, entry.stop) if isinstance(entry, ast.Range) else (entry,)
+    return any(
+        frame.state.differs_by_round(evaluate(end, frame)) for end in ends if end is not None
+    )
+
+
+def round_part(
+    base: Tensor, axis: int, entry: ast.Expression | ast.Range, frame: Frame, size: SizeOf
+) -> Tensor:
+    """The entry of an axis, or the entries, at a place that differs from round to round."""
+    along = base.type.shape[axis]
+    if not isinstance(entry, ast.Range):
+        at = size(entry, frame)
+        _require_within(frame, entry.span, (at, at + 1), axis, along, f"is entry {show(at)}")
+        return _entry(base, axis, at, frame, entry.span)
+    start = 0 if entry.start is None else size(entry.start, frame)
+    stop = along if entry.stop is None else size(entry.stop, frame)
+    if frame.state.differs_by_round(stop - start):
+        what = f"the size `{show(stop - start)}` of this part"
+        raise ProblemError(DiffersByRound(frame.place(entry.span), what))
+    words = f"is from {show(start)} to {show(stop)}"
+    _require_within(frame, entry.span, (start, stop), axis, along, words)
+    count = frame.add(entry.span, ops.Iota(stop - start))
+    first = broadcast(frame, entry.span, number(frame, entry.span, start), count.type.shape, ())
+    ids = frame.add(entry.span, ops.Add(), first, count)
+    return frame.add(entry.span, ops.Gather(axis), base, ids)
+
+
+def _entry(base: Tensor, axis: int, at: Size, frame: Frame, span: Span) -> Tensor:
+    """One entry: the slice of the round where each round reads its own, in order or in reverse."""
+    scan = _scan_alone(frame, at)
+    if scan is None or scan.region.depends(base):
+        return frame.add(span, ops.Gather(axis), base, number(frame, span, at))
+    assert isinstance(at, Dim)
+    share, rest = at.split(str(scan.index))
+    if share not in (1, -1):
+        return frame.add(span, ops.Gather(axis), base, number(frame, span, at))
+    last = scan.stop - 1
+    low = rest + scan.start if share == 1 else rest - last
+    shape = base.type.shape
+    starts = tuple(low if each == axis else 0 for each in range(len(shape)))
+    stops = tuple(low + scan.rounds if each == axis else n for each, n in enumerate(shape))
+    if low != 0 or stops[axis] != shape[axis]:
+        base = frame.add(span, ops.Slice(starts, stops, (1,) * len(shape)), base)
+    return scan.region.slice(base, axis, backward=share == -1)
+
+
+def _scan_alone(frame: Frame, at: Size) -> OpenScan | None:
+    """The scan whose index, and no other, a place speaks of outside of quotients."""
+    if not isinstance(at, Dim) or any(
+        frame.state.differs_by_round(part)
+        for floor in at.floors()
+        for part in (floor.numerator, floor.denominator)
+    ):
+        return None
+    known = [scan for name, scan in frame.state.scans.items() if name in at.variables()]
+    return known[0] if len(known) == 1 else None
+
+
+def _require_within(
+    frame: Frame, span: Span, part: tuple[Size, Size], axis: int, along: Size, words: str
+) -> None:
+    """Refuse a part that may begin before an axis or end behind it."""
+    start, stop = part
+    for condition in (Compare("<=", 0, start), Compare("<=", stop, along)):
+        verdict = frame.facts.decide(condition)
+        if isinstance(verdict, Proved):
+            continue
+        ends = [("the part is", (start, stop)), ("of an axis of", (along,))]
+        fact = helpful_fact(frame.facts, condition)
+        is_of_round = fact is None or not sizes_in(fact).isdisjoint(frame.state.scans)
+        raise ProblemError(
+            PartOutside(
+                frame.place(span),
+                f"{words}, and axis {axis} has {show(along)}",
+                example_of(verdict, ends),
+                "" if fact is None or is_of_round else show_condition(fact),
+            )
+        )

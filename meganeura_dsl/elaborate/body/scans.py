@@ -1,0 +1,376 @@
+"""`scan`: its body is elaborated once, for a round at any index, and becomes one op.
+
+What a round reads before it binds it anew is carried, and keeps its type: one round proves it for
+any number of them. The rules are those of the page `scans.md`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from meganeura_dsl.diagnostics.problem import Help, ProblemError
+from meganeura_dsl.elaborate.body.round_parts import note_read, speaks_of_round
+from meganeura_dsl.elaborate.problems.proof_failures import example_of
+from meganeura_dsl.elaborate.problems.scan_problems import (
+    DiffersByRound,
+    UnstableCarry,
+    WronglyCollected,
+)
+from meganeura_dsl.elaborate.scope.found import Found
+from meganeura_dsl.elaborate.scope.open_scan import OpenScan, Written
+from meganeura_dsl.elaborate.scope.scope import Binding, Frame
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import equal
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, describe, is_tensor, show_shape
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.ops.primitive.loop_region import Carry, Collected, Region
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.symbolic.assumptions import Compare, Facts, Proved, Unproved, Verdict
+from meganeura_dsl.symbolic.size import Dim, Size, show
+from meganeura_dsl.syntax import ast
+
+
+class Runs(Protocol):
+    """The part of the elaborator that scans need."""
+
+    def evaluate(self, node: ast.Expression, frame: Frame) -> Evaluated:
+        """The value of an expression."""
+        ...
+
+    def size(self, node: ast.Expression, frame: Frame) -> Size:
+        """The value of an expression that must be a size."""
+        ...
+
+    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
+        """The value of an expression that must be one tensor."""
+        ...
+
+    def execute(
+        self, statements: tuple[ast.Statement, ...], frame: Frame
+    ) -> tuple[Tensor, ...] | None:
+        """Run statements in order."""
+        ...
+
+
+def run_scan(statement: ast.Scan, frame: Frame, elaborator: Runs, index: Dim) -> None:
+    """Elaborate one round at `index`, a new symbol, and bind what all rounds together leave."""
+    _require_fitting(statement, frame)
+    start, stop = (elaborator.size(end, frame) for end in (statement.start, statement.stop))
+    facts = frame.facts
+    _require_rounds(statement, frame, start, stop)
+    inside = (
+        facts.with_lower_bound(str(index), 0)
+        .assume(Compare(">=", index, start))
+        .assume(Compare("<", index, stop))
+    )
+    found = Found.by(frame)
+    round_ = _Round(statement, frame, elaborator, (index, start, stop), inside)
+    scan = round_.run({})
+    updated = found.updated(frame)
+    if updated:
+        # The round updates states, so that it finds what the round before it left of them.
+        found.restore(frame)
+        scan = round_.run(updated)
+    rounds, states = dict(frame.names), dict(frame.state.updates)
+    frame.names, frame.state.updates = dict(found.names), dict(found.declared.updates)
+    _close(statement, frame, scan, rounds, states)
+    for chosen in frame.facts.stated[len(inside.stated) :]:
+        facts = facts.assume(chosen)
+    frame.build.facts = facts
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A round of a scan, to be elaborated."""
+
+    statement: ast.Scan
+    frame: Frame
+    elaborator: Runs
+    symbols: tuple[Dim, Size, Size]
+    facts: Facts
+
+    def run(self, updated: Mapping[str, TensorType]) -> OpenScan:
+        """What a round does that updates these states, known by their full names."""
+        frame, state, (index, _, _) = self.frame, self.frame.state, self.symbols
+        names = dict(frame.names)
+        scan = _opened(self.statement, frame, self.symbols)
+        scan.states.update((name, scan.region.leaf(of)) for name, of in updated.items())
+        frame.names.update(scan.carried)
+        frame.names.update(_named(frame, scan.states))
+        frame.names[self.statement.variable.text] = index
+        state.updates.update(scan.states)
+        frame.build.facts = self.facts
+        state.scans[str(index)] = scan
+        try:
+            self.elaborator.execute(self.statement.body, frame)
+            _refuse_changed(self.statement, frame, names, scan)
+        finally:
+            del state.scans[str(index)]
+        return scan
+
+
+def _named(frame: Frame, states: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The states that have a name in the block itself, by that name."""
+    return {name: states[full] for name in frame.own if (full := frame.join(name)) in states}
+
+
+def _require_fitting(statement: ast.Scan, frame: Frame) -> None:
+    """Refuse statements that stand in no round."""
+    for node in walk(statement):
+        match node:
+            case ast.Return() | ast.Minimize() | ast.Metric() | ast.Run():
+                word = type(node).__name__.lower()
+                raise frame.refuse(node.span, f"`{word}`", "does not stand in a `scan`")
+            case _:
+                pass
+
+
+def _require_rounds(statement: ast.Scan, frame: Frame, start: Size, stop: Size) -> None:
+    """Prove that there is a round, and that their number is one for all."""
+    span = statement.span
+    for end, node in ((start, statement.start), (stop, statement.stop)):
+        if frame.state.differs_by_round(end):
+            place = frame.place(node.span)
+            raise ProblemError(DiffersByRound(place, f"the number of rounds up to `{show(end)}`"))
+    for condition, reason in (
+        (Compare(">=", start, 0), "a scan counts from 0 or more"),
+        (Compare("<", start, stop), "a scan has at least one round"),
+    ):
+        try:
+            frame.facts.require(condition, reason)
+        except Unproved as error:
+            raise frame.refused(span, error) from error
+
+
+def _opened(statement: ast.Scan, frame: Frame, symbols: tuple[Dim, Size, Size]) -> OpenScan:
+    index, start, stop = symbols
+    region = Region(frame.build, stop - start)
+    before = {
+        name: value
+        for name in _bound(statement)
+        if name != statement.variable.text and is_tensor(value := frame.names.get(name, 0))
+    }
+    carried = {name: region.leaf(value.type) for name, value in before.items()}
+    return OpenScan(frame, region, index, start, stop, frame.build.count, carried, before)
+
+
+def _bound(statement: ast.Scan) -> list[str]:
+    """The names that a round binds, each once."""
+    found: dict[str, None] = {}
+    for node in walk(statement):
+        match node:
+            case ast.Bind(targets=targets):
+                found.update((target.text, None) for target in targets)
+            case ast.Part(target=target):
+                found[target.text] = None
+            case _:
+                pass
+    return sorted(found)
+
+
+# --- what is collected ---------------------------------------------------------------------------
+
+
+def collects(statement: ast.Part, frame: Frame, elaborator: Runs) -> bool:
+    """Whether a round writes a slice of its own; otherwise it replaces a part of what it finds.
+
+    The name is not bound in the round. If it is bound before the scan, the round does not read it,
+    and the place that it writes speaks of the index.
+    """
+    scan, name = next(reversed(frame.state.scans.values()), None), statement.target.text
+    if scan is None or scan.frame is not frame:
+        return False
+    if name not in frame.names:
+        return True
+    if name in scan.read or frame.names[name] is not scan.carried.get(name):
+        return False
+    return any(speaks_of_round(each, frame, elaborator.evaluate) for each in statement.entries)
+
+
+def write_part(statement: ast.Part, frame: Frame, elaborator: Runs) -> None:
+    """Collect a value of a round, as a slice of its own of what all rounds write."""
+    scan, name = next(reversed(frame.state.scans.values())), statement.target.text
+    place = frame.place(statement.span)
+    if name in scan.written:
+        fault = f"a round writes `{name}` twice"
+        raise ProblemError(WronglyCollected(place, fault, "the second time"))
+    at = [axis for axis, each in enumerate(statement.entries) if not _is_all(each)]
+    entry = statement.entries[at[0]] if len(at) == 1 else None
+    if entry is None or isinstance(entry, ast.Range):
+        fault = f"a round writes one slice of `{name}`"
+        raise ProblemError(WronglyCollected(place, fault, "one entry is the slice, the others `:`"))
+    value = elaborator.tensor(statement.value, frame)
+    if len(statement.entries) > value.type.rank + 1:
+        found = f"{len(statement.entries)} entries for the slices of {value.type}"
+        raise ProblemError(WronglyCollected(place, f"`{name}` has fewer axes", found))
+    backward = _direction(statement, entry, frame, scan, elaborator.size(entry, frame))
+    scan.written[name] = Written(value, at[0], backward, statement)
+    frame.names.pop(name, None)
+
+
+def _is_all(entry: ast.Expression | ast.Range) -> bool:
+    return isinstance(entry, ast.Range) and entry.start is None and entry.stop is None
+
+
+def _direction(
+    statement: ast.Part, entry: ast.Expression, frame: Frame, scan: OpenScan, at: Size
+) -> bool:
+    """Whether the slices are written from the last to the first."""
+    first, last = scan.index - scan.start, scan.stop - 1 - scan.index
+    if isinstance(equal(frame, at, first), Proved):
+        return False
+    if isinstance(equal(frame, at, last), Proved):
+        return True
+    name, t = statement.target.text, scan.index
+    cure = f"write slice {show(first)}, or {show(last)} to begin with the last"
+    fault = f"not every slice of `{name}` is written once"
+    share, rest = at.split(str(t)) if isinstance(at, Dim) else (0, at)
+    if share == 1 and isinstance(frame.facts.decide(Compare(">", rest + scan.start, 0)), Proved):
+        fault = f"slice 0 of `{name}` is never written"
+    found = f"{show(t)} runs from {show(scan.start)} to {show(scan.stop - 1)}"
+    place = frame.place(entry.span)
+    raise ProblemError(WronglyCollected(place, fault, found, Help(cure)))
+
+
+# --- what is carried -----------------------------------------------------------------------------
+
+
+def _refuse_changed(
+    statement: ast.Scan, frame: Frame, before: Mapping[str, Evaluated], scan: OpenScan
+) -> None:
+    """Refuse a round that leaves another type, or another number, than it finds."""
+    for name, value in before.items():
+        after = frame.names.get(name)
+        if name == statement.variable.text or after is None or name in scan.written:
+            continue
+        if is_tensor(value):
+            if after is value or name not in scan.read:
+                continue
+            same, verdict = _same_type(frame, value, after)
+            if same:
+                continue
+        elif after is value or (type(after) is type(value) and after == value):
+            continue
+        else:
+            verdict = None
+        raise ProblemError(_unstable(statement, frame, name, (value, after), verdict))
+
+
+def _same_type(frame: Frame, value: Tensor, after: Evaluated) -> tuple[bool, Verdict | None]:
+    if not is_tensor(after) or after.type.rank != value.type.rank:
+        return False, None
+    for one, other in zip(value.type.shape, after.type.shape, strict=True):
+        verdict = equal(frame, one, other)
+        if not isinstance(verdict, Proved):
+            return False, verdict
+    return after.type.dtype is value.type.dtype, None
+
+
+def _unstable(
+    statement: ast.Scan,
+    frame: Frame,
+    name: str,
+    values: tuple[Evaluated, Evaluated],
+    verdict: Verdict | None,
+) -> UnstableCarry:
+    before, after = values
+    example = None
+    if verdict is not None and is_tensor(before) and is_tensor(after):
+        shapes = [("before", before.type.shape), ("after", after.type.shape)]
+        example = example_of(verdict, shapes)
+    cure = Help("collect what grows", f"y[:, {statement.variable.text}] = ...")
+    if not is_tensor(before):
+        cure = Help(f"begin with a tensor, such as `{name} = zeros([...])`")
+    elif is_tensor(after) and before.type.dtype is not after.type.dtype:
+        cure = Help(f"convert it: `{before.type.dtype.value}(...)`")
+    written = [
+        target.span
+        for node in walk(statement)
+        if isinstance(node, ast.Bind)
+        for target in node.targets
+        if target.text == name
+    ]
+    span = max(written, key=lambda each: each.start, default=statement.variable.span)
+    return UnstableCarry(
+        frame.place(span), name, _shown(before, after), _shown(after, before), example, cure
+    )
+
+
+def _shown(value: Evaluated, other: Evaluated) -> str:
+    if not is_tensor(value):
+        return describe(value)
+    if is_tensor(other) and other.type.dtype is value.type.dtype:
+        return show_shape(value.type.shape)
+    return str(value.type)
+
+
+def _close(
+    statement: ast.Scan,
+    frame: Frame,
+    scan: OpenScan,
+    rounds: Mapping[str, Evaluated],
+    updates: Mapping[str, Tensor],
+) -> None:
+    """Make the scan, and bind what it leaves."""
+    carries: dict[str, Carry] = {}
+    for name, leaf in scan.carried.items():
+        after = rounds.get(name, leaf)
+        if name not in scan.read:
+            if after is not leaf or name in scan.written:
+                frame.names.pop(name, None)
+                frame.gone.add(name)
+            continue
+        assert is_tensor(after)
+        if name in scan.written:
+            where = "is read in the scan that writes it by parts"
+            raise frame.refuse(statement.span, f"`{name}`", where)
+        note_read(frame, name, scan.before[name])
+        carries[name] = Carry(leaf, scan.before[name], after)
+    states = {
+        name: Carry(leaf, frame.state.current(name), updates[name])
+        for name, leaf in scan.states.items()
+    }
+    frame.gone.update(set(rounds) - set(frame.names) - {statement.variable.text})
+    written = scan.written
+    if not carries and not states and not written:
+        return
+    backward = sum(1 if each.backward else -1 for each in written.values()) > 0
+    attributes, operands = scan.region.close(
+        [*carries.values(), *states.values()],
+        [Collected(each.value, each.axis) for each in written.values()],
+        backward=backward,
+    )
+    first = frame.add(statement.span, ops.Scan(*attributes), *operands)
+    results = frame.build.results_of(first)
+    for name, result in zip(carries, results, strict=False):
+        frame.names[name] = result
+    after = dict(zip(states, results[len(carries) :], strict=False))
+    frame.state.updates.update(after)
+    frame.names.update(_named(frame, after))
+    given = results[len(carries) + len(states) :]
+    for (name, each), made in zip(written.items(), given, strict=True):
+        reverse = ops.Reverse((each.axis,))
+        ordered = each.backward is backward
+        result = made if ordered else frame.add(statement.span, reverse, made)
+        _require_whole(frame, scan, name, each, result.type)
+        frame.names[name] = result
+        if not frame.module.is_library:
+            span = each.statement.target.span
+            frame.state.bindings.append(Binding(span, name, frame.path, result.type))
+    frame.gone.difference_update(carries, written)
+
+
+def _require_whole(
+    frame: Frame, scan: OpenScan, name: str, written: Written, found: TensorType
+) -> None:
+    """Where a name was bound before, all of it is written: what it was does not matter."""
+    before = scan.before.get(name)
+    if before is None:
+        return
+    same = before.type.dtype is found.dtype and before.type.rank == found.rank
+    pairs = zip(before.type.shape, found.shape, strict=False)
+    if not same or not all(isinstance(equal(frame, a, b), Proved) for a, b in pairs):
+        fault = f"`{name}` is not written whole"
+        shown = f"it is {before.type}, and the rounds write {found}"
+        place = frame.place(written.statement.span)
+        raise ProblemError(WronglyCollected(place, fault, shown, Help("take a new name")))

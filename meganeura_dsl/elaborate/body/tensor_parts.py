@@ -1,0 +1,158 @@
+"""Parts of tensors: read where they stand, or replaced; they may begin at numbers of the graph."""
+
+from dataclasses import dataclass, field, replace
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.problems.proof_failures import example_of, helpful_fact
+from meganeura_dsl.elaborate.problems.shape_problems import (
+    PartOfNoSize,
+    PartOutside,
+)
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.typecheck.positions import facts_about, position_of, symbols
+from meganeura_dsl.elaborate.typecheck.round_numbers import number
+from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.symbolic.assumptions import Compare, Proved, show_condition
+from meganeura_dsl.symbolic.conditions import sizes_in
+from meganeura_dsl.symbolic.size import Dim, Size, show
+
+
+@dataclass(frozen=True)
+class Part:
+    """Along each axis of a tensor of a shape, where a part begins and ends.
+
+    `places` are the beginnings that the graph computes; `dropped` are axes that an entry takes.
+    """
+
+    shape: Shape
+    starts: tuple[Size, ...] = ()
+    stops: tuple[Size, ...] = ()
+    places: tuple[tuple[int, Tensor], ...] = ()
+    dropped: frozenset[int] = field(default=frozenset())
+
+    def entry(self, frame: Frame, span: Span, axis: int, at: Size | Tensor) -> "Part":
+        """The part that has one entry of the next axis, which is gone."""
+        start = _known(frame, span, axis, self.shape[axis], at)
+        part = self._with(frame, span, axis, (start, start + 1), at)
+        return replace(part, dropped=self.dropped | {axis})
+
+    def between(
+        self, frame: Frame, span: Span, axis: int, start: Size | Tensor, stop: Size | Tensor
+    ) -> "Part":
+        """The part that has the entries of the next axis from one to another."""
+        first, last = (_known(frame, span, axis, self.shape[axis], at) for at in (start, stop))
+        length = last - first
+        if isinstance(length, Dim) and length.variables() & symbols(frame):
+            raise ProblemError(PartOfNoSize(frame.place(span), f"`{show(length)}`"))
+        return self._with(frame, span, axis, (first, last), start)
+
+    def _with(
+        self, frame: Frame, span: Span, axis: int, ends: tuple[Size, Size], at: Size | Tensor
+    ) -> "Part":
+        start, stop = ends
+        places = self.places
+        if is_tensor(at):
+            _require_within(frame, span, axis, self.shape[axis], ends)
+            places = (*places, (axis, at))
+        rest = (0,) * (axis - len(self.starts)), self.shape[len(self.stops) : axis]
+        return replace(
+            self,
+            starts=(*self.starts, *rest[0], start),
+            stops=(*self.stops, *rest[1], stop),
+            places=places,
+        )
+
+    @property
+    def whole(self) -> "Part":
+        """The part with the axes behind the last subscript."""
+        return replace(
+            self,
+            starts=(*self.starts, *(0 for _ in self.shape[len(self.starts) :])),
+            stops=(*self.stops, *self.shape[len(self.stops) :]),
+        )
+
+    @property
+    def sizes(self) -> Shape:
+        """How large the part is along each axis, those that an entry takes included."""
+        return tuple(stop - start for start, stop in zip(self.starts, self.stops, strict=True))
+
+    def kept(self, shape: Shape) -> Shape:
+        """The sizes of the axes that no entry takes."""
+        return tuple(size for axis, size in enumerate(shape) if axis not in self.dropped)
+
+
+def take_part(frame: Frame, span: Span, base: Tensor, part: Part) -> Tensor:
+    """The part of a tensor."""
+    part = part.whole
+    result = base
+    computed = {axis for axis, _ in part.places}
+    starts = tuple(0 if axis in computed else at for axis, at in enumerate(part.starts))
+    axes = zip(part.stops, part.shape, strict=True)
+    stops = tuple(n if axis in computed else stop for axis, (stop, n) in enumerate(axes))
+    if any(starts) or stops != base.type.shape:
+        result = frame.add(span, ops.Slice(starts, stops, (1,) * base.type.rank), base)
+    if part.places:
+        at = _starts(frame, span, dict(part.places), base.type.rank)
+        sizes = tuple(
+            size if axis in computed else result.type.shape[axis]
+            for axis, size in enumerate(part.sizes)
+        )
+        result = frame.add(span, ops.DynamicSlice(sizes), result, *at)
+    if part.dropped:
+        result = frame.add(span, ops.Reshape(part.kept(result.type.shape)), result)
+    return result
+
+
+def replace_part(frame: Frame, span: Span, base: Tensor, part: Part, value: Tensor) -> Tensor:
+    """The tensor with a part of it replaced by a value, which has the shape of the part."""
+    part = part.whole
+    places = dict(part.places)
+    for axis, ends in enumerate(zip(part.starts, part.stops, strict=True)):
+        if axis not in places and ends != (0, part.shape[axis]):
+            _require_within(frame, span, axis, part.shape[axis], ends)
+    if part.dropped:
+        value = frame.add(span, ops.Reshape(part.sizes), value)
+    for axis, start in enumerate(part.starts):
+        if axis not in places and start != 0:
+            places[axis] = number(frame, span, start)
+    at = _starts(frame, span, places, base.type.rank)
+    return frame.add(span, ops.DynamicUpdate(), base, value, *at)
+
+
+def _starts(frame: Frame, span: Span, places: dict[int, Tensor], rank: int) -> list[Tensor]:
+    zero = frame.add(span, ops.Constant(0, DType.I32))
+    return [places.get(axis, zero) for axis in range(rank)]
+
+
+def _known(frame: Frame, span: Span, axis: int, size: Size, at: Size | Tensor) -> Size:
+    """The number that an end of a part is; refused if nothing is known of it."""
+    if isinstance(at, int | Dim):
+        return at
+    found = position_of(frame, at)
+    if found is None:
+        what = f"nothing is known of where it is, and axis {axis} has {show(size)}"
+        given = at.op.name if isinstance(at.op, ops.Input) else ""
+        fact = f"0 <= {given}" if given.isidentifier() else ""
+        raise ProblemError(PartOutside(frame.place(span), what, None, fact))
+    return found
+
+
+def _require_within(
+    frame: Frame, span: Span, axis: int, size: Size, ends: tuple[Size, Size]
+) -> None:
+    """Refuse a part that may begin before an axis or end behind it."""
+    start, stop = ends
+    for condition in (Compare(">=", start, 0), Compare("<=", stop, size)):
+        facts = facts_about(frame, condition)
+        verdict = facts.decide(condition)
+        if isinstance(verdict, Proved):
+            continue
+        fact = helpful_fact(facts, condition)
+        words = f"is from {show(start)} to {show(stop)}, and axis {axis} has {show(size)}"
+        shown = [("the part is", (start, stop)), ("of an axis of", (size,))]
+        is_stated = fact is not None and sizes_in(fact).isdisjoint(frame.state.ranges)
+        told = show_condition(fact) if fact is not None and is_stated else ""
+        raise ProblemError(PartOutside(frame.place(span), words, example_of(verdict, shown), told))

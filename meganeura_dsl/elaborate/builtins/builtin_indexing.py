@@ -1,0 +1,163 @@
+"""Built-in functions of positions: gathers and scatters, orders, what accumulates along axes."""
+
+from collections.abc import Callable
+
+from meganeura_dsl.elaborate.builtins.builtin_call import BuiltinCall
+from meganeura_dsl.elaborate.typecheck import tensor_arithmetic
+from meganeura_dsl.elaborate.values import Evaluated, Tensor, is_number, is_size, is_tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
+from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import Size
+
+# --- gathers and scatters ------------------------------------------------------------------------
+
+
+def iota(call: BuiltinCall) -> Evaluated:
+    """The whole numbers from 0 on."""
+    return call.add(ops.Iota(call.size(0, "size")))
+
+
+def one_hot(call: BuiltinCall) -> Evaluated:
+    """1 at the position each id gives along a new last axis, and 0 elsewhere."""
+    ids, classes = call.tensor(0), call.size(1, "classes")
+    if not ids.type.dtype.is_integer:
+        raise call.wrong("a tensor of whole numbers", ids)
+    shape, rank = (*ids.type.shape, classes), ids.type.rank
+    numbers = tensor_arithmetic.cast(
+        call.frame, call.span, call.add(ops.Iota(classes)), ids.type.dtype
+    )
+    spread = tensor_arithmetic.broadcast(call.frame, call.span, numbers, shape, (rank,))
+    repeated = tensor_arithmetic.broadcast(call.frame, call.span, ids, shape, tuple(range(rank)))
+    same = call.add(ops.Compare("eq"), repeated, spread)
+    return tensor_arithmetic.cast(call.frame, call.span, same, DType.F32)
+
+
+def gather(call: BuiltinCall) -> Evaluated:
+    """The slices of a table that ids pick."""
+    table, ids = call.tensor(0), call.tensor(1)
+    axis = call.axis(call.option(2, "axis", 0), table.type.rank)
+    return call.add(ops.Gather(axis, _batch(call, 3)), table, ids)
+
+
+def scatter_add(call: BuiltinCall) -> Evaluated:
+    """The updates added up in the rows that ids give."""
+    ids, updates = call.tensor(0), call.tensor(1)
+    axis = call.axis(call.option(3, "axis", 0), updates.type.rank)
+    return call.add(ops.ScatterAdd(axis, call.size(2, "size"), _batch(call, 4)), ids, updates)
+
+
+def scatter_extreme(kind: Extreme) -> Callable[[BuiltinCall], Evaluated]:
+    """The largest or smallest update in each row, and `empty` in one that no id names."""
+
+    def apply(call: BuiltinCall) -> Evaluated:
+        ids, updates = call.tensor(0), call.tensor(1)
+        size, empty = call.size(2, "size"), call.option(3, "empty")
+        if not is_number(empty):
+            raise call.wrong("a number as `empty`", empty)
+        axis = call.axis(call.option(4, "axis", 0), updates.type.rank)
+        batch = _batch(call, 5)
+        found = call.add(ops.ScatterExtreme(kind, axis, size, batch), ids, updates)
+        shape = found.type.shape
+        ones = call.add(ops.Constant(1, DType.I32))
+        each = tensor_arithmetic.broadcast(call.frame, call.span, ones, ids.type.shape, ())
+        counts = call.add(ops.ScatterAdd(batch, size, batch), ids, each)
+        nowhere = tensor_arithmetic.scalar(call.frame, call.span, 0, DType.I32, counts.type.shape)
+        is_empty = call.add(ops.Compare("eq"), counts, nowhere)
+        axes = (*range(batch), axis)
+        spread = tensor_arithmetic.broadcast(call.frame, call.span, is_empty, shape, axes)
+        none, _ = tensor_arithmetic.lift(call.frame, call.span, empty, found)
+        return call.add(ops.Where(), spread, none, found)
+
+    return apply
+
+
+def _batch(call: BuiltinCall, index: int) -> int:
+    """How many axes ids and tables have in common."""
+    value = call.option(index, "batch", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise call.wrong("a number of axes as `batch`", value)
+    return value
+
+
+def roll(call: BuiltinCall) -> Evaluated:
+    """`x` moved along an axis, round its end: element i of it becomes element i + by."""
+    x = call.tensor(0)
+    axis, by = call.axis(call.option(1, "axis"), x.type.rank), call.option(2, "by")
+    size = x.type.shape[axis]
+    places = call.add(ops.Iota(size))
+    if is_tensor(by) and by.type == TensorType(DType.I32, ()):
+        pair = tensor_arithmetic.apply_pair(
+            call.frame, call.span, ops.Sub(), "-", places, by, ("the positions", "`by`")
+        )
+        return call.add(ops.Gather(axis), x, call.add(ops.Remainder(size), pair))
+    if not is_size(by):
+        raise call.wrong("a size or a tensor i32[] as `by`", by)
+    if by == 0:
+        return x
+    start = size - by if not isinstance(by, int) or by > 0 else -by
+    return call.add(
+        ops.Concat(axis), _between(call, x, axis, start, size), _between(call, x, axis, 0, start)
+    )
+
+
+def _between(call: BuiltinCall, x: Tensor, axis: int, start: Size, stop: Size) -> Tensor:
+    starts = tuple(start if at == axis else 0 for at in range(x.type.rank))
+    stops = tuple(stop if at == axis else size for at, size in enumerate(x.type.shape))
+    return call.add(ops.Slice(starts, stops, (1,) * x.type.rank), x)
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+
+def argmax(call: BuiltinCall) -> Evaluated:
+    """The index of the largest element along an axis, the first of equals."""
+    value = call.tensor(0)
+    return call.add(ops.ArgMax(call.axis(call.option(1, "axis", -1), value.type.rank)), value)
+
+
+def sort(call: BuiltinCall) -> Evaluated:
+    """The elements along an axis in order, and the position of each before."""
+    x = call.tensor(0)
+    axis = call.axis(call.option(1, "axis", -1), x.type.rank)
+    descending = call.option(2, "descending", default=False)
+    if not isinstance(descending, bool):
+        raise call.wrong("true or false as `descending`", descending)
+    return call.add_all(ops.Sort(axis, descending), x)
+
+
+def argsort(call: BuiltinCall) -> Evaluated:
+    """The position of each element in order."""
+    match sort(call):
+        case (_, positions):
+            return positions
+        case found:
+            raise AssertionError(f"a sort gives two results, not {found}")
+
+
+def top_k(call: BuiltinCall) -> Evaluated:
+    """The k largest elements along an axis, the largest first, and their positions."""
+    x, k = call.tensor(0), call.size(1, "k")
+    axis = call.axis(call.option(2, "axis", -1), x.type.rank)
+    found = call.add_all(ops.Sort(axis, descending=True), x)
+    return tuple(_between(call, each, axis, 0, k) for each in found)
+
+
+# --- along an axis -------------------------------------------------------------------------------
+
+
+def cumulative(kind: Accumulation) -> Callable[[BuiltinCall], Evaluated]:
+    """What all elements up to each give."""
+
+    def apply(call: BuiltinCall) -> Evaluated:
+        x = call.tensor(0)
+        return call.add(ops.Cumulative(kind, call.axis(call.option(1, "axis"), x.type.rank)), x)
+
+    return apply
+
+
+def linear_recurrence(call: BuiltinCall) -> Evaluated:
+    """h[t] = a[t] h[t - 1] + b[t]."""
+    a, b = call.tensor(0), call.tensor(1)
+    return call.add(ops.LinearRecurrence(call.axis(call.option(2, "axis"), a.type.rank)), a, b)

@@ -1,0 +1,119 @@
+"""Problems of layers that are declared, and of blocks that are given as arguments."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import Help, Remark, Report
+from meganeura_dsl.elaborate.problems.location import Location, PlacedProblem
+from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
+
+
+@dataclass(frozen=True)
+class BlockDoesNotFit(PlacedProblem, code="E0221", topic="block argument"):
+    """A block is given as an argument, and does not do what the block that takes it relies on.
+
+    That block was proved once, for all blocks that fit the header of the default, or the header
+    that its parameter states. One that fits takes the inputs of the header, of any sizes, with the
+    configuration that it is given there, and its results have the shapes of the header.
+
+        block Mlp(hidden, act=gelu)(x: [n, d]) -> [n, d]:
+          return x |> fc1: linear(hidden) |> act |> fc2: linear(d)
+
+        model mlp = Mlp(64, act=max_pool)      # E0221: `max_pool` needs `k`, and gelu does not
+
+    A parameter of the kind `block`, without a header, takes any block; then each model is checked.
+    """
+
+    given: str
+    parameter: str
+    reason: str
+    contract: Location
+    header: str
+    example: Example | None = None
+
+    def report(self) -> Report:
+        written = self.contract.span.text
+        contract = f"{written}   that is  {self.header}" if self.header else written
+        return self.words(
+            f"`{self.given}` cannot stand for `{self.parameter}`",
+            self.reason,
+            remarks=(
+                Remark("the contract", contract, self.contract.span),
+                *example_remarks(self.example),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class UnappliedLayer(PlacedProblem, code="E0222", topic="unused"):
+    """A layer is declared and nothing applies it, so its weights have no shapes.
+
+    layer tower: linear(8)         # E0222 if no `x |> tower` follows
+    """
+
+    layer: str
+
+    def report(self) -> Report:
+        cure = Help("apply it, or delete the line", f"x |> {self.layer}")
+        return self.words(f"nothing applies the layer `{self.layer}`", cure=cure)
+
+
+@dataclass(frozen=True)
+class HasWeights(PlacedProblem, code="E0223", topic="naming"):
+    """A label that has weights already is given a block again.
+
+    layer tower: linear(8)
+    a = left |> tower              # the layer, applied
+    b = right |> tower: linear(8)  # E0223: this would be a second layer of the same name
+    """
+
+    layer: str
+    first: Location
+
+    def report(self) -> Report:
+        first = self.first.span.text.split("\n")[0]
+        return self.words(
+            f"`{self.layer}` has its weights already",
+            "declared as a layer" if first.startswith("layer") else "declared again",
+            remarks=(Remark("declared here", first, self.first.span),),
+            cure=Help("apply it as it is", f"x |> {self.layer}"),
+        )
+
+
+@dataclass(frozen=True)
+class AlwaysTraining(PlacedProblem, code="E0225", topic="mode"):
+    """A part is told to be in training mode, which only a training step is.
+
+    `training=false` puts a part in evaluation mode, and nothing below it can undo that. Without the
+    argument a part is in the mode of its caller.
+
+        x |> head: Head(training=true)     # E0225
+    """
+
+    def report(self) -> Report:
+        return self.words(
+            "`training` can be switched off here, not on",
+            "the mode is that of the caller",
+            cure=Help("leave it out"),
+        )
+
+
+@dataclass(frozen=True)
+class ReservedParameter(PlacedProblem, code="E0227", topic="configuration"):
+    """A parameter has the name of an argument that every application takes.
+
+    block Net(frozen=false)(x: [n, d]) -> [n, d]:      # E0227
+    """
+
+    name: str
+    block: str
+
+    def report(self) -> Report:
+        example = "true" if self.name == "frozen" else "false"
+        return self.words(
+            f"every application takes `{self.name}`",
+            "a parameter cannot have this name",
+            cure=Help(
+                "leave it out, and where the block is applied write",
+                f"{self.block}({self.name}={example})",
+            ),
+        )

@@ -1,0 +1,75 @@
+"""Problems of scans, and their words."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.elaborate.problems.location import PlacedProblem
+from meganeura_dsl.elaborate.problems.shape_problems import Example, example_remarks
+
+_ONE_BODY = "a scan has one body for all rounds"
+
+
+@dataclass(frozen=True)
+class UnstableCarry(PlacedProblem, code="E0309", topic="scan"):
+    """What a scan carries from round to round does not keep its type.
+
+    A name that is bound before a scan, and that a round reads before it binds it anew, is carried.
+    Its type is proved to be the same before and after a round.
+    """
+
+    name: str
+    before: str
+    after: str
+    example: Example | None
+    cure: Help
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` does not keep its shape from round to round",
+            f"before a round {self.before}, after it {self.after}",
+            remarks=example_remarks(self.example),
+            cure=self.cure,
+        )
+
+
+@dataclass(frozen=True)
+class WronglyCollected(PlacedProblem, code="E0310", topic="scan"):
+    """A round of a scan does not write the slice of its own of what is collected.
+
+    The slices that the rounds write are all there are, one each, in order or in reverse order.
+    """
+
+    fault: str
+    found: str
+    cure: Help | None = None
+
+    def report(self) -> Report:
+        return self.words(self.fault, self.found, cure=self.cure)
+
+
+@dataclass(frozen=True)
+class DiffersByRound(PlacedProblem, code="E0317", topic="scan"):
+    """A size or a choice differs from round to round of a scan.
+
+    A scan has one body for all rounds: its shapes and its structure are those of every round. Where
+    values differ, `where` picks them; where structure does, `for` writes the rounds out.
+    """
+
+    what: str
+    cure: str = ""
+
+    def report(self) -> Report:
+        cure = Help(self.cure) if self.cure else None
+        return self.words(_ONE_BODY, f"{self.what} differs from round to round", cure=cure)
+
+
+@dataclass(frozen=True)
+class LabelOfRound(PlacedProblem, code="E0224", topic="naming"):
+    """A label of a layer inside of a scan speaks of the round."""
+
+    def report(self) -> Report:
+        return self.words(
+            "a scan has one set of weights for all rounds",
+            "the label differs from round to round",
+            cure=Help("leave the index out, or write `for` if each round is a layer of its own"),
+        )

@@ -1,0 +1,53 @@
+"""Scans whose bodies are being elaborated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meganeura_dsl.elaborate.scope.scope import Frame
+    from meganeura_dsl.elaborate.values import Tensor
+    from meganeura_dsl.ir.ops.primitive.loop_region import Region
+    from meganeura_dsl.symbolic.size import Dim, Size
+    from meganeura_dsl.syntax import ast
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a round writes into a slice of its own, and whether the last slice is written first."""
+
+    value: Tensor
+    axis: int
+    backward: bool
+    statement: ast.Part
+
+
+@dataclass(eq=False)
+class OpenScan:
+    """A scan whose body is being elaborated; `index` is the symbol of its index."""
+
+    frame: Frame
+    """That of the statement."""
+    region: Region
+    index: Dim
+    start: Size
+    stop: Size
+    number: int
+    """No two scans of an elaboration have the same."""
+    carried: dict[str, Tensor]
+    """What stands for a name at the start of a round, if it was bound outside."""
+    before: dict[str, Tensor]
+    """What these names were bound to outside."""
+    read: set[str] = field(default_factory=set[str])
+    """The names whose value at the start of a round was read."""
+    written: dict[str, Written] = field(default_factory=dict[str, "Written"])
+    states: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """What stands for a state that the rounds update, at the start of a round."""
+    key: Tensor | None = None
+    """The counter of the round's random draws, u32[2], if it draws."""
+
+    @property
+    def rounds(self) -> Size:
+        """How many rounds there are."""
+        return self.stop - self.start

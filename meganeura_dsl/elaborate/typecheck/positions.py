@@ -1,0 +1,234 @@
+"""Whole numbers of the graph, as sizes the prover knows.
+
+`where 0 <= p, p + k <= s` states facts about an input `p: i32[]`. In a proof it is a symbol that is
+0 or more; a caller proves the facts of what it gives. Where data is fed, they are assumed, and the
+indices that they are about are checked.
+
+`where 0 <= ids, ids < words` states facts about every element of an input `ids: i32[n, s]`. Its
+symbol is any element. What is read from such a tensor is another element, so it is a symbol of its
+own, of which the same is known.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.values import Tensor, is_tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Compare, Condition, Facts, Proved
+from meganeura_dsl.symbolic.conditions import sizes_in, with_sizes
+from meganeura_dsl.symbolic.size import Dim, Size, dim
+from meganeura_dsl.syntax import ast
+
+POSITION = TensorType(DType.I32, ())
+
+
+def is_position(item: ast.Input) -> bool:
+    """Whether an input holds whole numbers that facts can be about."""
+    return item.type.dtype == "i32"
+
+
+def positions_in(block: ast.Block | ast.Train) -> list[str]:
+    """The inputs of whole numbers that the facts of a block speak of."""
+    known = {item.name for item in block.inputs if is_position(item)}
+    if not known:
+        return []
+    spoken = [name for clause in block.where for name in names_in(clause) if name in known]
+    return list(dict.fromkeys(spoken))
+
+
+def names_in(clause: ast.Expression) -> Iterator[str]:
+    """The names that occur in an expression, again and again."""
+    yield from (node.text for node in walk(clause) if isinstance(node, ast.Name))
+
+
+def symbol_of(block: ast.Block | ast.Train, name: str) -> str:
+    """The symbol of an input, which no size of the block has as its name."""
+    taken = {
+        each
+        for item in block.inputs
+        for entry in item.type.shape.entries
+        if not isinstance(entry, ast.Rest)
+        for each in names_in(entry)
+    }
+    while name in taken:
+        name += "'"
+    return name
+
+
+def with_symbols(frame: Frame, block: ast.Block | ast.Train) -> Frame:
+    """The frame in which facts are stated: whole numbers are symbols, 0 or more, from here on."""
+    names = dict(frame.names)
+    facts = frame.facts
+    for name in positions_in(block):
+        symbol = symbol_of(block, name)
+        facts = facts.with_lower_bound(symbol, 0)
+        value = names.get(name)
+        if value is not None and is_tensor(value):
+            frame.state.positions[value.id] = dim(symbol)
+        names[name] = dim(symbol)
+    frame.build.facts = facts
+    return replace(frame, names=names)
+
+
+def position_of(frame: Frame, value: Tensor) -> Size | None:
+    """The size that a whole number of the graph is, or that any element of several is.
+
+    None where the prover knows nothing of it.
+    """
+    if value.type.dtype is not DType.I32:
+        return None
+    known = frame.state.positions.get(value.id)
+    if known is not None:
+        return known if value.type == POSITION else _another(frame, str(known))
+    if _is_moved(value):
+        found = position_of(frame, value.operands[0])
+        if found is not None and value.type == POSITION:
+            frame.state.positions[value.id] = found
+        return found
+    sizes = [position_of(frame, each) for each in value.operands]
+    match value.op, sizes:
+        case ops.Constant(value=int() | Dim() as number), []:
+            return number
+        case ops.Add(), [int() | Dim() as left, int() | Dim() as right]:
+            return left + right
+        case ops.Sub(), [int() | Dim() as left, int() | Dim() as right]:
+            return left - right
+        case ops.Mul(), [int() | Dim() as left, int() | Dim() as right]:
+            return left * right
+        case ops.Neg(), [int() | Dim() as size]:
+            return -size
+        case ops.FloorDivide(divisor=divisor), [int() | Dim() as size]:
+            return size // divisor
+        case ops.Remainder(divisor=divisor), [int() | Dim() as size]:
+            return size % divisor
+        case _:
+            return _of_range(frame, value)
+
+
+def handed_on(frame: Frame, value: Tensor) -> Dim | None:
+    """A symbol for any element of an input as it came, of which `where` states nothing.
+
+    What a block needs of it is not proved but assumed: whoever feeds it has it checked.
+    """
+    if not _is_free(frame, value):
+        return None
+    symbol = frame.state.positions.setdefault(value.id, dim(f"at{len(frame.state.ranges)}"))
+    frame.state.ranges.setdefault(str(symbol), ())
+    frame.state.handed_on.add(value.id)
+    frame.build.facts = frame.facts.with_lower_bound(str(symbol), 0)
+    assert isinstance(symbol, Dim)
+    return symbol
+
+
+def _is_free(frame: Frame, value: Tensor) -> bool:
+    """Whether several whole numbers are an input as it came, of which nothing is stated."""
+    several = value.type != POSITION
+    while True:
+        if value.id in frame.state.positions and value.id not in frame.state.handed_on:
+            return False
+        if not _is_moved(value):
+            break
+        value = value.operands[0]
+    is_input = isinstance(value.op, ops.Input) and not value.op.name.startswith("#")
+    return several and is_input and value.type.dtype is DType.I32
+
+
+def facts_about(frame: Frame, condition: Condition) -> Facts:
+    """What is known of the sizes here, and of the whole numbers of the graph in a condition."""
+    facts = frame.facts
+    waiting = sorted(sizes_in(condition))
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        if name not in frame.state.ranges:
+            continue
+        facts = facts.with_lower_bound(name, 0)
+        for known in frame.state.ranges[name]:
+            facts = facts.assume(known)
+            waiting += sorted(sizes_in(known) - seen)
+            seen |= sizes_in(known)
+    return facts
+
+
+def symbols(frame: Frame) -> frozenset[str]:
+    """The symbols that stand for whole numbers of the graph."""
+    known = (size.variables() for size in frame.state.positions.values() if isinstance(size, Dim))
+    return frozenset[str]().union(*known)
+
+
+def speaks_of(frame: Frame, condition: Condition) -> bool:
+    """Whether a condition is about a whole number of the graph."""
+    return not sizes_in(condition).isdisjoint(symbols(frame))
+
+
+def _of_range(frame: Frame, value: Tensor) -> Size | None:
+    """A new symbol for a number that is 0 at least, and at most what its range says."""
+    low, high = _range(frame, value)
+    if low is None or not _is_whole(frame, low):
+        return None
+    symbol = dim(f"at{len(frame.state.ranges)}")
+    conditions = [Compare(">=", symbol, low)]
+    if high is not None:
+        conditions.append(Compare("<=", symbol, high))
+    frame.state.ranges[str(symbol)] = tuple(conditions)
+    if value.type == POSITION:
+        frame.state.positions[value.id] = symbol
+    return symbol
+
+
+def _another(frame: Frame, symbol: str) -> Dim:
+    """A symbol for an element of which the same is known as of another."""
+    known = (*frame.facts.stated, *frame.state.ranges.get(symbol, ()))
+    about = [fact for fact in known if symbol in sizes_in(fact)]
+    taken = frozenset[str]().union(*map(sizes_in, frame.facts.stated), frame.state.ranges)
+    name = f"{symbol}'"
+    while name in taken:
+        name += "'"
+    other = dim(name)
+    frame.state.ranges[name] = tuple(with_sizes(fact, {symbol: other}) for fact in about)
+    return other
+
+
+def _is_moved(value: Tensor) -> bool:
+    """Whether every element is one of those of the first operand."""
+    return Trait.VIEW in value.op.traits or isinstance(value.op, ops.Gather | ops.DynamicSlice)
+
+
+def _range(frame: Frame, value: Tensor) -> tuple[Size | None, Size | None]:
+    """The least and the greatest that all elements of whole numbers are known to be."""
+    known = frame.state.positions.get(value.id)
+    if known is not None:
+        element = known if value.type == POSITION else _another(frame, str(known))
+        return element, element
+    match value.op:
+        case ops.Constant(value=int() | Dim() as number):
+            return number, number
+        case ops.Iota(size=size) | ops.Remainder(divisor=size):
+            return 0, size - 1
+        case ops.ArgMax(axis=axis):
+            return 0, value.operands[0].type.shape[axis] - 1
+        case ops.Sort(axis=axis) if value.index:
+            return 0, value.type.shape[axis] - 1
+        case ops.Minimum():
+            (low, high), (other, ceiling) = (_range(frame, each) for each in value.operands)
+            least = 0 if _is_whole(frame, low) and _is_whole(frame, other) else None
+            return least, high if ceiling is None else ceiling
+        case ops.Maximum():
+            (low, high), (floor, ceiling) = (_range(frame, each) for each in value.operands)
+            return low if floor is None else floor, high if high == ceiling else None
+        case _ if _is_moved(value):
+            return _range(frame, value.operands[0])
+        case _:
+            return None, None
+
+
+def _is_whole(frame: Frame, size: Size | None) -> bool:
+    """Whether a bound is known and 0 or more."""
+    if size is None:
+        return False
+    condition = Compare(">=", size, 0)
+    return isinstance(facts_about(frame, condition).decide(condition), Proved)

@@ -1,0 +1,88 @@
+"""Labels and names of parameters that are computed from numbers and texts."""
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+
+
+def _check(text: str) -> pipeline.CheckResult:
+    return pipeline.check(Source("labels.mgn", text), lambda _: None)
+
+
+def _names(text: str) -> list[str]:
+    """The names of all parameters and states of the only model of a text, which is fine."""
+    result = _check(text)
+    assert result.fine, [report.headline for report in result.reports]
+    return [info.name for info in pipeline.elaborate_model(result.program).parameters]
+
+
+LAYERS = {
+    "fc{i}": ["fc0", "fc1"],
+    "fc{i + 1}": ["fc1", "fc2"],
+    'fc{i}{"_x"}': ["fc0_x", "fc1_x"],
+    'fc{""}[i]': ["fc.0", "fc.1"],
+    "a{i}.b{2 * i}[i].c": ["a0.b0.0.c", "a1.b2.1.c"],
+    "fc{words[i]}": ["fcleft", "fcright"],
+}
+
+
+@pytest.mark.parametrize("label", LAYERS)
+def test_labels_of_layers(label: str) -> None:
+    text = f"""
+block Net(words: list = ["left", "right"])(x: [n, 2]) -> [n, 2]:
+  for i in 0..len(words):
+    x = x |> {label}: linear(2, bias=false)
+  return x
+
+model net = Net()
+"""
+    if "words" not in label:
+        text = text.replace("(words: list = [", "(_words: list = [").replace("len(words)", "2")
+    assert _names(text) == [f"{name}.weight" for name in LAYERS[label]]
+
+
+def test_parameters_and_states() -> None:
+    text = """
+block Count(most: size, name: text)(x: [n, d]) -> [n, d]:
+  for i in 0..most:
+    state seen_{name}{i}: [] = zeros
+    param w{i}: [] = ones
+    update seen_{name}{i} = seen_{name}{i} + 1
+    x = x * seen_{name}{i} * w{i}
+  return x
+
+block Use()(x: [n, d]) -> [n, d]:
+  x = x |> a{1}: Count(2, "t")
+  return x * a{1}.w{0} * a1.seen_t{1}
+
+model net = Use()
+"""
+    assert _names(text) == ["a1.seen_t0", "a1.w0", "a1.seen_t1", "a1.w1"]
+    graph = pipeline.elaborate_model(_check(text).program).graph
+    assert set(graph.updates) == {"a1.seen_t0", "a1.seen_t1"}
+
+
+def test_a_model_under_a_computed_label() -> None:
+    text = "block A()(x: [n, 2]) -> [n, 2] = x |> fc: linear(2)\nmodel a = b{7 // 2}: A()\n"
+    assert _names(text) == ["b3.fc.weight", "b3.fc.bias"]
+
+
+@pytest.mark.parametrize("label", ["fc{n}", "fc{0.5}", "fc{true}", "fc{x}", "fc{[1]}", 'fc{"."}'])
+def test_what_is_no_name_is_refused(label: str) -> None:
+    result = _check(f"block A()(x: [n, 2]) -> [n, 2] = x |> {label}: linear(2)\n")
+    assert [report.code for report in result.reports] == ["E0226"]
+
+
+def test_a_size_that_a_caller_takes_from_the_data_is_refused() -> None:
+    result = _check(
+        "block A(k)(x: [n, 2]) -> [n, 2] = x |> fc{k}: linear(2)\n"
+        "block B()(x: [n, 2]) -> [n, 2] = x |> a: A(n)\nmodel b = B()\n"
+    )
+    assert {report.code for report in result.reports} == {"E0226"}
+
+
+def test_a_parameter_of_another_number_is_unknown() -> None:
+    result = _check("block A()(x: [n]) -> [n]:\n  param w{1}: [] = ones\n  return x * w{2}\n")
+    (report,) = result.reports
+    assert (report.code, report.headline) == ("E0201", "nothing here is called `w2`")

@@ -1,0 +1,140 @@
+"""Kinds of configuration: what is given fits them, and proofs take all of them."""
+
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.block_proofs import prove_block
+from meganeura_dsl.elaborate.problems.name_problems import CheckedPerModel, KindMismatch
+from meganeura_dsl.elaborate.scope.linker import Linker
+
+
+def _check(text: str) -> pipeline.CheckResult:
+    return pipeline.check(Source("kinds.mgn", text), lambda _: None)
+
+
+def _proof(header: str) -> Problem | None:
+    """What the proof of a block says, whose name is left out."""
+    text = f"block A{header.format(twice=TWICE)}\n"
+    module = Linker(lambda _: None, Sink()).link(Source("kinds.mgn", text))
+    (block,) = module.blocks.values()
+    return prove_block(module, block)
+
+
+TWICE = "concat(x, x, axis=0)"
+"""What has another shape than x, so that a path with it is refuted."""
+
+PROVED = {
+    "a size is 1 at least": (
+        "(k: size)(x: [n]) -> [n + k - 1] = {twice}[:n + k - 1] if k <= n else full([n + k - 1], 1)"
+    ),
+    "an int is 0, or below, or above": (
+        "(k: int)(x: [n]) -> [n] = x if k >= 0 or k < 0 else {twice}"
+    ),
+    "a negative end counts from the last": (
+        "(k: int)(x: [n]) -> [n + k] where k < 0, n + k >= 1 = x[:k]"
+    ),
+    "a positive one from the first": "(k: int)(x: [n]) -> [k] where 0 < k, k <= n = x[:k]",
+    "a real is any number": "(r: real)(x: [n]) -> [n] = r ** 0.5 * x",
+    "a bool goes both ways": "(b: bool)(x: [n]) -> [n] = x if b else -x",
+    "a text is one of some": (
+        '(t: "a" or "b")(x: [n]) -> [n] = x if t == "a" or t == "b" else {twice}'
+    ),
+    "where leaves out a text": (
+        '(t: "a" or "b")(x: [n]) -> [n] where t != "b" = x if t == "a" else {twice}'
+    ),
+    "a list has its length": (
+        "(w: list[2])(x: [n, w[0]]) -> [n, w[1] * w[0]] = repeat(x, 1, w[1])"
+    ),
+    "a length can be computed": "(w: list[1 + 1])(x: [n]) -> [n] = x if len(w) == 2 else {twice}",
+}
+
+REFUTED = {
+    "a size may be 1": "(k: size)(x: [n]) -> [n] = {twice} if k < 2 else x",
+    "an int may be 0": "(k: int)(x: [n]) -> [n] = {twice} if k == 0 else x",
+    "an int may be below 0": "(k: int)(x: [n]) -> [n] = {twice} if k < 0 else x",
+    "the second text": '(t: "a" or "b")(x: [n]) -> [n] = {twice} if t == "b" else x',
+    "a bool is false too": "(b: bool = true)(x: [n]) -> [n] = x if b else {twice}",
+    "entries of a list differ": "(w: list[2])(x: [n, w[0]]) -> [n, w[1]] = x",
+}
+
+NINE_TEXTS = ", ".join(f't{index}: "a" or "b"' for index in range(9))
+
+LEFT_TO_MODELS = {
+    "an axis": "(axis: int)(x: [n, d]) -> [n, d] = softmax(x, axis)",
+    "a text": '(t: text)(x: [n]) -> [n] = x if t == "a" else -x',
+    "a list": "(w: list)(x: [n]) -> [n] = len(w) * x",
+    "a length": "(k: size, w: list[k])(x: [n]) -> [n] = len(w) * x",
+    "many texts": f"({NINE_TEXTS})(x: [n]) -> [n] = x",
+}
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_proved_for_all(name: str) -> None:
+    assert _proof(PROVED[name]) is None
+
+
+@pytest.mark.parametrize("name", REFUTED)
+def test_refuted_for_one(name: str) -> None:
+    problem = _proof(REFUTED[name])
+    assert problem is not None
+    assert problem.code == "E0303", problem.report()
+
+
+@pytest.mark.parametrize("name", LEFT_TO_MODELS)
+def test_left_to_models(name: str) -> None:
+    assert isinstance(_proof(LEFT_TO_MODELS[name]), CheckedPerModel)
+
+
+GIVEN = {
+    "size": ("3", ["0", "-1", "1.0", "true", '"a"', "[1]"]),
+    "int": ("-3", ["1.0", "true", '"a"', "[1]"]),
+    "real": ("3", ["true", '"a"', "[1]"]),
+    "bool": ("true", ["1", "0.5", '"a"', "[true]"]),
+    "text": ('"a"', ["1", "true", '["a"]']),
+    '"a" or "b"': ('"b"', ['"c"', "1", "true"]),
+    "list": ("[[1, 2], true]", ["1", '"a"', "true"]),
+    "list[2]": ("[1, 2]", ["[1]", "[1, 2, 3]", "[1, 0]", "[1, true]", "[1, [2]]", "2"]),
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_what_is_given_is_of_the_kind(kind: str) -> None:
+    good, bad = GIVEN[kind]
+    header = f"block A(_k: {kind})(x: [n]) -> [n] = x\n"
+    default = "block A(_k: {} = {})(x: [n]) -> [n] = x\n"
+    assert _check(f"{header}expect A(_k={good}) maps [n] -> [n]\n").fine
+    assert _check(default.format(kind, good) + "expect A maps [n] -> [n]\n").fine
+    for value in bad:
+        for text in (
+            f"{header}expect A(_k={value}) maps [n] -> [n]\n",
+            f"{header}model a = A({value})\n",
+            default.format(kind, value) + "expect A maps [n] -> [n]\n",
+        ):
+            assert "E0220" in {each.code for each in _check(text).reports}, text
+
+
+def test_a_function_has_kinds_too() -> None:
+    text = "def f(k: size, r: real = 2) = k * r\nblock A()(x: [n]) -> [n] = f({}) * x\n"
+    assert _check(text.format("3")).fine
+    assert "E0220" in {each.code for each in _check(text.format("0.5")).reports}
+
+
+def test_a_whole_number_is_a_real_one() -> None:
+    result = _check(
+        "block A(r: real)(x: [n]) -> [n] = x * (r // 2)\n"
+        "block B()(x: [n]) -> [n] = x * (3 // 2)\n"
+        "model a = A(3)\nmodel b = B()\n"
+    )
+    assert result.fine
+    half = pipeline.elaborate_model(result.program, "a").graph
+    assert "1.0" in str([value.op for value in half.values])
+
+
+def test_from_python() -> None:
+    result = _check("block A(b: bool)(x: [n]) -> [n] = x if b else -x\nmodel a = A(true)\n")
+    assert len(pipeline.elaborate_model(result.program, config={"b": False}).graph.values) == 2
+    with pytest.raises(ProblemError) as caught:
+        pipeline.elaborate_model(result.program, config={"b": 1})
+    assert isinstance(caught.value.problem, KindMismatch)

@@ -1,0 +1,105 @@
+"""Facts about all elements of whole-number tensors: stated, proved at calls, checked in data."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_runtime.train.job import prepare
+
+PICK = """\
+block Pick(words, d)(ids: i32[n, s]) -> [n, s, d]
+    where 0 <= ids, ids < words:
+  return ids |> table: embedding(words, d)
+
+"""
+
+STATED = " where 0 <= ids, ids < words"
+
+CALLS = {
+    "as it came, stated": (STATED, "ids", True),
+    "as it came, not stated": ("", "ids", True),
+    "joined, of which no range is known": (STATED, "concat(ids, ids, axis=0)[:n]", False),
+    "moved": ("", "reverse(ids[:, :], 1)", True),
+    "one more than is stated": (STATED, "ids + 1", False),
+    "one more, and stated": (" where 0 <= ids, ids + 1 < words", "ids + 1", True),
+    "stated too wide": (" where ids < words + 1", "ids", False),
+    "stated narrower": (" where ids < words - 1, words >= 2", "ids", True),
+    "a difference of two elements": (STATED, "ids - reverse(ids, 1)", False),
+    "a sum within the bound": (" where 2 * ids < words", "ids + ids", True),
+    "a remainder": ("", "ids % words", True),
+    "a quotient": (STATED, "ids // 2", True),
+    "kept below": ("", "minimum(maximum(ids, 0), words - 1)", True),
+    "kept below too late": ("", "minimum(maximum(ids, 0), words)", False),
+    "unknown": ("", "ids * ids", False),
+    "gathered from what came": ("", "gather(ids, ids % n)[:, 0]", True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_proves_what_its_block_states(name: str) -> None:
+    where, given, is_proved = CALLS[name]
+    text = (
+        f"{PICK}block Use(words, d)(ids: i32[n, s]) -> [n, s, d]{where}:\n"
+        f"  return {given} |> pick: Pick(words, d)\n"
+    )
+    result = pipeline.check(Source("facts.mgn", text), lambda _: None)
+    assert ("Use" in result.proved) == is_proved, result.reports
+    assert {report.code for report in result.reports} <= {"E0311", "E0312"}
+
+
+def test_a_model_is_held_to_what_its_own_block_proved() -> None:
+    text = (
+        f"{PICK}block Next(words, d)(ids: i32[n, s]) -> [n, s, d]\n"
+        "    where 0 <= ids, ids + 1 < words:\n  return ids + 1 |> pick: Pick(words, d)\n\n"
+        "block Net()(ids: i32[n, s], x: [n, s, 5]) -> [n, s, 4]:\n"
+        "  return (ids |> a: Next(9, 4)) + (argmax(x, 2) |> b: Next({}, 4))\n\nmodel net = Net()\n"
+    )
+    assert pipeline.check(Source("facts.mgn", text.format(6)), lambda _: None).fine
+    result = pipeline.check(Source("facts.mgn", text.format(5)), lambda _: None)
+    assert {report.code for report in result.reports} == {"E0311"}
+
+
+TRAIN = (
+    PICK
+    + """\
+block Net()(ids: i32[n, s]) -> [n, s, 4]
+    where 0 <= ids, ids < 7:
+  return ids |> pick: Pick(9, 4)
+
+model net = Net()
+
+train fit(ids: i32[batch, 3], y: [batch, 3, 4])
+    where 0 <= ids, ids < 7:
+  minimize mse(ids |> net, y)
+  run:
+    data      = "data.safetensors"
+    batch     = 2
+    epochs    = 1
+    optimizer = sgd(lr=0.1)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("largest", "fault"), [(6, ""), (7, "must be below 7"), (-1, "at least 0")]
+)
+def test_what_a_training_states_is_checked_where_data_is_read(
+    largest: int, fault: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "fit.mgn"
+    file.write_text(TRAIN)
+    ids = np.zeros((4, 3), np.int32)
+    ids[3, 1] = largest
+    save_file({"ids": ids, "y": np.zeros((4, 3, 4), np.float32)}, tmp_path / "data.safetensors")
+    program = pipeline.load(str(file))
+    if not fault:
+        assert prepare(program, "fit", tmp_path).bounds is not None
+        return
+    with pytest.raises(ProblemError, match=fault) as caught:
+        prepare(program, "fit", tmp_path)
+    assert caught.value.problem.code == "E0535"

@@ -1,0 +1,116 @@
+"""Scans together with parts that are replaced, lists of tensors, layers and blocks as arguments."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.interpreter import evaluate
+
+X = np.arange(24, dtype=np.float32).reshape(2, 4, 3) - 7
+
+
+def _one_more(x: Array) -> Array:
+    replaced = np.repeat(x[:, None], 4, axis=1)
+    for t in range(4):
+        replaced[:, t, t] = 0
+    return replaced.sum(2)
+
+
+def _first_kept(x: Array) -> Array:
+    rows = np.zeros((2, 3), np.float32), []
+    for t in range(4):
+        rows[0][:, :1] += x[:, t, :1]
+        rows[1].append(rows[0].copy())
+    return np.stack(rows[1], 1)
+
+
+WORKS = {
+    "a part of what is carried": (
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s:\n    h[:, 0:1] = h[:, 0:1] + x[:, t, 0:1]\n"
+            "    y[:, t] = h\n  return y\n"
+        ),
+        _first_kept,
+    ),
+    "a part at the round": (
+        "  scan t in 0..s:\n    z = x\n    z[:, t] = 0\n    y[:, t] = sum(z, 1)\n  return y\n",
+        _one_more,
+    ),
+    "lists of tensors": (
+        (
+            "  given = [x, 2 * x]\n  scan t in 0..s:\n"
+            "    both = [given[0][:, t], given[1][:, s - 1 - t]]\n"
+            "    y[:, t] = both[0] + both[1]\n  return y\n"
+        ),
+        lambda x: x + 2 * x[:, ::-1],
+    ),
+    "what accumulates and what sorts": (
+        (
+            "  scan t in 0..s:\n    z, ids = sort(x[:, t], axis=-1)\n"
+            "    y[:, t] = z + cumsum(x[:, t], axis=-1) + f32(ids)\n  return y\n"
+        ),
+        lambda x: np.sort(x, 2) + np.cumsum(x, 2) + np.argsort(x, 2),
+    ),
+    "a block as an argument": (
+        (
+            "  return x |> Each(tanh)\n\n"
+            "block Each(f: block()(x: [n, d]) -> [n, d])(x: [n, s, d]) -> [n, s, d]:\n"
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] |> f\n  return y\n"
+        ),
+        np.tanh,
+    ),
+    "an input that may be left out": (
+        (
+            "  return Masked()(x)\n\n"
+            "block Masked()(x: [n, s, d], by: [n, s, d] = 3) -> [n, s, d]:\n"
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] * by[:, t]\n  return y\n"
+        ),
+        lambda x: 3 * x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_what_a_round_may_do(name: str) -> None:
+    body, wanted = WORKS[name]
+    text = f"block Net()(x: [n, s, d]) -> [n, s, d]:\n{body}\nmodel net = Net()\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert result.fine, [report.headline for report in result.reports]
+    sizes = {"n": 2, "s": 4, "d": 3}
+    graph = pipeline.elaborate_model(result.program, "net", sizes=sizes).graph
+    (found,) = evaluate(graph, {"x": X}).outputs.values()
+    np.testing.assert_allclose(found, wanted(X), rtol=1e-6)
+
+
+def test_a_layer_declared_before_has_one_set_of_weights() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, s, 3]:
+  layer cell: linear(3)
+  scan t in 0..s:
+    y[:, t] = x[:, t] |> cell |> cell
+  return y |> cell
+
+model net = Net()
+expect net has 12 params
+"""
+    assert pipeline.check(Source("net.mgn", text), lambda _: None).fine
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("y[:, t] = x[:, t] |> cell{t}: linear(d)", "E0224"),
+        ("y[:, t] = x[:, t] |> cell[t]: linear(d)", "E0224"),
+        ("y[:, t] = given[t][:, t]", "E0317"),
+        ("y[:, t] = x[:, t + p]", "E0315"),
+        ("y[:, t] = x[:, p:t, 0:1]", "E0203"),
+        ("y[:, t] = z[:, t] + x[:, t]\n    z[:, t + 1] = x[:, t]", "E0315"),
+    ],
+)
+def test_what_no_round_can_do(line: str, code: str) -> None:
+    text = "block Net()(x: [n, s, d], p: i32[]) -> [n, s, d]\n    where 0 <= p, p < s:\n"
+    text += f"  given = [x, x]\n  z = x\n  scan t in 0..s:\n    {line}\n  return y + z + given[0]\n"
+    result = pipeline.check(Source("net.mgn", text), lambda _: None)
+    assert code in [report.code for report in result.reports]

@@ -1,0 +1,231 @@
+"""Scans against their rounds written out: results, gradients and training steps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from meganeura_dsl.gradcheck.probe import fitting
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import MatMul, Parameter, Reverse, Scan, Transpose
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.pipeline import elaborate_model, elaborate_train
+from meganeura_dsl.testing import assert_gradients
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.training_step import (
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
+from meganeura_dsl.transforms.unroll_loops import unroll_loops
+from tests.scans import (
+    NESTED,
+    RECURRENT,
+    assert_same,
+    forward,
+    loops,
+    numbers,
+    outputs,
+    program,
+    with_gradients,
+)
+
+
+@pytest.mark.parametrize("text", [RECURRENT, NESTED], ids=["recurrent", "nested"])
+def test_a_scan_is_its_rounds_and_so_are_its_gradients(text: str) -> None:
+    graph = forward(text)
+    verify(graph)
+    made, unrolled = with_gradients(graph), with_gradients(unroll_loops(graph))
+    verify(made)
+    assert not any(value.op.bodies for value in unrolled.values)
+    feeds = numbers(made)
+    expected = outputs(unrolled, feeds)
+    assert_same(outputs(made, feeds), expected)
+    assert_same(outputs(simplify_loops(made), feeds), expected)
+
+
+@pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
+def test_a_training_step_through_scans_is_that_of_the_rounds(*, optimized: bool) -> None:
+    graph = elaborate_train(program(RECURRENT), sizes={"batch": 2}, training=True).graph
+    chosen = TrainingSettings(Adam(lr=1e-2), clip_norm=1.0)
+    step = training_step(graph, chosen)
+    if optimized:
+        step = optimized_training_step(graph, chosen, RewriteOptions()).graph
+    verify(step)
+    expected = training_step(unroll_loops(graph), chosen)
+    feeds = {name: np.abs(array) for name, array in numbers(expected).items()}
+    found, wanted = (
+        evaluate(each, fitting(each, feeds), Precision.DOUBLE) for each in (step, expected)
+    )
+    assert_same(found.outputs, wanted.outputs)
+    assert_same(found.updates, wanted.updates)
+
+
+def test_a_scan_is_optimized_inside_and_means_the_same() -> None:
+    graph = forward(RECURRENT)
+    optimized = optimize(graph, mode="infer").graph
+    feeds = numbers(graph)
+    bodies = [body for value in optimized.values for body in value.op.bodies]
+    assert "Activation" in {type(value.op).__name__ for value in bodies[0].graph.values}
+    loaded = optimize(graph, mode="train").graph
+    assert_same(outputs(loaded, feeds), outputs(graph, feeds))
+
+
+def test_the_gradient_of_a_scan_is_the_slope() -> None:
+    assert_gradients(forward(NESTED, n=1, s=3))
+
+
+def test_a_gradient_takes_two_scans_and_one_product_of_all_rounds() -> None:
+    graph = elaborate_train(
+        program(
+            RECURRENT.replace(
+                "concat(x |> a: lstm(4), x |> b: gru(4, backwards=true), axis=2)", "x |> a: lstm(8)"
+            )
+        ),
+        sizes={"batch": 2},
+        training=True,
+    ).graph
+    step = training_step(graph, TrainingSettings(Adam(lr=1e-2)))
+    scans = {value.application: value for value in step.values if isinstance(value.op, Scan)}
+    assert len(scans) == 2
+    forth, back = (value.op for value in scans.values())
+    assert isinstance(forth, Scan)
+    assert isinstance(back, Scan)
+    assert (forth.carried, back.carried, back.backward) == (2, 2, True)
+    products = [value for value in back.body.graph.values if isinstance(value.op, MatMul)]
+    assert len(products) == 1  # that of the carried cotangent; the weight's is behind the loop
+    assert any(
+        isinstance(value.op, MatMul) and value.operands[0].type.shape == (10, 8)
+        for value in step.values
+    )
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_a_graph_does_not_grow_with_the_number_of_rounds(*, optimized: bool) -> None:
+    def lines(rounds: int) -> list[str]:
+        text = RECURRENT.replace("[batch, 5,", f"[batch, {rounds},")
+        graph = elaborate_train(program(text), sizes={"batch": 2}, training=True).graph
+        chosen = TrainingSettings(Adam(lr=1e-2))
+        if optimized:
+            return format_graph(
+                optimized_training_step(graph, chosen, RewriteOptions()).graph
+            ).splitlines()
+        return format_graph(training_step(graph, chosen)).splitlines()
+
+    few, many = lines(16), lines(1024)
+    assert len(few) == len(many)
+
+
+def test_what_depends_on_no_round_is_computed_once_before() -> None:
+    graph = forward(RECURRENT)
+    for value in graph.values:
+        for body in value.op.bodies:
+            kinds = {type(each.op) for each in body.graph.values}
+            assert not kinds & {Transpose, Parameter}
+
+
+def test_slices_the_other_way_are_reversed_before() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, s, 3], [n, s, 3]:
+  scan t in 0..s:
+    y[:, t] = x[:, t] * x[:, s - 1 - t]
+    z[:, s - 1 - t] = sin(x[:, t])
+  return y, z
+
+model net = Net()
+"""
+    graph = forward(text)
+    assert any(isinstance(value.op, Reverse) for value in graph.values)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    found = outputs(graph, {"x": x})
+    np.testing.assert_allclose(found["output0"], x * x[:, ::-1])
+    np.testing.assert_allclose(found["output1"], np.sin(x)[:, ::-1])
+
+
+def test_rounds_draw_different_numbers_and_nested_ones_too() -> None:
+    text = """
+block Net()() -> [3, 4, 5]:
+  scan t in 0..3:
+    scan u in 0..4:
+      row[u] = random_uniform([5])
+    y[t] = row
+  return y
+
+model net = Net()
+"""
+    graph = forward(text)
+    counter = np.array([1, 2], np.uint32)
+    found = outputs(graph, {"counter": counter})["output"]
+    assert len(np.unique(found)) == 60
+    assert_same({"output": found}, outputs(unroll_loops(graph), {"counter": counter}))
+
+
+@given(graph=loops())
+@settings(max_examples=25)
+def test_random_bodies_are_their_rounds(graph: Graph) -> None:
+    verify(graph)
+    made, unrolled = with_gradients(graph), with_gradients(unroll_loops(graph))
+    feeds = numbers(made)
+    expected = outputs(unrolled, feeds)
+    assert_same(outputs(made, feeds), expected)
+    simple = simplify_loops(made)
+    verify(simple)
+    assert_same(outputs(simple, feeds), expected)
+    assert {value.op.name for value in simple.values if isinstance(value.op, Leaf)} == {
+        value.op.name for value in made.values if isinstance(value.op, Leaf)
+    }
+
+
+def test_a_state_is_carried_by_rounds_that_update_it_and_by_no_others() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, s, 3]
+    where n >= 2:
+  state seen: [] = zeros
+  scan t in 0..s:
+    update seen = seen + 1
+    y[:, t] = (x[:, t] |> bn: batch_norm(momentum=0.5)) * seen
+    scan u in 0..2:
+      update seen = seen + 0.5
+  return y + seen
+
+model net = Net()
+"""
+    graph = elaborate_model(program(text), sizes={"n": 2, "s": 4}, training=True).graph
+    verify(graph)
+    feeds = {name: np.abs(each) for name, each in numbers(graph).items()} | {
+        "seen": np.asarray(1.5),
+        "bn.num_batches_tracked": np.asarray(7, np.int32),
+    }
+    found = evaluate(graph, feeds, Precision.DOUBLE)
+    unrolled = evaluate(unroll_loops(graph), feeds, Precision.DOUBLE)
+    assert_same(found.updates, unrolled.updates)
+    assert_same(found.outputs, unrolled.outputs)
+    assert found.updates["seen"] == 1.5 + 4 * 2
+    assert found.updates["bn.num_batches_tracked"] == 11
+    fixed = elaborate_model(program(text), sizes={"n": 2, "s": 4}).graph
+    assert set(fixed.updates) == {"seen"}
+    (outer,) = {v.op.carried for v in fixed.values if isinstance(v.op, Scan) and v.op.rounds == 4}
+    assert outer == 1
+
+
+def test_what_only_an_inner_scan_reads_is_carried_by_the_outer_one() -> None:
+    text = """
+block Net()(x: [n, s, 3]) -> [n, 3]:
+  h = zeros([n, 3])
+  scan t in 0..2:
+    scan u in 0..s:
+      h = cos(h + x[:, u])
+  return h
+
+model net = Net()
+"""
+    graph = forward(text)
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    h = np.zeros((2, 3))
+    for at in (*range(5), *range(5)):
+        h = np.cos(h + x[:, at])
+    np.testing.assert_allclose(outputs(graph, {"x": x})["output"], h, atol=1e-12)

@@ -1,0 +1,154 @@
+"""Loops on an adapter: one submission, whatever the number of rounds, and the right numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.gradcheck.probe import fitting
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.interpreter import Precision, evaluate
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.pipeline import elaborate_train
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Adam
+from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.plan import Loop, Plan
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.webgpu.timing.profile import profile_on
+from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+from tests.scans import NESTED, forward, numbers, program, with_gradients
+
+LOOP = """
+block Net()(x: [n, s, 4], w: [4, 4]) -> [n, s, 4]:
+  h = zeros([n, 4])
+  scan t in 0..s:
+    h = tanh(h @ w + x[:, t])
+    y[:, t] = h
+  return y
+
+model net = Net()
+"""
+
+TRAINED = """
+from recurrent import gru
+
+train fit(x: [batch, 5, 3], y: [batch, 5, 4]):
+  minimize mse(x |> dropout(0.3) |> net: gru(4, backwards=true), y)
+  run:
+    data = "x.npz"
+    batch = 2
+    epochs = 1
+    optimizer = adam(lr=1e-3)
+"""
+
+
+def single(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def run(graph: Graph, device: Device) -> dict[str, Array]:
+    """The outputs and updates of one step, on small numbers."""
+    feeds = {name: single(each) for name, each in fitting(graph, numbers(graph)).items()}
+    kept = {value.op.name for value in graph.values if isinstance(value.op, Parameter)}
+    plan = plan_graph(graph, device.limits, device.style)
+    verify_plan(plan, device.limits)
+    with WebGpuSession(plan, device) as session:
+        session.load({name: each for name, each in feeds.items() if name in kept})
+        before = device.submissions
+        outputs = session.step({name: each for name, each in feeds.items() if name not in kept})
+        assert device.submissions == before + 1
+        found = {name: outputs[name] for name in outputs}
+        return found | {
+            name: each for name, each in session.kept().items() if name in graph.updates
+        }
+
+
+def assert_right(graph: Graph, device: Device) -> None:
+    feeds = fitting(graph, numbers(graph))
+    expected = evaluate(graph, feeds, Precision.DOUBLE)
+    found = run(graph, device)
+    for name, array in {**expected.outputs, **expected.updates}.items():
+        scale = max(1.0, float(np.abs(array).max()))
+        np.testing.assert_allclose(found[name] / scale, array / scale, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.adapter
+def test_scans_and_their_gradients_are_right(device: Device) -> None:
+    assert_right(forward(NESTED), device)
+    assert_right(simplify_loops(with_gradients(forward(LOOP, n=2, s=3))), device)
+
+
+@pytest.mark.adapter
+def test_an_optimized_training_step_is_right(device: Device) -> None:
+    graph = elaborate_train(program(TRAINED), sizes={"batch": 2}, training=True).graph
+    settings = TrainingSettings(Adam(lr=1e-2))
+    step = optimized_training_step(graph, settings, RewriteOptions()).graph
+    assert_right(step, device)
+
+
+@pytest.mark.adapter
+def test_the_profile_counts_all_rounds(device: Device) -> None:
+    graph = forward(LOOP, n=2, s=7)
+    plan = plan_graph(graph, device.limits, device.style)
+    found = profile_on(device, graph, plan)
+    products = [row for row in found.rows if row.kind == "matmul"]
+    assert [row.calls for row in products] == [7]
+    assert sum(row.calls for row in found.rows) == len(plan.order)
+
+
+@pytest.mark.parametrize("style", Style)
+def test_a_plan_does_not_grow_with_the_number_of_rounds(style: Style) -> None:
+    few, many = (plan_graph(forward(LOOP, n=2, s=s), PORTABLE, style) for s in (16, 1024))
+    assert len(few.kernels) == len(many.kernels)
+    assert [one.name for one in few.dispatches if "scan" in one.name] == [
+        one.name for one in many.dispatches if "scan" in one.name
+    ]
+    assert len(few.dispatches) == len(many.dispatches)
+    (loop,) = many.loops
+    assert loop.rounds == 1024
+    assert len(many.order) == len(many.dispatches) + 1023 * (loop.last - loop.first)
+
+
+def test_a_plan_with_loops_is_data_and_prints_them() -> None:
+    plan = plan_graph(forward(NESTED), PORTABLE)
+    assert Plan.from_json(plan.as_json()) == plan
+    text = str(plan)
+    assert "     3 rounds:\n" in text
+    assert "scan begin" in text
+    assert "scan slices" in text
+
+
+def test_loops_run_one_inside_of_the_other() -> None:
+    plan = plan_graph(forward(LOOP, n=2, s=3), PORTABLE)
+    one, *_ = plan.dispatches
+    nested = replace(
+        plan, dispatches=(one,) * 5, loops=(Loop(2, 3, 2), Loop(1, 4, 3), Loop(4, 5, 2))
+    )
+    assert nested.order == (0, *(1, 2, 2, 3) * 3, 4, 4)
+
+
+def test_more_is_carried_than_a_kernel_binds() -> None:
+    names = [f"h{number}" for number in range(9)]
+    lines = [f"  {name} = full([n, 4], {number})" for number, name in enumerate(names)]
+    rounds = [f"    {name} = tanh({name} + x[:, t])" for name in names]
+    result = " + ".join(names)
+    text = "\n".join(
+        [
+            "block Net()(x: [n, s, 4]) -> [n, 4]:",
+            *lines,
+            "  scan t in 0..s:",
+            *rounds,
+            f"  return {result}",
+            "",
+            "model net = Net()",
+            "",
+        ]
+    )
+    plan = plan_graph(forward(text, n=2, s=3), DeviceLimits(storage_buffers=8))
+    assert [one.name for one in plan.dispatches].count("scan end") == 3
+    verify_plan(plan, DeviceLimits(storage_buffers=8))
