@@ -28,8 +28,10 @@ def _first_kept(x: Array) -> Array:
 
 WORKS = {
     "a part of what is carried": (
-        "  h = zeros([n, d])\n  scan t in 0..s:\n    h[:, 0:1] = h[:, 0:1] + x[:, t, 0:1]\n"
-        "    y[:, t] = h\n  return y\n",
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s:\n    h[:, 0:1] = h[:, 0:1] + x[:, t, 0:1]\n"
+            "    y[:, t] = h\n  return y\n"
+        ),
         _first_kept,
     ),
     "a part at the round": (
@@ -37,26 +39,34 @@ WORKS = {
         _one_more,
     ),
     "lists of tensors": (
-        "  given = [x, 2 * x]\n  scan t in 0..s:\n"
-        "    both = [given[0][:, t], given[1][:, s - 1 - t]]\n"
-        "    y[:, t] = both[0] + both[1]\n  return y\n",
+        (
+            "  given = [x, 2 * x]\n  scan t in 0..s:\n"
+            "    both = [given[0][:, t], given[1][:, s - 1 - t]]\n"
+            "    y[:, t] = both[0] + both[1]\n  return y\n"
+        ),
         lambda x: x + 2 * x[:, ::-1],
     ),
     "what accumulates and what sorts": (
-        "  scan t in 0..s:\n    z, ids = sort(x[:, t], axis=-1)\n"
-        "    y[:, t] = z + cumsum(x[:, t], axis=-1) + f32(ids)\n  return y\n",
+        (
+            "  scan t in 0..s:\n    z, ids = sort(x[:, t], axis=-1)\n"
+            "    y[:, t] = z + cumsum(x[:, t], axis=-1) + f32(ids)\n  return y\n"
+        ),
         lambda x: np.sort(x, 2) + np.cumsum(x, 2) + np.argsort(x, 2),
     ),
     "a block as an argument": (
-        "  return x |> Each(tanh)\n\n"
-        "block Each(f: block()(x: [n, d]) -> [n, d])(x: [n, s, d]) -> [n, s, d]:\n"
-        "  scan t in 0..s:\n    y[:, t] = x[:, t] |> f\n  return y\n",
+        (
+            "  return x |> Each(tanh)\n\n"
+            "block Each(f: block()(x: [n, d]) -> [n, d])(x: [n, s, d]) -> [n, s, d]:\n"
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] |> f\n  return y\n"
+        ),
         np.tanh,
     ),
     "an input that may be left out": (
-        "  return Masked()(x)\n\n"
-        "block Masked()(x: [n, s, d], by: [n, s, d] = 3) -> [n, s, d]:\n"
-        "  scan t in 0..s:\n    y[:, t] = x[:, t] * by[:, t]\n  return y\n",
+        (
+            "  return Masked()(x)\n\n"
+            "block Masked()(x: [n, s, d], by: [n, s, d] = 3) -> [n, s, d]:\n"
+            "  scan t in 0..s:\n    y[:, t] = x[:, t] * by[:, t]\n  return y\n"
+        ),
         lambda x: 3 * x,
     ),
 }
@@ -83,7 +93,7 @@ block Net()(x: [n, s, 3]) -> [n, s, 3]:
   return y |> cell
 
 model net = Net()
-expect net has 12 params
+expect net has 2 params, 12 weights
 """
     assert pipeline.check(Source("net.mgn", text), lambda _: None).fine
 
