@@ -93,7 +93,7 @@ block Net()(x: [n, s, 3]) -> [n, s, 3]:
   return y |> cell
 
 model net = Net()
-expect net has 12 params
+expect net has 2 params, 12 weights
 """
     assert pipeline.check(Source("net.mgn", text), lambda _: None).fine
 
