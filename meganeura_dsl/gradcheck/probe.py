@@ -15,6 +15,7 @@ from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
 from meganeura_dsl.transforms.autodiff import differentiate
+from meganeura_dsl.transforms.unroll_loops import unroll_loops
 
 LOSS = "loss"
 MAGNITUDE = "magnitude"
