@@ -13,6 +13,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
@@ -39,7 +40,7 @@ class Program:
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
         if precision is ComputePrecision.BF16 and placement.platform != "cpu":
             graph = fuse_attention(graph, "cudnn", cudnn_takes)
-        return Program(SUPPORT.supported(graph), precision, placement)
+        return Program(_lowered(graph), precision, placement)
 
     @cached_property
     def kept(self) -> dict[str, Sharding]:
@@ -95,3 +96,8 @@ def _arguments(types: Mapping[str, TensorType], shardings: Mapping[str, Sharding
         )
         for name, each in types.items()
     }
+
+
+def _lowered(graph: Graph) -> Graph:
+    """The graph in ops of the table, bodies of loops too."""
+    return with_bodies(SUPPORT.supported(graph), _lowered)

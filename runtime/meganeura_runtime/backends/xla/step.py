@@ -13,7 +13,10 @@ from jax import lax
 from jax.sharding import Sharding
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
+from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.traits import Trait
+from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.xla.attention_ops import (
     LibraryAttention,
     LibraryAttentionGradient,
@@ -28,6 +31,8 @@ MEAN = LibraryAttentionGradient.operands.required.index("mean")
 Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
 """From the cotangent of a result to those of the operands."""
 Arrays = Mapping[str, jax.Array]
+Round = tuple[list[jax.Array], list[jax.Array]]
+"""What a round carries on, and what it gives."""
 Stepped = tuple[dict[str, jax.Array], dict[str, jax.Array]]
 """Outputs and updates."""
 StepFunction = Callable[[Arrays, Arrays, Arrays], Stepped]
@@ -75,6 +80,8 @@ def step_function(
                 elif isinstance(value.op, LibraryAttentionGradient):
                     dy = lax.convert_element_type(operands[-1], jnp.bfloat16)
                     found = pullbacks[value.operands[MEAN].id](dy)
+                elif isinstance(value.op, Loop):
+                    found = _rounds(value.op, operands, numerics.precision)
                 else:
                     found = _lowered(value, operands, numerics)
                 for each in results:
@@ -106,6 +113,38 @@ def _lowered(
     else:
         found = COMPUTES[kind](op, *map(widened, operands))
     return found if isinstance(found, tuple) else (found,)
+
+
+def _rounds(
+    loop: Loop, operands: Sequence[jax.Array], precision: ComputePrecision
+) -> tuple[jax.Array, ...]:
+    """The rounds of a loop by `lax.scan`: what each round reads and gives has its own type."""
+    graph = loop.body.graph
+    body = step_function(graph, Numerics.of(graph, precision), {})
+    types = loop.body.inputs
+    given = [
+        lax.convert_element_type(operand, jax_type(types[name].type.dtype))
+        for name, operand in zip(loop.names, operands, strict=True)
+    ]
+    names, first, second = loop.names, loop.carried, loop.carried + len(loop.sliced)
+    constant = dict(zip(names[second:], given[second:], strict=True))
+
+    def one_round(carries: list[jax.Array], read: tuple[jax.Array, list[jax.Array]]) -> Round:
+        place, slices = read
+        fed = {ROUND: place, **dict(zip(names[:first], carries, strict=True))}
+        fed |= dict(zip(names[first:second], slices, strict=True))
+        outputs, _ = body({}, constant, fed)
+        return (
+            [outputs[f"{CARRY}{number}"] for number in range(loop.carried)],
+            [outputs[f"{COLLECTED}{number}"] for number in range(len(loop.collected))],
+        )
+
+    sliced = zip(given[first:second], loop.sliced, strict=True)
+    slices = [jnp.moveaxis(x, axis, 0) for x, axis in sliced]
+    places = jnp.arange(concrete(loop.rounds), dtype=jnp.int32)
+    carries, stacks = lax.scan(one_round, given[:first], (places, slices), reverse=loop.backward)
+    collected = zip(stacks, loop.collected, strict=True)
+    return (*carries, *(jnp.moveaxis(stack, 0, axis) for stack, axis in collected))
 
 
 def _attention(

@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops import (
     Erf,
     Exp,
     Floor,
+    FloorDivide,
     Gather,
     Iota,
     Log,
@@ -38,8 +39,10 @@ from meganeura_dsl.ir.ops import (
     Neg,
     Pad,
     ReduceMax,
+    Remainder,
     Reshape,
     Reverse,
+    Round,
     ScatterAdd,
     Sin,
     Slice,
@@ -164,6 +167,28 @@ def broadcasting(into: Lowering, operands: Sequence[Value], make: Callable[..., 
     return Tensor(
         make(*[each.name for each in tensors]), max(each.rank for each in tensors), stretched
     )
+
+
+def _remainder(into: Lowering, value: Value) -> Tensor:
+    op = value.op
+    assert isinstance(op, Remainder)
+    number = into.emitter.add("Squeeze", into.sizes.vector(op.divisor))
+    divisor = into.emitter.add("Cast", number, to=ELEMENT[value.type.dtype])
+    return broadcasting(into, value.operands, lambda x: into.emitter.add("Mod", x, divisor))
+
+
+def _floor_divide(into: Lowering, value: Value) -> Tensor:
+    op, add = value.op, into.emitter.add
+    assert isinstance(op, FloorDivide)
+    divisor = add("Squeeze", into.sizes.vector(op.divisor))
+
+    def make(x: str) -> str:
+        # `Div` truncates. What `Mod` leaves has the sign of the divisor, so this is the floor.
+        wide = add("Cast", x, to=INT64)
+        floor = add("Div", add("Sub", wide, add("Mod", wide, divisor)), divisor)
+        return add("Cast", floor, to=ELEMENT[value.type.dtype])
+
+    return broadcasting(into, value.operands, make)
 
 
 def _compare(into: Lowering, value: Value) -> Tensor:
@@ -357,6 +382,8 @@ def _concat(into: Lowering, value: Value) -> Tensor:
 def _gather(into: Lowering, value: Value) -> Tensor:
     op, (table, ids) = value.op, value.operands
     assert isinstance(op, Gather)
+    if op.batch:
+        raise refused(value, "its ids and its table have axes in common")
     chosen = into.whole(ids)
     if ids.type.dtype is DType.U32:
         chosen = into.emitter.add("Cast", chosen, to=INT64)
@@ -366,6 +393,8 @@ def _gather(into: Lowering, value: Value) -> Tensor:
 def _scatter_add(into: Lowering, value: Value) -> Tensor:
     op, (ids, updates) = value.op, value.operands
     assert isinstance(op, ScatterAdd)
+    if op.batch:
+        raise refused(value, "its ids and its table have axes in common")
     add, axis, depth = into.emitter.add, op.axis, ids.type.rank
     moved = [*range(axis, axis + depth), *range(axis), *range(axis + depth, updates.type.rank)]
     source = into.whole(updates)
@@ -489,6 +518,7 @@ TABLE: Mapping[type[Op], Lower] = {
     Erf: elementwise("Erf"),
     Exp: elementwise("Exp"),
     Floor: elementwise("Floor"),
+    FloorDivide: _floor_divide,
     Gather: _gather,
     Iota: _iota,
     Log: elementwise("Log"),
@@ -500,8 +530,10 @@ TABLE: Mapping[type[Op], Lower] = {
     Neg: elementwise("Neg"),
     Pad: _pad,
     ReduceMax: _reduction("ReduceMax"),
+    Remainder: _remainder,
     Reshape: _reshape,
     Reverse: _reverse,
+    Round: elementwise("Round"),
     ScatterAdd: _scatter_add,
     Sin: elementwise("Sin"),
     Slice: _slice,

@@ -21,6 +21,7 @@ from meganeura_dsl.ir.ops import (
     MaxPoolSelect,
     RandomBits,
     ReduceMax,
+    Scan,
     ScatterAdd,
 )
 from meganeura_dsl.ir.types import DType
@@ -76,7 +77,7 @@ def test_an_op_computes_the_reference(sample: Sample, results: dict[str, dict[st
 
 def test_every_primitive_is_in_exactly_one_table() -> None:
     leaves = [op for op in OPS if issubclass(op, Leaf)]
-    tables = [*MOVES, *CONTRACTIONS, *COMPUTES, *leaves]
+    tables = [*MOVES, *CONTRACTIONS, *COMPUTES, *leaves, Scan]
     assert [op for op in OPS if tables.count(op) != 1] == []
     assert len(tables) == len(OPS)
 

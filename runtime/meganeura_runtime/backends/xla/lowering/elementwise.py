@@ -22,17 +22,21 @@ from meganeura_dsl.ir.ops import (
     Erf,
     Exp,
     Floor,
+    FloorDivide,
     Log,
     Maximum,
     Minimum,
     Mul,
     Neg,
+    Remainder,
+    Round,
     Sin,
     Sqrt,
     Sub,
     Tanh,
     Where,
 )
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.xla.element_types import jax_type
 
@@ -47,6 +51,7 @@ UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
     Tanh: lax.tanh,
     Erf: lax.erf,
     Floor: lax.floor,
+    Round: lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
 }
 BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
     Add: lax.add,
@@ -75,6 +80,16 @@ def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:
             return lax.ge(a, b)
         case _:
             assert_never(op.kind)
+
+
+def floor_divide(op: FloorDivide, x: jax.Array) -> jax.Array:
+    """Divided by a size, rounded down."""
+    return jnp.floor_divide(x, jnp.asarray(concrete(op.divisor), x.dtype))
+
+
+def remainder(op: Remainder, x: jax.Array) -> jax.Array:
+    """What is left of that, from 0 on."""
+    return jnp.remainder(x, jnp.asarray(concrete(op.divisor), x.dtype))
 
 
 def where(_op: Where, condition: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:

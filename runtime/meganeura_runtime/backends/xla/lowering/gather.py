@@ -1,14 +1,26 @@
-"""Rows of a table. A row that is not there is NaN, or the least or largest integer."""
+"""Rows of a table, and parts of a tensor. A row that is not there is NaN, or the least integer."""
 
 import jax
 from jax import lax
 
-from meganeura_dsl.ir.ops import Gather
+from meganeura_dsl.ir.ops import DynamicSlice, DynamicUpdate, Gather
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 
 
 def gather(op: Gather, table: jax.Array, ids: jax.Array) -> jax.Array:
     """The rows that ids name, in the table's type."""
-    first, last = op.axis, op.axis + ids.ndim
+    axis = op.axis - op.batch
+
+    def rows(table: jax.Array, ids: jax.Array) -> jax.Array:
+        return _rows(axis, table, ids)
+
+    for _ in range(op.batch):
+        rows = jax.vmap(rows)
+    return rows(table, ids)
+
+
+def _rows(first: int, table: jax.Array, ids: jax.Array) -> jax.Array:
+    last = first + ids.ndim
     rank = table.ndim + ids.ndim - 1
     sizes = tuple(1 if axis == first else size for axis, size in enumerate(table.shape))
     numbers = lax.GatherDimensionNumbers(
@@ -18,3 +30,15 @@ def gather(op: Gather, table: jax.Array, ids: jax.Array) -> jax.Array:
     )
     mode = lax.GatherScatterMode.FILL_OR_DROP
     return lax.gather(table, ids[..., None], numbers, sizes, mode=mode)
+
+
+def dynamic_slice(op: DynamicSlice, x: jax.Array, *starts: jax.Array) -> jax.Array:
+    """The part that begins at the starts, which were proved or checked to lie within."""
+    return lax.dynamic_slice(x, starts, concrete_shape(op.sizes))
+
+
+def dynamic_update(
+    _op: DynamicUpdate, x: jax.Array, part: jax.Array, *starts: jax.Array
+) -> jax.Array:
+    """X with a part replaced."""
+    return lax.dynamic_update_slice(x, part, starts)

@@ -1,10 +1,21 @@
-"""Reductions along axes, and sums at places that indices name. All floats arrive in float32."""
+"""Reductions along axes, what accumulates, sorts and scatters. All floats arrive in float32."""
+
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from meganeura_dsl.ir.ops import ArgMax, ReduceMax, ScatterAdd, Sum
+from meganeura_dsl.ir.ops import (
+    ArgMax,
+    Cumulative,
+    LinearRecurrence,
+    ReduceMax,
+    ScatterAdd,
+    ScatterExtreme,
+    Sort,
+    Sum,
+)
 from meganeura_dsl.ir.ops.type_rules import concrete
 
 
@@ -25,17 +36,81 @@ def arg_max(op: ArgMax, x: jax.Array) -> jax.Array:
 
 def scatter_add(op: ScatterAdd, ids: jax.Array, updates: jax.Array) -> jax.Array:
     """Updates added to the rows that ids name; one that names no row is left out."""
-    first, last = op.axis, op.axis + ids.ndim
-    shape = (*updates.shape[:first], concrete(op.size), *updates.shape[last:])
-    numbers = lax.ScatterDimensionNumbers(
-        update_window_dims=(*range(first), *range(last, updates.ndim)),
-        inserted_window_dims=(first,),
-        scatter_dims_to_operand_dims=(first,),
-    )
-    return lax.scatter_add(
-        jnp.zeros(shape, updates.dtype),
-        ids[..., None],
-        updates,
-        numbers,
-        mode=lax.GatherScatterMode.FILL_OR_DROP,
-    )
+    return _scattered(op, ids, updates, lax.scatter_add, 0)
+
+
+def scatter_extreme(op: ScatterExtreme, ids: jax.Array, updates: jax.Array) -> jax.Array:
+    """The largest, or the smallest, update of each row; a row without any has the neutral one."""
+    floats = jnp.issubdtype(updates.dtype, jnp.floating)
+    limits = jnp.finfo(updates.dtype) if floats else jnp.iinfo(updates.dtype)
+    if op.kind == "max":
+        return _scattered(op, ids, updates, lax.scatter_max, -jnp.inf if floats else limits.min)
+    return _scattered(op, ids, updates, lax.scatter_min, jnp.inf if floats else limits.max)
+
+
+def _scattered(
+    op: ScatterAdd | ScatterExtreme,
+    ids: jax.Array,
+    updates: jax.Array,
+    scatter: Callable[..., jax.Array],
+    start: float,
+) -> jax.Array:
+    first, size = op.axis - op.batch, concrete(op.size)
+
+    def table(ids: jax.Array, updates: jax.Array) -> jax.Array:
+        last = first + ids.ndim
+        shape = (*updates.shape[:first], size, *updates.shape[last:])
+        numbers = lax.ScatterDimensionNumbers(
+            update_window_dims=(*range(first), *range(last, updates.ndim)),
+            inserted_window_dims=(first,),
+            scatter_dims_to_operand_dims=(first,),
+        )
+        return scatter(
+            jnp.full(shape, start, updates.dtype),
+            ids[..., None],
+            updates,
+            numbers,
+            mode=lax.GatherScatterMode.FILL_OR_DROP,
+        )
+
+    for _ in range(op.batch):
+        table = jax.vmap(table)
+    return table(ids, updates)
+
+
+def cumulative(op: Cumulative, x: jax.Array) -> jax.Array:
+    """What accumulates along an axis, each element with all before it."""
+    function = CUMULATIVE[op.kind]
+    return function(x, axis=op.axis, reverse=op.backward)
+
+
+CUMULATIVE: Mapping[str, Callable[..., jax.Array]] = {
+    "sum": lax.cumsum,
+    "prod": lax.cumprod,
+    "max": lax.cummax,
+    "min": lax.cummin,
+}
+
+
+def linear_recurrence(op: LinearRecurrence, a: jax.Array, b: jax.Array) -> jax.Array:
+    """h[t] = a[t] h[t - 1] + b[t], as a parallel prefix."""
+
+    def combined(
+        before: tuple[jax.Array, jax.Array], after: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
+        return before[0] * after[0], before[1] * after[0] + after[1]
+
+    _, found = lax.associative_scan(combined, (a, b), axis=op.axis, reverse=op.backward)
+    return found
+
+
+def sort(op: Sort, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Elements in order, and where each stood; NaN is larger than every number."""
+    places = lax.broadcasted_iota(jnp.int32, x.shape, op.axis)
+    if not op.descending:
+        found, order = lax.sort((x, places), dimension=op.axis, is_stable=True, num_keys=1)
+        return found, order
+    # Sorted from its end, and turned round again, equal elements keep their order.
+    flipped = lax.rev(x, (op.axis,)), lax.rev(places, (op.axis,))
+    found, order = lax.sort(flipped, dimension=op.axis, is_stable=True, num_keys=1)
+    return lax.rev(found, (op.axis,)), lax.rev(order, (op.axis,))

@@ -15,8 +15,13 @@ from meganeura_dsl.ir.ops import (
     Conv,
     ConvInputGradient,
     ConvWeightGradient,
+    Cumulative,
+    DynamicSlice,
+    DynamicUpdate,
+    FloorDivide,
     Gather,
     Iota,
+    LinearRecurrence,
     MatMul,
     MaxPool,
     MaxPoolGradient,
@@ -24,10 +29,14 @@ from meganeura_dsl.ir.ops import (
     Pad,
     RandomBits,
     ReduceMax,
+    Remainder,
     Reshape,
     Reverse,
+    Scan,
     ScatterAdd,
+    ScatterExtreme,
     Slice,
+    Sort,
     StopGradient,
     Sum,
     Transpose,
@@ -57,6 +66,8 @@ MOVES: Mapping[type[Op], Lowering] = {
     Reverse: movement.reverse,
     StopGradient: movement.stop_gradient,
     Gather: gather.gather,
+    DynamicSlice: gather.dynamic_slice,
+    DynamicUpdate: gather.dynamic_update,
     MaxPool: pool.max_pool,
     MaxPoolSelect: pool.max_pool_select,
 }
@@ -91,9 +102,15 @@ COMPUTES: Mapping[type[Op], Lowering] = {
     ReduceMax: reduction.reduce_max,
     ArgMax: reduction.arg_max,
     ScatterAdd: reduction.scatter_add,
+    ScatterExtreme: reduction.scatter_extreme,
+    Cumulative: reduction.cumulative,
+    LinearRecurrence: reduction.linear_recurrence,
+    Sort: reduction.sort,
+    FloorDivide: elementwise.floor_divide,
+    Remainder: elementwise.remainder,
     MaxPoolGradient: pool.max_pool_gradient,
 }
 """Ops that compute in float32 what is stored in fewer bits."""
 
-LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES))
-"""Every op that is lowered."""
+LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, Scan))
+"""Every op that is lowered; the rounds of a `Scan` are a step function of their own."""
