@@ -357,6 +357,8 @@ def _concat(into: Lowering, value: Value) -> Tensor:
 def _gather(into: Lowering, value: Value) -> Tensor:
     op, (table, ids) = value.op, value.operands
     assert isinstance(op, Gather)
+    if op.batch:
+        raise refused(value, "each of its tables has indices of its own, which is not written yet")
     chosen = into.whole(ids)
     if ids.type.dtype is DType.U32:
         chosen = into.emitter.add("Cast", chosen, to=INT64)
@@ -366,6 +368,8 @@ def _gather(into: Lowering, value: Value) -> Tensor:
 def _scatter_add(into: Lowering, value: Value) -> Tensor:
     op, (ids, updates) = value.op, value.operands
     assert isinstance(op, ScatterAdd)
+    if op.batch:
+        raise refused(value, "each of its tables has indices of its own, which is not written yet")
     add, axis, depth = into.emitter.add, op.axis, ids.type.rank
     moved = [*range(axis, axis + depth), *range(axis), *range(axis + depth, updates.type.rank)]
     source = into.whole(updates)
