@@ -7,6 +7,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.testing import assert_gradients
 
 X = np.arange(24, dtype=np.float32).reshape(2, 4, 3) - 7
 
@@ -82,6 +83,8 @@ def test_what_a_round_may_do(name: str) -> None:
     graph = pipeline.elaborate_model(result.program, "net", sizes=sizes).graph
     (found,) = evaluate(graph, {"x": X}).outputs.values()
     np.testing.assert_allclose(found, wanted(X), rtol=1e-6)
+    if "ids" not in body:
+        assert_gradients(graph)
 
 
 def test_a_layer_declared_before_has_one_set_of_weights() -> None:

@@ -63,7 +63,9 @@ def _call(
     return made(ast.Call, label, callee, st.just(NOWHERE), _arguments(value), _arguments(inner))
 
 
-def _arguments(value: Strategy[ast.Expression]) -> Strategy[tuple[ast.Argument, ...]]:
+def _arguments(
+    value: Strategy[ast.Expression] | Strategy[ast.Expression | ast.Rearrangement],
+) -> Strategy[tuple[ast.Argument, ...]]:
     positional = several(made(ast.Argument, st.none(), value))
     named = st.dictionaries(WORDS, value, max_size=2).map(
         lambda drawn: tuple(ast.Argument(NOWHERE, name, each) for name, each in drawn.items())

@@ -383,7 +383,7 @@ def _gather(into: Lowering, value: Value) -> Tensor:
     op, (table, ids) = value.op, value.operands
     assert isinstance(op, Gather)
     if op.batch:
-        raise refused(value, "its ids and its table have axes in common")
+        raise refused(value, "each of its tables has indices of its own, which is not written yet")
     chosen = into.whole(ids)
     if ids.type.dtype is DType.U32:
         chosen = into.emitter.add("Cast", chosen, to=INT64)
@@ -394,7 +394,7 @@ def _scatter_add(into: Lowering, value: Value) -> Tensor:
     op, (ids, updates) = value.op, value.operands
     assert isinstance(op, ScatterAdd)
     if op.batch:
-        raise refused(value, "its ids and its table have axes in common")
+        raise refused(value, "each of its tables has indices of its own, which is not written yet")
     add, axis, depth = into.emitter.add, op.axis, ids.type.rank
     moved = [*range(axis, axis + depth), *range(axis), *range(axis + depth, updates.type.rank)]
     source = into.whole(updates)

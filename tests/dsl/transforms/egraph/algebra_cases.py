@@ -27,6 +27,7 @@ from meganeura_dsl.ir.ops import (
     Pad,
     Reshape,
     Reverse,
+    Round,
     Sin,
     Slice,
     Sqrt,
@@ -195,7 +196,7 @@ def _product(rank: int, left: bool, right: bool, place: str) -> Make:  # noqa: F
 
 
 def copies() -> Iterator[tuple[str, Make]]:
-    for unary in (Neg, Abs, Exp, Log, Sqrt, Sin, Cos, Tanh, Erf, Floor):
+    for unary in (Neg, Abs, Exp, Log, Sqrt, Sin, Cos, Tanh, Erf, Floor, Round):
         yield f"copies-{unary.__name__}", _of_copies(unary(), 1)
     for binary in (Add, Sub, Mul, Div, Maximum, Minimum):
         yield f"copies-{binary.__name__}", _of_copies(binary(), 2)
