@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("cat.png", "dog.png"):
         Image.fromarray(np.zeros((90, 70, 3), np.uint8)).save(place / name)
     soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)
+    build = ["build", "digits_cnn", "--size", "n=1", "--size", "h=8", "--size", "w=8"]
+    given = ["--weights", "digits_cnn.safetensors", "-o", "model.mgb"]
+    command = [sys.executable, "-m", "meganeura", *build, *given]
+    subprocess.run(command, cwd=place, check=True, capture_output=True)
     (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
     return place
 

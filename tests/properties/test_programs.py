@@ -26,11 +26,11 @@ def test_texts(first: int) -> None:
 
 
 def test_most_programs_are_accepted_and_most_mutants_are_not() -> None:
-    programs = [examine(program(Random(seed)), Random(seed)) for seed in range(40)]
+    programs = [examine(program(Random(seed)), Random(seed)) for seed in range(60)]
     mutants = [
-        examine(mutant(Random(seed), program(Random(seed))), Random(seed)) for seed in range(40)
+        examine(mutant(Random(seed), program(Random(seed))), Random(seed)) for seed in range(60)
     ]
-    assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 25
-    assert sum(each.runs for each in programs) > 50
-    assert sum(each.slopes for each in programs) > 50
-    assert 5 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 35
+    assert sum(each.outcome is Outcome.ACCEPTED for each in programs) > 37
+    assert sum(each.runs for each in programs) > 75
+    assert sum(each.slopes for each in programs) > 75
+    assert 5 < sum(each.outcome is Outcome.ACCEPTED for each in mutants) < 52

@@ -8,6 +8,8 @@ import numpy as np
 from jax import distributed as distributed
 from jax import sharding, stages
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 __version__: str
 
 class Array:
@@ -78,6 +80,7 @@ def linear_transpose(
     fun: Callable[[Any], Array], *primals: ShapeDtypeStruct
 ) -> Callable[[Array], tuple[Array, ...]]: ...
 def local_devices(*, backend: str | None = None) -> list[Device]: ...
+def vmap(function: _Function) -> _Function: ...
 def vjp(
     fun: Callable[..., Array], *primals: Array
 ) -> tuple[Array, Callable[[Array], tuple[Array, ...]]]: ...

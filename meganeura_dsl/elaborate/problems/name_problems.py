@@ -32,10 +32,11 @@ class UnknownName(PlacedProblem, code="E0201", topic="naming"):
 
 
 @dataclass(frozen=True)
-class EndedWithScan(PlacedProblem, code="E0201", topic="naming"):
+class EndedWithScan(UnknownName):
     """A name is used behind a scan that belonged to each of its rounds."""
 
-    name: str
+    kind: str = ""
+    nearest: tuple[str, ...] = ()
 
     def report(self) -> Report:
         return self.words(

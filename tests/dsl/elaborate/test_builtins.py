@@ -28,8 +28,17 @@ FEEDS: dict[str, Array] = {
     "back": RANDOM.uniform(-2, 2, (4, 3, 3, 2)).astype(np.float32),
 }
 X, Y, ROW, IDS, WHOLE, IMAGE, KERNEL, BACK = FEEDS.values()
-ELSEWHERE = {"random_uniform", "uniform", "normal", "kaiming_uniform", "sinusoids"}
-"""Functions of random numbers and initial values, which are tested with those."""
+ELSEWHERE = {
+    "kaiming_uniform",
+    "normal",
+    "random_normal",
+    "random_uniform",
+    "sinusoids",
+    "sort",
+    "top_k",
+    "uniform",
+}
+"""Functions of random numbers and initial values, tested with those, and of two results."""
 
 
 def convolved(x: Array, weight: Array, stride: int, pad: int, dilation: int, groups: int) -> Array:
@@ -69,6 +78,20 @@ def transposed(
             y[(image, first + o, *at)] += x[image, channel, row, column] * weight[channel, o, a, b]
     ends = [slice(pad, size - pad) for size in sizes]
     return y[:, :, ends[0], ends[1]]
+
+
+def recurred(a: Array, b: Array) -> Array:
+    """h[t] = a[t] h[t - 1] + b[t]."""
+    found = [np.zeros_like(b[0])]
+    for factor, term in zip(a, b, strict=True):
+        found.append(factor * found[-1] + term)
+    return np.array(found[1:])
+
+
+def extremes(of: np.ufunc, ids: Array, updates: Array, size: int) -> Array:
+    """The extreme of the updates of each row, 0 where there are none."""
+    rows = [updates[ids == row] for row in range(size)]
+    return np.array([of.reduce(row) if row.size else 0 for row in rows])
 
 
 def largest(x: Array, window: int, stride: int, pad: int) -> Array:
@@ -193,6 +216,22 @@ CASES: dict[str, Array | float] = {
     "zeros([2, 3])": np.zeros((2, 3)),
     "ones([2])": np.ones(2),
     "full([2, 2], 1.5)": np.full((2, 2), 1.5),
+    "f32(any(y > 1, 1))": np.any(Y > 1, 1).astype(np.float64),
+    "f32(all(y > -1, 0, 2))": np.all(Y > -1, (0, 2)).astype(np.float64),
+    "sign(y)": np.sign(Y),
+    "round(3 * y)": np.round(3 * Y),
+    # what accumulates and sorts
+    "cumsum(y, 1)": Y.cumsum(1),
+    "cumprod(y, -1)": Y.cumprod(-1),
+    "cummax(y, 0)": np.maximum.accumulate(Y, 0),
+    "cummin(y, 2)": np.minimum.accumulate(Y, 2),
+    "linear_recurrence(row, row, 0)": recurred(ROW, ROW),
+    "f32(argsort(y))": Y.argsort(-1, kind="stable"),
+    "f32(argsort(y, 1, descending=true))": (-Y).argsort(1, kind="stable"),
+    "roll(y, 1, 2)": np.roll(Y, 2, 1),
+    "one_hot(ids, 3)": np.eye(3)[IDS],
+    "scatter_max(ids, row, 5, 0)": extremes(np.maximum, IDS, ROW, 5),
+    "scatter_min(ids, row, 5, 0)": extremes(np.minimum, IDS, ROW, 5),
     # windows
     "conv(image, kernel, groups=2)": convolved(IMAGE, KERNEL, 1, 0, 1, 2),
     "conv(image, kernel, 2, 1, 1, 2)": convolved(IMAGE, KERNEL, 2, 1, 1, 2),

@@ -174,7 +174,11 @@ def _remainder(into: Lowering, value: Value) -> Tensor:
     assert isinstance(op, Remainder)
     number = into.emitter.add("Squeeze", into.sizes.vector(op.divisor))
     divisor = into.emitter.add("Cast", number, to=ELEMENT[value.type.dtype])
-    return broadcasting(into, value.operands, lambda x: into.emitter.add("Mod", x, divisor))
+
+    def make(x: str) -> str:
+        return into.emitter.add("Mod", x, divisor)
+
+    return broadcasting(into, value.operands, make)
 
 
 def _floor_divide(into: Lowering, value: Value) -> Tensor:

@@ -40,6 +40,11 @@ from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.xla.element_types import jax_type
 
+
+def _round(x: jax.Array) -> jax.Array:
+    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
 UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
     Neg: lax.neg,
     Abs: lax.abs,
@@ -51,7 +56,7 @@ UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
     Tanh: lax.tanh,
     Erf: lax.erf,
     Floor: lax.floor,
-    Round: lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    Round: _round,
 }
 BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
     Add: lax.add,

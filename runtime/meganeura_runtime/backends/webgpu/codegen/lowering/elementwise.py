@@ -71,10 +71,16 @@ RELATIONS: Mapping[str, str] = {
 }
 
 DIVISIONS: Mapping[type[Op], tuple[str, str]] = {
-    FloorDivide: ("{0} / {1} - i32({0} % {1} < 0i)", "{0} / {1}"),
-    Remainder: ("{0} % {1} + select(0i, {1}, {0} % {1} < 0i)", "{0} % {1}"),
+    FloorDivide: ("{0} / {1} - i32({0} - {0} / {1} * {1} < 0i)", "{0} / {1}"),
+    Remainder: (
+        "{0} - {0} / {1} * {1} + select(0i, {1}, {0} - {0} / {1} * {1} < 0i)",
+        "{0} % {1}",
+    ),
 }
-"""For i32, which WGSL rounds towards zero, and for u32."""
+"""For i32, which WGSL rounds towards zero, and for u32.
+
+Vulkan leaves a `%` of negative numbers undefined (`OpSRem`), and it is wrong on NVIDIA's.
+"""
 
 OPS: tuple[type[Op], ...] = (*TEMPLATES, *EXTREMES, *DIVISIONS, Compare, Cast, StopGradient)
 
