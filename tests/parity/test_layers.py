@@ -319,9 +319,11 @@ def recurrent(x: Tensor, *weights: Tensor, kind: str, backwards: bool) -> Tensor
     """`torch.nn.LSTM` or `torch.nn.GRU`, batch first, with these weights of one layer."""
     start = torch.zeros((1, x.shape[0], weights[1].shape[1]), dtype=x.dtype)
     x = x.flip(1) if backwards else x
-    apply = torch.lstm if kind == "lstm" else torch.gru
-    states = (start, start) if kind == "lstm" else start
-    out = apply(x, states, weights, True, 1, 0.0, False, False, True)[0]  # noqa: FBT003 - as it is
+    how = True, 1, 0.0, False, False, True  # biases, one layer, evaluation, batch first
+    if kind == "lstm":
+        out = torch.lstm(x, (start, start), weights, *how)[0]
+    else:
+        out = torch.gru(x, start, weights, *how)[0]
     return out.flip(1) if backwards else out
 
 
