@@ -27,18 +27,22 @@ def local_type(of: TensorType, sharding: Sharding) -> TensorType:
 def placed_whole(array: Array, sharding: Sharding) -> jax.Array:
     """An array that every process has, on the devices of this one.
 
-    Its memory is not shared: the caller may write to it again.
+    It is copied first, since JAX reads it later: the caller may write to it again.
     """
     if sharding.is_fully_addressable:
-        return jax.device_put(array, sharding, may_alias=False)
+        return jax.device_put(np.array(array), sharding, may_alias=False)
     return jax.make_array_from_callback(array.shape, sharding, lambda at: np.array(array[at]))
 
 
 def placed_parts(
     arrays: Mapping[str, Array], shardings: Mapping[str, Sharding]
 ) -> dict[str, jax.Array]:
-    """Arrays of which each process has what its devices hold."""
-    here = {name: each for name, each in arrays.items() if shardings[name].is_fully_addressable}
+    """Arrays of which each process has what its devices hold, copied as `placed_whole` does."""
+    here = {
+        name: np.array(each)
+        for name, each in arrays.items()
+        if shardings[name].is_fully_addressable
+    }
     placed = jax.device_put(here, {name: shardings[name] for name in here}, may_alias=False)
     for name in arrays.keys() - here.keys():
         placed[name] = jax.make_array_from_process_local_data(
