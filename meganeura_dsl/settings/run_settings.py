@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, setting_key
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -26,15 +28,18 @@ from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
     RawSettings,
+    paths_of,
     shown_value,
     with_overrides,
 )
 from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
     MissingSetting,
+    NoPaths,
     ReservedSize,
     UnknownChoice,
     UnknownSetting,
+    UnmatchedPaths,
     UnnamedArgument,
     WrongSettingType,
 )
@@ -64,6 +69,10 @@ class RunSettings(Strict):
     sizes: dict[str, PositiveInt]
     epochs: NonNegativeInt = 1
     optimizer: OptimizerChoice
+    optimizers: dict[str, OptimizerChoice | None] = Field(
+        default_factory=dict[str, OptimizerChoice | None]
+    )
+    """Those of the paths that match a glob, of which the last counts; None moves nothing."""
     schedule: ScheduleChoice
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
@@ -118,7 +127,11 @@ def resolve_settings(
     problems = [*_name_problems(written, free_dims), *_file_problems(written)]
     if any(isinstance(each, WrongSettingType) for each in problems):
         raise ProblemsError(tuple(problems))
-    known = {name: each for name, each in written.items() if name in {*MEANINGS, *free_dims}}
+    known = {
+        name: each
+        for name, each in written.items()
+        if name in {*MEANINGS, *free_dims} or paths_of(name)[0] == "optimizer"
+    }
     try:
         settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
     except ValidationError as error:
@@ -129,6 +142,18 @@ def resolve_settings(
     return settings
 
 
+def unmatched_paths(
+    places: Mapping[str, Span], parameters: Sequence[str]
+) -> tuple[UnmatchedPaths, ...]:
+    """What is wrong with settings, by key, whose paths match no trained parameter."""
+    globs = {key: paths_of(key)[1] for key in places}
+    return tuple(
+        UnmatchedPaths(places[key], glob, tuple(parameters))
+        for key, glob in globs.items()
+        if glob is not None and not any(fnmatchcase(name, glob) for name in parameters)
+    )
+
+
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:
     """Names that are unknown, missing or taken."""
     known = (*free_dims, *MEANINGS)
@@ -137,7 +162,12 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
         *(
             UnknownSetting(setting.span, name, "", known, tuple(written))
             for name, setting in written.items()
-            if name not in known
+            if name not in known and paths_of(name)[1] is None
+        ),
+        *(
+            NoPaths(setting.span, paths_of(name)[0])
+            for name, setting in written.items()
+            if paths_of(name)[1] is not None and paths_of(name)[0] != "optimizer"
         ),
         *(
             MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)
@@ -184,13 +214,36 @@ def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
 
 def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object]:
     """The settings in the shape of `RunSettings`: free sizes together, choices as records."""
-    given = {name: _plain(setting.value) for name, setting in known.items()}
+    given = {
+        name: _plain(setting.value) for name, setting in known.items() if paths_of(name)[1] is None
+    }
     if "data" in known and "data" not in free_dims and _is_file(known["data"].value):
         path, tensors = data_of(known["data"].value)
         given |= {"data": path, "tensors": dict(tensors)}
     choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
-    return {**choices, **given, "sizes": sizes}
+    return {**choices, **given, "sizes": sizes, "optimizers": _optimizers(known)}
+
+
+def _optimizers(known: RawSettings) -> dict[str, object]:
+    """The optimizers of paths; what one leaves out is as in that of all, for the same rule."""
+    whole = known["optimizer"].value if "optimizer" in known else None
+    common = (
+        whole if isinstance(whole, Invocation) else Invocation(DEFAULT_CHOICES["optimizer"], {})
+    )
+    found: dict[str, object] = {}
+    for name, setting in known.items():
+        glob = paths_of(name)[1]
+        if glob is None:
+            continue
+        value = setting.value
+        if isinstance(value, Invocation) and value.name == FROZEN and not value.arguments:
+            found[glob] = None
+        elif isinstance(value, Invocation) and value.name == common.name:
+            found[glob] = _plain(Invocation(value.name, {**common.arguments, **value.arguments}))
+        else:
+            found[glob] = _plain(value)
+    return found
 
 
 def _plain(value: Static) -> object:
@@ -234,14 +287,17 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
     setting = path[1] if path[0] == "sizes" else path[0]
+    if setting == "optimizers":
+        setting, path = "optimizer", [setting_key("optimizer", path[1]), *path[2:]]
+    key = path[0] if path[0] in written else setting
     if kind == "missing":
         return MissingSetting(setting, MEANINGS[setting], f'{setting} = "digits"', _first(written))
-    span = written[setting].span
+    span = written[key].span
     name = _shown_name(path)
     context = error.get("ctx", {})
     match kind:
         case "extra_forbidden":
-            choice = _word(setting, written)
+            choice = _word(setting, key, written)
             arguments = tuple(each.name for each in fields(CHOICES[setting][choice]))
             return UnknownSetting(span, path[-1], choice, arguments)
         case "unknown_choice":
@@ -268,9 +324,9 @@ def _shown_name(path: Sequence[str]) -> str:
     return ".".join(path[1:] if path[0] == "sizes" else path)
 
 
-def _word(setting: str, written: RawSettings) -> str:
+def _word(setting: str, key: str, written: RawSettings) -> str:
     """The word that a setting was given, or has by default."""
-    match written[setting].value:
+    match written[key].value:
         case Invocation(name=word):
             return word
         case _:

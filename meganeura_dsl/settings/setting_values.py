@@ -1,5 +1,6 @@
 """Settings as they are written, under `run:` or after `--set`, before they are judged."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -32,7 +33,7 @@ def with_overrides(raw: RawSettings, overrides: Sequence[str]) -> RawSettings:
     """The settings after `NAME=VALUE` and `NAME.ARGUMENT=VALUE` texts, the last one winning."""
     settings = dict(raw)
     for text in overrides:
-        name, _, argument = _target(text).partition(".")
+        name, argument = _target(text)
         value = _value_of(text, name)
         if argument:
             choice = settings[name].value if name in settings else _default_choice(name)
@@ -49,16 +50,32 @@ def whole(text: str) -> Span:
     return Span(Source(OVERRIDE, text), 0, len(text))
 
 
-def _target(text: str) -> str:
-    name, equals, value = text.partition("=")
-    words = name.strip().split(".")
-    if not equals or not value.strip() or len(words) > 2 or not all(map(str.isidentifier, words)):
+_OVERRIDE = re.compile(
+    r"""\s*(?P<name>[^\W\d]\w*)\s*(?P<paths>\["[^"\n]*"\])?\s*"""
+    r"""(?:\.\s*(?P<argument>[^\W\d]\w*))?\s*=\s*(?P<value>.*\S)\s*""",
+    re.DOTALL,
+)
+_KEY = re.compile(r'(?P<name>\w+)\["(?P<glob>[^"\n]*)"\]')
+
+
+def paths_of(key: str) -> tuple[str, str | None]:
+    """The name of a setting, and the glob of the paths it is for if it is for some."""
+    found = _KEY.fullmatch(key)
+    return (key, None) if found is None else (found["name"], found["glob"])
+
+
+def _target(text: str) -> tuple[str, str]:
+    """The key of a setting, and the name of its argument or nothing."""
+    found = _OVERRIDE.fullmatch(text)
+    if found is None:
         raise ProblemError(MalformedOverride(whole(text)))
-    return ".".join(words)
+    return f"{found['name']}{found['paths'] or ''}", found["argument"] or ""
 
 
 def _value_of(text: str, name: str) -> Static:
-    written = text.partition("=")[2].strip()
+    found = _OVERRIDE.fullmatch(text)
+    assert found is not None
+    written = found["value"]
     is_call = name == "data" and written.startswith(f"{FILE}(") and written.endswith(")")
     if name in BARE_TEXTS and not written.startswith('"') and not is_call:
         return written
@@ -103,7 +120,8 @@ def _argument(argument: ast.Argument, text: str) -> tuple[str, Static]:
     return argument.name, _read(argument.value, text)
 
 
-def _default_choice(name: str) -> Invocation | None:
+def _default_choice(key: str) -> Invocation | None:
+    name, _ = paths_of(key)
     return Invocation(DEFAULT_CHOICES[name], {}) if name in DEFAULT_CHOICES else None
 
 

@@ -201,3 +201,38 @@ class ReservedSize(SettingProblem, code="E0519"):
             f"the size `{self.name}` has the name of a setting",
             advice=Help(f"rename the size, for example to `{self.name}_size`"),
         )
+
+
+@dataclass(frozen=True)
+class NoPaths(SettingProblem, code="E0507"):
+    """A setting is given for some paths that is one for the whole run.
+
+    The optimizer alone may differ from path to path: `optimizer["*.bias"] = sgd(lr=0.1)`.
+    """
+
+    name: str
+
+    def report(self) -> Report:
+        """Say which settings may have paths."""
+        return self.words(
+            f"`{self.name}` is the same for all paths",
+            "only `optimizer` may name paths",
+        )
+
+
+@dataclass(frozen=True)
+class UnmatchedPaths(SettingProblem, code="E0509"):
+    """The paths of a setting match no parameter, so it would do nothing.
+
+    A `*` stands for any text, dots included, and `?` for one character: `*.bias`, `backbone.*`,
+    `*.lora_?`. Paths are those of the weights file, which `meganeura abi` lists.
+    """
+
+    glob: str
+    known: tuple[str, ...]
+
+    def report(self) -> Report:
+        """Show the nearest paths."""
+        near = get_close_matches(self.glob, self.known, n=3, cutoff=0.0)
+        there = Remark("there are", ", ".join(near))
+        return self.words(f"no parameter matches `{self.glob}`", remarks=(there,))

@@ -304,9 +304,10 @@ class Metric(Node):
 
 @dataclass(frozen=True, eq=False)
 class Setting(Node):
-    """`batch = 64` under `run:`"""
+    """`batch = 64` under `run:`, or for some paths, `optimizer["*.bias"] = adamw()`."""
 
     name: Name
+    glob: str | None
     value: Expression
 
 

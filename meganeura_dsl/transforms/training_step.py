@@ -4,7 +4,6 @@ Gradients, clipping and the optimizer's update are ops like all others, so that 
 optimized, planned and run as one graph. The moments are parameters of kind `state`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
@@ -33,14 +32,23 @@ class TrainingSettings:
     """How a step moves the parameters.
 
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
-    optimizer's own `lr` is then not read. `multipliers` scales the rate of parameters whose names
-    match a pattern such as `head.*`; the last match counts, and 0 leaves a parameter as it is.
+    optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
+    such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
+    rate that is fed scales all of theirs alike.
     """
 
     optimizer: Optimizer
     clip_norm: float | None = None
     feed_learning_rate: bool = False
-    multipliers: Mapping[str, float] | None = None
+    groups: tuple[tuple[str, Optimizer | None], ...] = ()
+
+    def optimizer_of(self, name: str) -> Optimizer | None:
+        """What moves a parameter, if anything does."""
+        found = self.optimizer
+        for glob, optimizer in self.groups:
+            if fnmatchcase(name, glob):
+                found = optimizer
+        return found
 
 
 def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
@@ -52,32 +60,42 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         raise TrainingError(f"the graph has no output `{LOSS}`")
     _require_free_names(forward)
     build, graph = continued(forward)
-    parameters = {op.name: value for value in graph.values if (op := trained(value)) is not None}
-    rates = _multipliers(settings.multipliers or {}, parameters)
+    parameters = _moved(graph, settings)
     found = gradients(build, graph.outputs[LOSS], tuple(parameters.values()))
     moved = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
     clipped = _clipped(build, tuple(moved.values()), settings.clip_norm)
     updates: dict[str, Value] = {}
-    rate = _learning_rate(build, settings)
     for name, gradient in zip(moved, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
             update = Update(build, name, updates)
             p, g = as_f32(build, parameter), as_f32(build, gradient)
-            own_rate = (
-                rate if rates[name] == 1 else update.op(Mul(), rate, update.number(rates[name]))
-            )
-            new = settings.optimizer.update(update, p, g, own_rate)
+            optimizer = settings.optimizer_of(name)
+            assert optimizer is not None
+            new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
     return simplify_loops(build.graph(graph.outputs, {**graph.updates, **updates}))
 
 
-def _learning_rate(build: Builder, settings: TrainingSettings) -> Value:
+def _moved(graph: Graph, settings: TrainingSettings) -> dict[str, Value]:
+    """The parameters that some optimizer moves, by name."""
+    leaves = {op.name: value for value in graph.values if (op := trained(value)) is not None}
+    for glob, _ in settings.groups:
+        if not any(fnmatchcase(name, glob) for name in leaves):
+            raise TrainingError(f"no parameter matches `{glob}`")
+    return {
+        name: value for name, value in leaves.items() if settings.optimizer_of(name) is not None
+    }
+
+
+def _learning_rate(build: Builder, optimizer: Optimizer, settings: TrainingSettings) -> Value:
     """The learning rate of a step, an f32 scalar: an input, or the optimizer's own."""
-    if settings.feed_learning_rate:
-        return build.add(Input(LEARNING_RATE, DType.F32, ()))
-    return number(build, settings.optimizer.lr)
+    if not settings.feed_learning_rate:
+        return number(build, optimizer.lr)
+    fed = build.add(Input(LEARNING_RATE, DType.F32, ()))
+    ratio = optimizer.lr / settings.optimizer.lr
+    return fed if ratio == 1 else build.add(Mul(), fed, number(build, ratio))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +136,6 @@ def trained(value: Value) -> Parameter | None:
     """The parameter a value is, if training moves it."""
     op = value.op
     return op if isinstance(op, Parameter) and op.kind == "param" else None
-
-
-def _multipliers(
-    multipliers: Mapping[str, float], parameters: Mapping[str, Value]
-) -> dict[str, float]:
-    rates = dict.fromkeys(parameters, 1.0)
-    for pattern, rate in multipliers.items():
-        matching = [name for name in parameters if fnmatchcase(name, pattern)]
-        if not matching:
-            raise TrainingError(f"no parameter matches `{pattern}`")
-        rates.update(dict.fromkeys(matching, rate))
-    return rates
 
 
 def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:

@@ -23,6 +23,7 @@ from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
 from meganeura_dsl.elaborate.values import (
+    BlockValue,
     Evaluated,
     Invocation,
     Static,
@@ -37,6 +38,8 @@ from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
 from meganeura_dsl.symbolic.size import dim, show
 from meganeura_dsl.syntax import ast
 
+FROZEN = "frozen"
+"""The word, in place of an optimizer, for parameters that nothing moves."""
 LOSS = "loss"
 """The output a `train` block minimizes."""
 
@@ -156,6 +159,11 @@ def _require_counted(train: ast.Train, module: LinkedModule) -> None:
     raise ProblemError(UnclearExamples(place, readings, cure, odd.type.span if certain else None))
 
 
+def setting_key(name: str, glob: str | None) -> str:
+    """The key of a setting: its name, with the paths it is for: `optimizer["*.bias"]`."""
+    return name if glob is None else f'{name}["{glob}"]'
+
+
 class SettingElaborator(Elaborator):
     """Evaluates settings: numbers, texts, lists, and calls such as `adam(lr=1e-3)` kept as data."""
 
@@ -182,9 +190,11 @@ class SettingElaborator(Elaborator):
 
 def evaluate_setting(module: LinkedModule, node: ast.Expression) -> Static:
     """The value of one setting. Raises `ProblemError`."""
+    if isinstance(node, ast.Name) and node.text == FROZEN:
+        return Invocation(FROZEN, {})
     frame = Frame(ElaborationState(Builder()), module, "run", {})
     value = SettingElaborator().evaluate(node, frame)
-    if not is_static(value) or is_initializer(value):
+    if not is_static(value) or is_initializer(value) or isinstance(value, BlockValue):
         raise ProblemError(
             WrongKind(frame.place(node.span), "a number, text or list", describe(value))
         )
@@ -197,7 +207,7 @@ def train_settings(module: LinkedModule, train: ast.Train) -> dict[str, Setting]
     for statement in train.body:
         if isinstance(statement, ast.Run):
             for setting in statement.settings:
-                name = setting.name.text
+                name = setting_key(setting.name.text, setting.glob)
                 if name in settings:
                     place = Location(setting.name.span)
                     raise ProblemError(NotAllowedHere(place, f"`{name}`", "is set twice"))

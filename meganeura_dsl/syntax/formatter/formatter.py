@@ -180,7 +180,7 @@ class _Writer:
     def settings(self, indent: int, settings: Sequence[ast.Setting]) -> None:
         """The settings of a `run`, their `=` aligned."""
         self.opens_body = True
-        widest = max((len(setting.name.text) for setting in settings), default=0)
+        widest = max((len(sentences.setting_name(setting)) for setting in settings), default=0)
         for node in settings:
             phrase = sentences.statement(node, widest)
             self.line(indent, node.span.start, node.span.end, phrase)

@@ -150,7 +150,7 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case ast.Run():
             phrase.write("run:")
         case ast.Setting():
-            phrase.write(f"{node.name.text:<{width}}")
+            phrase.write(f"{setting_name(node):<{width}}")
             _equals(phrase, node.value)
         case _:
             assert_never(node)
@@ -161,6 +161,11 @@ def _part(phrase: Phrase, node: ast.Part) -> None:
     phrase.write(node.target.text)
     phrase.bracketed("[]", node.entries, phrase.entry)
     _equals(phrase, node.value)
+
+
+def setting_name(node: ast.Setting) -> str:
+    """What stands before the `=`: the name, and the paths it is for if it is for some."""
+    return node.name.text if node.glob is None else f'{node.name.text}["{node.glob}"]'
 
 
 def _declare(phrase: Phrase, node: ast.Declare) -> None:

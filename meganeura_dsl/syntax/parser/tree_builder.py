@@ -154,6 +154,10 @@ def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
     return ast.Layer(span, _labelled(span, path, call))
 
 
+def _glob(_: Span, text: Token) -> str:
+    return text.text[1:-1]
+
+
 # --- expressions ---------------------------------------------------------------------------------
 
 
@@ -356,6 +360,7 @@ ACTIONS: dict[str, Action] = {
     "metric": ast.Metric,
     "run": _with_list(ast.Run, 0),
     "setting": ast.Setting,
+    "glob": _glob,
     "conditional": _conditional,
     "pipe": ast.Pipe,
     "binary": _binary,

@@ -132,7 +132,9 @@ RANGES = made(ast.Range, st.none() | EXPRESSIONS, st.none() | EXPRESSIONS)
 TYPES = made(ast.Type, DTYPES, patterns(EXPRESSIONS))
 PATHS = paths(EXPRESSIONS)
 KINDS = st.sampled_from(["param", "frozen param", "state"])
-SETTINGS = several(made(ast.Setting, NAMES, EXPRESSIONS), 1)
+SETTINGS = several(
+    made(ast.Setting, NAMES, st.none() | st.text(LETTERS, max_size=9), EXPRESSIONS), 1
+)
 
 ENTRIES = several(EXPRESSIONS | RANGES, 1)
 

@@ -136,8 +136,8 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
     assert [type(each).__name__ for each in train.body] == ["Minimize", "Metric", "Run"]
     assert isinstance(train.body[2], ast.Run)
     assert plain(train.body[2].settings) == (
-        ("Setting", ("Name", "batch"), ("Integer", 64)),
-        ("Setting", ("Name", "optimizer"), ("Call", None, "adam",
+        ("Setting", ("Name", "batch"), None, ("Integer", 64)),
+        ("Setting", ("Name", "optimizer"), None, ("Call", None, "adam",
             (("Argument", "lr", ("Real", "0.001")),), ())),
     )  # fmt: skip
 

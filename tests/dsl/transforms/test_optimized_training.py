@@ -52,7 +52,7 @@ def test_a_step_gives_the_same_numbers(name: str) -> None:
 
 
 def test_each_parameter_keeps_its_own_rate() -> None:
-    settings = TrainingSettings(Sgd(0.1), multipliers={"stem.*": 0.0, "fc.*": 3.0})
+    settings = TrainingSettings(Sgd(0.1), groups=(("stem.*", None), ("fc.*", Sgd(0.3))))
     graph = forward("digits_cnn")
     plain = training_step(graph, settings)
     step = optimized_training_step(graph, settings, RewriteOptions()).graph

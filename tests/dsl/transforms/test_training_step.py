@@ -189,19 +189,48 @@ def test_a_fed_learning_rate_takes_the_place_of_the_optimizers() -> None:
         np.testing.assert_allclose(fed.updates[name], value, rtol=1e-6)
 
 
-def test_multipliers_scale_the_rate_of_what_they_match() -> None:
-    plain, scaled, still = (
-        evaluate(graph, feeds_for(graph)).updates["layer.weight"]
-        for multipliers in ({}, {"layer.*": 5.0}, {"layer.*": 5.0, "*.weight": 0.0})
-        for graph in [training_step(forward(), TrainingSettings(Sgd(), multipliers=multipliers))]
+RATE = {"learning_rate": np.array(0.01, np.float32)}
+
+
+def test_the_last_group_that_matches_moves_a_parameter() -> None:
+    plain, faster, scaled, still = (
+        evaluate(graph, feeds_for(graph, **(RATE if fed else {}))).updates
+        for fed, groups in (
+            (False, ()),
+            (False, (("*", Sgd(9.0)), ("layer.*", Sgd(0.05)))),
+            (True, (("*", Sgd(9.0)), ("layer.*", Sgd(0.05)))),
+            (False, (("layer.*", Sgd(0.05)), ("*.weight", None))),
+        )
+        for graph in [training_step(forward(), TrainingSettings(Sgd(), None, fed, groups))]
     )
-    np.testing.assert_allclose(1 - scaled, 5 * (1 - plain), rtol=1e-5)
-    np.testing.assert_array_equal(still, np.ones(3))
+    moved = 1 - plain["layer.weight"]
+    np.testing.assert_allclose(1 - faster["layer.weight"], 5 * moved, rtol=1e-5)
+    np.testing.assert_allclose(1 - scaled["layer.weight"], 5 * moved, rtol=1e-5)
+    assert "layer.weight" not in still
+
+
+def test_what_nothing_moves_has_no_part_in_the_norm_of_the_gradients() -> None:
+    build = Builder()
+    left, right = (build.add(Parameter(name, DType.F32, (2,), "param")) for name in "ab")
+    loss = build.add(Sum((0,)), build.add(Add(), left, build.add(Mul(), right, right)))
+    settings = TrainingSettings(Sgd(1.0), 0.5, groups=(("b", None),))
+    graph = training_step(build.graph({"loss": loss}), settings)
+    feeds = {"a": np.zeros(2, np.float32), "b": np.full(2, 1e6, np.float32)}
+    assert set(graph.updates) == {"a"}
+    after = evaluate(graph, {**feeds_for(graph), **feeds}).updates["a"]
+    np.testing.assert_allclose(np.linalg.norm(after), 0.5, rtol=1e-5)
+
+
+def test_each_group_has_the_states_of_its_rule() -> None:
+    groups = (("layer.*", Sgd(0.1, momentum=0.5)),)
+    graph = training_step(forward(), TrainingSettings(Adam(), groups=groups))
+    assert "optimizer.layer.weight.momentum" in graph.updates
+    assert not any(name.startswith("optimizer.layer.weight.exp") for name in graph.updates)
 
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
     with pytest.raises(TrainingError, match=r"`layer\.frozen`"):
-        training_step(forward(), TrainingSettings(Sgd(), multipliers={"layer.frozen": 2}))
+        training_step(forward(), TrainingSettings(Sgd(), groups=(("layer.frozen", None),)))
 
 
 def test_a_graph_without_a_loss_is_refused() -> None:

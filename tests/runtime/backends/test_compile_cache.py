@@ -132,7 +132,7 @@ def test_rules_and_settings_are_in_the_keys() -> None:
         step_of(graph, TrainingSettings(Adam(0.1)), RULES),
         step_of(graph, replace(STEP, clip_norm=1.0), RULES),
         step_of(graph, replace(STEP, feed_learning_rate=True), RULES),
-        step_of(graph, replace(STEP, multipliers={"w": 0.0}), RULES),
+        step_of(graph, replace(STEP, groups=(("w", None),)), RULES),
     ]
     assert len({one.key for one in found}) == len(found)
 
