@@ -34,7 +34,7 @@ class TrainingSettings:
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
-    rate that is fed scales all of theirs alike.
+    rate that is fed scales all rates by one factor.
     """
 
     optimizer: Optimizer
