@@ -34,7 +34,7 @@ class UnexpectedToken(SyntaxProblem, code="E0101"):
         if "a type" in self.expected:
             text = "a type is a shape, after an element type unless that is f32"
             return Help(text, "[n, d]   i32[n]")
-        if self.expected == ("`=`",) and self.span.text in (":", "->"):
+        if self.expected in (("`=`",), ("`=`", "`[`")) and self.span.text in (":", "->"):
             before = self.span.source.text[: self.span.start]
             return replacing("write `=`", self.span, "=" if before.endswith(" ") else " =")
         return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 
 from meganeura_dsl import pipeline
@@ -59,7 +58,7 @@ def test_each_parameter_keeps_its_own_rate() -> None:
     fed = feeds(plain)
     found = run(step, fed)
     assert_equal_results(found, run(plain, fed))
-    np.testing.assert_array_equal(found.updates["stem.weight"], fed["stem.weight"])
+    assert "stem.weight" not in found.updates
     assert (found.updates["fc.weight"] != fed["fc.weight"]).any()
 
 
