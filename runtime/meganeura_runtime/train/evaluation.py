@@ -7,7 +7,7 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
-from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
@@ -26,16 +26,17 @@ class Evaluator:
         totals: dict[str, float] = {}
         unread: deque[tuple[int, Outputs]] = deque()
         written: set[int] = set()
-        batch = even_batch(split.examples, self.job.batch, self.job.settings.devices)
+        batch = self.job.batch
+        if not split.is_ordered:
+            batch = even_batch(split.examples, batch, self.job.settings.devices)
         for run in runs(split.examples, batch):
             examples = run.stop - run.start
             graph, session = self._session(examples)
             if examples not in written:
                 session.load({name: kept[name] for name in session.names})
                 written.add(examples)
-            own = session.own(examples)
-            here = slice(run.start + own.start, run.start + own.stop)
-            fed = feeds(graph, split.take(here), self.job.settings.seed, 0, 0.0)
+            taken = split.take_own(run, session.own(examples))
+            fed = feeds(graph, taken, self.job.settings.seed, 0, 0.0)
             outputs = session.step(fed)
             outputs.request()
             unread.append((examples, outputs))

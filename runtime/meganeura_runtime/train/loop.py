@@ -28,7 +28,7 @@ from meganeura_runtime.io.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.support.background import begin
@@ -92,7 +92,7 @@ def _opened(job: Job, open_session: OpenSession) -> Session:
     last = job.last
     if last is None:
         return checked(job.compiled)
-    sized = next(name for name, x in job.dataset.train.feeds.items() if x.rows)
+    sized = next(iter(job.dataset.train.rows))
     return PairSession(job.compiled, last.optimized, sized, checked)
 
 
@@ -207,7 +207,7 @@ class Trainer:
             for position in range(
                 self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
             ):
-                self._step(epoch, position)
+                self._step(epoch)
                 if self._is_to_stop(position):
                     self._read()
                     kept = self.session.kept()
@@ -230,10 +230,10 @@ class Trainer:
         is_asked |= position + 1 == self.job.steps_per_epoch
         return is_asked and self.session.agree(wish=self.stop())
 
-    def _step(self, epoch: int, position: int) -> None:
+    def _step(self, epoch: int) -> None:
         """Hand one step to the device, and read the losses that are there by now."""
         job, every = self.job, self.job.settings.log_every
-        examples, began = job.examples_of(position), perf_counter()
+        examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
         rate = job.settings.learning_rate(self.step, job.steps)
         self.step += 1
@@ -244,7 +244,7 @@ class Trainer:
         logged = at_once or (every > 0 and self.step % every == 0)
         if logged:
             self.last = replace(self.last, speed=self.clock.steps_per_second(self.step))
-        if logged or job.is_last_of_its_size(position):
+        if logged or job.is_last_of_its_size(self.step - 1):
             outputs.request()
         self.unread.append(self.last)
         self._read(0 if at_once else self.session.ahead)
@@ -273,7 +273,12 @@ class Trainer:
         return outputs
 
     def _explained(self, last: Reading) -> LossNotFinite:
-        """Why the loss is not finite: the steps since the last checkpoint are repeated."""
+        """Why the loss is not finite: the steps since the last checkpoint are repeated.
+
+        They cannot be where the data comes in an order of its own.
+        """
+        if self.job.dataset.train.is_ordered:
+            return _not_finite(last.step, float(last.outputs[LOSS]), None)
         tensors, progress = read_checkpoint(self.folder.checkpoint)
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)

@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
-from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.evaluation import Evaluator
 from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
