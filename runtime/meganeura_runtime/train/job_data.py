@@ -64,7 +64,9 @@ def dataset_of(
     place = None if given.train is not None else written["data"].span
     for name in settings.tensors:
         if name not in demand.inputs:
-            raise ProblemError(UnknownSetting(written["data"].span, name, FILE, tuple(demand.inputs)))
+            raise ProblemError(
+                UnknownSetting(written["data"].span, name, FILE, tuple(demand.inputs))
+            )
     path, found = sources.found("data", settings.data)
     if not isinstance(found, Batches):
         dataset = match_data(found, demand, path, place)
