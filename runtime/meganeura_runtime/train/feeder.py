@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
@@ -28,21 +29,22 @@ class Feeder:
         Steps are counted from 0.
         """
         batch = self._batch(step)
-        own = self._own(len(batch))
-        return self._feeds(step, self._job.dataset.train.take_own(batch, own))
+        taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))
+        return self._feeds(self._job.compiled, step, taken)
 
     def whole(self, step: int) -> dict[str, Array]:
-        """What all processes together feed."""
-        return self._feeds(step, self._job.dataset.train.take(self._batch(step)))
+        """What all processes together feed to the step as the program says it."""
+        taken = self._job.dataset.train.take(self._batch(step))
+        return self._feeds(self._job.step, step, taken)
 
     def _batch(self, step: int) -> NDArray[np.int64]:
         number, position = divmod(step, self._job.steps_per_pass)
         return self._order(number)[position * self._job.batch : (position + 1) * self._job.batch]
 
-    def _feeds(self, step: int, taken: dict[str, Array]) -> dict[str, Array]:
+    def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
         rate = job.settings.learning_rate(step, job.steps)
-        return feeds(job.compiled, taken, job.settings.seed, step, rate)
+        return feeds(graph, taken, job.settings.seed, step, rate)
 
     def _order_of(self, number: int) -> NDArray[np.int64]:
         """All examples in the order of a pass."""

@@ -57,6 +57,24 @@ class Demand:
         """Examples a step takes."""
         return 1 if self.counter is None else self.sizes[self.counter]
 
+    @property
+    def rows(self) -> dict[str, int]:
+        """Of inputs whose first axis counts examples, how many rows one of them has."""
+        counter = self.counter
+        if counter is None:
+            return {}
+        one = {**self.sizes, counter: 1}
+        firsts = {
+            name: each.shape[0]
+            for name, each in self.inputs.items()
+            if each.shape and name not in self.whole
+        }
+        return {
+            name: evaluate(size, one)
+            for name, size in firsts.items()
+            if isinstance(size, Dim) and counter in size.variables()
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -99,15 +117,6 @@ def match_batch(tensors: Mapping[str, StoredTensor], demand: Demand, path: Path)
     return _Matcher(tensors, demand, path, None).split("")
 
 
-def rows_of_examples(demand: Demand) -> dict[str, int]:
-    """The inputs that are not fed whole, and how many rows of each make one example."""
-    rows = {
-        name: _rows_of_an_example(demand, name, wanted, Path(), None)
-        for name, wanted in demand.inputs.items()
-    }
-    return {name: count for name, count in rows.items() if count}
-
-
 @dataclass(frozen=True)
 class _Matcher:
     tensors: Mapping[str, StoredTensor]
@@ -140,12 +149,27 @@ class _Matcher:
         if tensor.is_float and not wanted.dtype.is_float:
             problem = DataType(self.place, self.path, name, tensor.stored, wanted.dtype.value)
             raise ProblemError(problem)
-        rows = _rows_of_an_example(self.demand, shown, wanted, self.path, self.place)
+        rows = self.rows_of_an_example(shown, wanted)
         shape = tuple(evaluate(size, self.demand.sizes) for size in wanted.shape)
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(tensor, wanted, shape))
         return Feed(tensor, wanted.dtype, rows, place=self.place)
+
+    def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
+        """How many rows of an input make one example, 0 if it is fed whole."""
+        if name in self.demand.whole:
+            return 0
+        counter = self.demand.counter
+        if counter is None:
+            return evaluate(wanted.shape[0], self.demand.sizes) if wanted.shape else 0
+        mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
+        one, two, three = (
+            evaluate(wanted.shape[0], {**self.demand.sizes, counter: count}) for count in (1, 2, 3)
+        )
+        if any(mentions[1:]) or (two, three) != (2 * one, 3 * one):
+            raise ProblemError(ExamplesNotFirst(self.place, self.path, name, str(wanted), counter))
+        return one
 
     def count(self, feeds: Mapping[str, Feed]) -> int:
         """The number of examples, on which all tensors must agree."""
@@ -185,21 +209,3 @@ def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:
             verify(feed.tensor, feed.dtype)
         found[name] = replace(feed, is_verified=at_once)
     return found
-
-
-def _rows_of_an_example(
-    demand: Demand, name: str, wanted: TensorType, path: Path, place: Span | None
-) -> int:
-    """How many rows of an input make one example, 0 if it is fed whole."""
-    if name in demand.whole:
-        return 0
-    counter = demand.counter
-    if counter is None:
-        return evaluate(wanted.shape[0], demand.sizes) if wanted.shape else 0
-    mentions = [isinstance(size, Dim) and counter in size.variables() for size in wanted.shape]
-    one, two, three = (
-        evaluate(wanted.shape[0], {**demand.sizes, counter: count}) for count in (1, 2, 3)
-    )
-    if any(mentions[1:]) or (two, three) != (2 * one, 3 * one):
-        raise ProblemError(ExamplesNotFirst(place, path, name, str(wanted), counter))
-    return one

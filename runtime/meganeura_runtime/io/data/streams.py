@@ -7,7 +7,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.index_checks import Bound
-from meganeura_runtime.io.data.dataset import Demand, match_batch, rows_of_examples
+from meganeura_runtime.io.data.dataset import Demand, match_batch
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
 from meganeura_runtime.io.data.source_problems import (
@@ -47,7 +47,7 @@ class StreamSplit(Split):
     @property
     def rows(self) -> Mapping[str, int]:
         """The inputs that are not fed whole, and how many rows of each make one example."""
-        return rows_of_examples(self._demand)
+        return self._demand.rows
 
     @property
     def is_slow(self) -> bool:
