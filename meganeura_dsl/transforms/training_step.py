@@ -10,14 +10,13 @@ from fnmatch import fnmatchcase
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
-from meganeura_dsl.ir.objectives import Objective, objectives
+from meganeura_dsl.ir.objectives import Moved, Objective, objectives
 from meganeura_dsl.ir.ops import (
     Add,
     Cast,
     Div,
     Input,
     Minimum,
-    Moved,
     Mul,
     Parameter,
     Sqrt,
