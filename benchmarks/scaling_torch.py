@@ -1,6 +1,6 @@
 """The workloads of `scaling.py` in PyTorch, distributed by DDP and by FSDP2.
 
-    torchrun --nproc-per-node 2 benchmarks/scaling_torch.py [--models gpt2,resnet50,vit]
+    torchrun --nproc-per-node 2 -m benchmarks.scaling_torch [--models gpt2,resnet50,vit]
         [--shardings data,fsdp] [--scaling weak] [--steps 20] [--eager]
 
 `data` is DistributedDataParallel, `fsdp` is `fully_shard` of each layer with parameters gathered

@@ -21,6 +21,8 @@ from meganeura_dsl.transforms.simplify_loops import simplify_loops
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
+GRADIENT = "gradient."
+"""How the names of outputs begin that are gradients."""
 
 
 class TrainingError(Exception):
@@ -34,13 +36,15 @@ class TrainingSettings:
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
-    rate that is fed scales all rates by one factor.
+    rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
+    parameter that is moved an output `gradient.PATH`, before they are clipped.
     """
 
     optimizer: Optimizer
     clip_norm: float | None = None
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
+    gradients: bool = False
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -75,7 +79,9 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
-    return simplify_loops(build.graph(graph.outputs, {**graph.updates, **updates}))
+    shown = {f"{GRADIENT}{name}": each for name, each in moved.items() if settings.gradients}
+    outputs = {**graph.outputs, **shown}
+    return simplify_loops(build.graph(outputs, {**graph.updates, **updates}))
 
 
 def _moved(graph: Graph, settings: TrainingSettings) -> dict[str, Value]:
