@@ -42,6 +42,9 @@ class Elaboration:
 
     graph: Graph
     parameters: tuple[ParameterInfo, ...]
+    """What a checkpoint holds."""
+    caches: tuple[ParameterInfo, ...]
+    """What a session keeps from call to call, and no checkpoint holds."""
     inputs: Mapping[str, TensorType]
     bindings: tuple[Binding, ...]
     notes: tuple[Problem, ...]
@@ -90,11 +93,12 @@ def elaborate_model(
     sizes: Mapping[str, int] | None,
     training: bool,
     inputs: tuple[TensorType, ...] | None = None,
+    optional: frozenset[str] = frozenset(),
     facts: Facts | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `inputs` replaces the types the block's signature says, and `facts` is what is known of the
+    `optional` names inputs with a default that are fed as well. `inputs` replaces the types the block's signature says, and `facts` is what is known of the
     sizes in them. Raises `ProblemError`.
     """
     elaborator = Elaborator()
@@ -102,7 +106,7 @@ def elaborate_model(
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
-    return _elaborate(elaborator, application, root, sizes or {}, inputs)
+    return _elaborate(elaborator, application, root, sizes or {}, inputs, optional)
 
 
 def elaborate_block(
@@ -133,11 +137,12 @@ def _elaborate(
     root: Frame,
     sizes: Mapping[str, int],
     inputs: tuple[TensorType, ...] | None,
+    optional: frozenset[str] = frozenset(),
 ) -> Elaboration:
     place = Location(application.span)
     try:
         with at_most(CHECK), without_configuration(place):
-            results = _run_model(elaborator, application, root, sizes, inputs)
+            results = _run_model(elaborator, application, root, sizes, inputs, optional)
     except OutOfWorkError as error:
         raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
@@ -150,6 +155,7 @@ def _run_model(
     root: Frame,
     sizes: Mapping[str, int],
     inputs: tuple[TensorType, ...] | None,
+    optional: frozenset[str],
 ) -> Results:
     block, state = application.block, root.state
     inner = Frame(
@@ -160,9 +166,10 @@ def _run_model(
     bind_config(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
-    given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
+    fed = tuple(each for each in block.inputs if each.default is None or each.name in optional)
+    given = _signature_inputs(inner, block, fed, elaborator, sizes) if inputs is None else inputs
     tensors: dict[str, Tensor] = {}
-    items = block.inputs if len(given) == len(block.inputs) else required_inputs(block)
+    items = block.inputs if len(given) == len(block.inputs) else fed
     if len(given) != len(items):
         what = f"`{block.name.text}`"
         wanted, found = (counted(len(each), "tensor") for each in (items, given))
@@ -184,7 +191,11 @@ def required_inputs(block: ast.Block) -> tuple[ast.Input, ...]:
 
 
 def _signature_inputs(
-    inner: Frame, block: ast.Block, elaborator: Elaborator, sizes: Mapping[str, int]
+    inner: Frame,
+    block: ast.Block,
+    fed: tuple[ast.Input, ...],
+    elaborator: Elaborator,
+    sizes: Mapping[str, int],
 ) -> tuple[TensorType, ...]:
     """The types a signature asks for, its own `where` assumed: the model's domain.
 
@@ -207,7 +218,7 @@ def _signature_inputs(
         TensorType(
             dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
         )
-        for item in required_inputs(block)
+        for item in fed
     )
 
 
@@ -217,9 +228,11 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
     graph = state.build.graph(outputs, state.updates)
+    declared = state.in_order()
     return Elaboration(
         graph,
-        state.in_order(),
+        tuple(each for each in declared if each.kind != "cache"),
+        tuple(each for each in declared if each.kind == "cache"),
         inputs,
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),

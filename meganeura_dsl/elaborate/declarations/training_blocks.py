@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
+from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
 from meganeura_dsl.elaborate.problems.training_problems import (
@@ -132,7 +133,10 @@ def _elaborate_train(
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
         raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text, 0))
-    return finish(state, state.outputs)
+    found = finish(state, state.outputs)
+    for cache in found.caches:
+        raise ProblemError(CacheInTraining(cache.place, cache.name, train.name.text))
+    return found
 
 
 def _require_counted(train: ast.Train, module: LinkedModule) -> None:

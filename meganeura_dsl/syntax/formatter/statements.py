@@ -140,6 +140,8 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case ast.Update():
             phrase.write("update ")
             phrase.path(node.path)
+            if node.entries:
+                phrase.bracketed("[]", node.entries, phrase.entry)
             _equals(phrase, node.value)
         case ast.Minimize():
             phrase.write("minimize ")

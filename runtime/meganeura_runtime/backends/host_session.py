@@ -14,6 +14,7 @@ from meganeura_runtime.backends.base import (
     Uploaded,
     foreign,
     leaf_types,
+    not_alike,
 )
 
 
@@ -47,6 +48,13 @@ class HostSession(Session):
     def close(self) -> None:
         """Forget all values."""
         self._values.clear()
+
+    def share(self, other: Session) -> None:
+        """Use the arrays of another session."""
+        if not isinstance(other, HostSession) or other.parameters != self.parameters:
+            raise not_alike()
+        self._values = other._values  # noqa: SLF001 - another session of this class
+        self._missing = other._missing  # noqa: SLF001
 
     def _put(self, name: str, array: Array) -> None:
         self._values[name] = np.array(array)
