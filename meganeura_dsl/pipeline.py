@@ -485,7 +485,12 @@ def elaborate_model(
     """
     node = program.module.models[program.model(model)]
     return models.elaborate_model(
-        program.module, node, config=config or {}, sizes=sizes, training=training, optional=optional
+        program.module,
+        node,
+        config=config or {},
+        sizes=sizes,
+        training=training,
+        inputs=models.Inputs(optional=optional),
     )
 
 

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
@@ -127,7 +127,9 @@ def _initializer(
 def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
     """The first value of a cache, which is never another one."""
     node = statement.initial
-    if node is not None and not (isinstance(node, ast.Call | ast.Name) and node.span.text == "zeros"):
+    if node is not None and not (
+        isinstance(node, ast.Call | ast.Name) and node.span.text == "zeros"
+    ):
         raise ProblemError(CacheNotCleared(frame.place(node.span), statement.path.span.text))
     return Zeros()
 
@@ -172,11 +174,8 @@ def _split(statement: ast.Update, frame: Frame) -> tuple[ast.Path, Entries]:
     """
     path = statement.path
     match path.parts:
-        case (str(first), ast.Splice()):
-            pass
-        case (str(first), ast.Node() as entry) if first in frame.own:
+        case (str(first), entry) if first in frame.own and not isinstance(entry, str | ast.Splice):
             span = Span(path.span.source, path.span.start, path.span.start + len(first))
             return ast.Path(span, (first,)), (entry,)
         case _:
-            pass
-    return path, statement.entries
+            return path, statement.entries

@@ -67,6 +67,22 @@ class Elaboration:
         return found
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a model is fed: of the types that its signature says, unless others are given."""
+
+    types: tuple[TensorType, ...] = ()
+    """One for each input that has no default, or for each input; none for those it says."""
+    optional: frozenset[str] = frozenset()
+    """The names of inputs with a default that are fed as well."""
+
+    def of(self, block: ast.Block) -> tuple[ast.Input, ...]:
+        """The inputs of a block that are fed, in order."""
+        return tuple(
+            each for each in block.inputs if each.default is None or each.name in self.optional
+        )
+
+
 def count_below(fact: Condition, name: str) -> int | None:
     """The `c` of a fact that is `name < c`, however it is written; None if it is not."""
     if not isinstance(fact, Compare):
@@ -92,21 +108,19 @@ def elaborate_model(
     config: Mapping[str, Static],
     sizes: Mapping[str, int] | None,
     training: bool,
-    inputs: tuple[TensorType, ...] | None = None,
-    optional: frozenset[str] = frozenset(),
+    inputs: Inputs | None = None,
     facts: Facts | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `optional` names inputs with a default that are fed as well. `inputs` replaces the types the block's signature says, and `facts` is what is known of the
-    sizes in them. Raises `ProblemError`.
+    `facts` is what is known of the sizes in the types of `inputs`. Raises `ProblemError`.
     """
     elaborator = Elaborator()
     state = ElaborationState(Builder(facts), training)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
-    return _elaborate(elaborator, application, root, sizes or {}, inputs, optional)
+    return _elaborate(elaborator, application, root, sizes or {}, inputs or Inputs())
 
 
 def elaborate_block(
@@ -128,7 +142,7 @@ def elaborate_block(
     root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
     application = Application(module, block, arguments, "", span or block.name.span)
-    return _elaborate(Elaborator(), application, root, {}, inputs)
+    return _elaborate(Elaborator(), application, root, {}, Inputs(inputs))
 
 
 def _elaborate(
@@ -136,13 +150,12 @@ def _elaborate(
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
-    inputs: tuple[TensorType, ...] | None,
-    optional: frozenset[str] = frozenset(),
+    inputs: Inputs,
 ) -> Elaboration:
     place = Location(application.span)
     try:
         with at_most(CHECK), without_configuration(place):
-            results = _run_model(elaborator, application, root, sizes, inputs, optional)
+            results = _run_model(elaborator, application, root, sizes, inputs)
     except OutOfWorkError as error:
         raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
     names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
@@ -154,8 +167,7 @@ def _run_model(
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
-    inputs: tuple[TensorType, ...] | None,
-    optional: frozenset[str],
+    inputs: Inputs,
 ) -> Results:
     block, state = application.block, root.state
     inner = Frame(
@@ -166,8 +178,8 @@ def _run_model(
     bind_config(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
-    fed = tuple(each for each in block.inputs if each.default is None or each.name in optional)
-    given = _signature_inputs(inner, block, fed, elaborator, sizes) if inputs is None else inputs
+    fed = inputs.of(block)
+    given = inputs.types or _signature_inputs(inner, block, fed, elaborator, sizes)
     tensors: dict[str, Tensor] = {}
     items = block.inputs if len(given) == len(block.inputs) else fed
     if len(given) != len(items):
@@ -183,11 +195,6 @@ def _run_model(
     arguments = Arguments(given_config.positional, {**given_config.named, **tensors})
     run = replace(application, arguments=arguments)
     return elaborator.run_block(run, root)
-
-
-def required_inputs(block: ast.Block) -> tuple[ast.Input, ...]:
-    """The inputs of a block that have no default; a model is fed these."""
-    return tuple(item for item in block.inputs if item.default is None)
 
 
 def _signature_inputs(

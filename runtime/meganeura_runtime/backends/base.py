@@ -76,7 +76,7 @@ class Session(Closing):
     def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
         self._kept = kept
         self._inputs = inputs
-        self._missing = dict.fromkeys(kept)
+        self._missing: dict[str, None] = dict.fromkeys(kept)
         self._caches: tuple[str, ...] = ()
         self._last: Outputs | None = None
 
@@ -146,7 +146,14 @@ class Session(Closing):
         same tensors and update the same of them; raises `SessionError` where that is not so. The
         other one has to stay open as long as this one is used.
         """
-        raise SessionError("a session of this kind shares nothing")
+        if other.parameters != self.parameters:
+            raise not_alike()
+        self._share(other)
+        self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
+
+    def _share(self, other: "Session") -> None:
+        kinds = type(self).__name__, type(other).__name__
+        raise SessionError(f"a {kinds[0]} shares nothing with a {kinds[1]}")
 
     @property
     def caches(self) -> tuple[str, ...]:

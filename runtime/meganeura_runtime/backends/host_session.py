@@ -49,12 +49,10 @@ class HostSession(Session):
         """Forget all values."""
         self._values.clear()
 
-    def share(self, other: Session) -> None:
-        """Use the arrays of another session."""
-        if not isinstance(other, HostSession) or other.parameters != self.parameters:
+    def _share(self, other: Session) -> None:
+        if not isinstance(other, HostSession):
             raise not_alike()
         self._values = other._values  # noqa: SLF001 - another session of this class
-        self._missing = other._missing  # noqa: SLF001
 
     def _put(self, name: str, array: Array) -> None:
         self._values[name] = np.array(array)

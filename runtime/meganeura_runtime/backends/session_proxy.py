@@ -39,11 +39,6 @@ class SessionProxy(Session):
         """Wait until the steps of the other session are done."""
         self._inner.wait()
 
-    def share(self, other: Session) -> None:
-        """Use what the session behind another one keeps."""
-        self._inner.share(other._inner if isinstance(other, SessionProxy) else other)  # noqa: SLF001
-        self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
-
     def close(self) -> None:
         """Give the memory back."""
         self._inner.close()
@@ -53,3 +48,6 @@ class SessionProxy(Session):
 
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.stage(feeds)
+
+    def _share(self, other: Session) -> None:
+        self._inner.share(other._inner if isinstance(other, SessionProxy) else other)  # noqa: SLF001

@@ -117,7 +117,9 @@ class WebGpuSession(Session):
                 for dispatch in self.plan.dispatches
             ]
             self._launches = [bound[number] for number in self.plan.order]
-            self._copies = [(self._range(c.source), self._range(c.target)) for c in self.plan.copies]
+            self._copies = [
+                (self._range(c.source), self._range(c.target)) for c in self.plan.copies
+            ]
         return self._launches
 
     def kept(self) -> dict[str, Array]:
@@ -141,8 +143,7 @@ class WebGpuSession(Session):
         self.device.submit([], [(sources[name], targets[name]) for name in targets])
         self._missing.clear()
 
-    def share(self, other: Session) -> None:
-        """Use the buffers of another session for what is kept."""
+    def _share(self, other: Session) -> None:
         if (
             not isinstance(other, WebGpuSession)
             or other.device is not self.device
@@ -154,7 +155,6 @@ class WebGpuSession(Session):
         for number in self._borrowed:
             self.device.free(self._buffers[number])
             self._buffers[number] = other._buffers[number]  # noqa: SLF001 - of this class
-        self._missing = other._missing  # noqa: SLF001
 
     def places(self) -> dict[str, Range]:
         """Where each parameter and state lies."""

@@ -114,17 +114,14 @@ class XlaSession(Session):
             self._place(name, placed)
         self._missing.clear()
 
-    def share(self, other: Session) -> None:
-        """Use the arrays of another session, which the steps of both donate in turn."""
+    def _share(self, other: Session) -> None:
         if (
             not isinstance(other, XlaSession)
             or other.program.kept != self.program.kept
-            or other.parameters != self.parameters
             or other.program.graph.updates.keys() != self.program.graph.updates.keys()
         ):
             raise not_alike()
-        self._kept_arrays = other._kept_arrays  # noqa: SLF001 - another session of this class
-        self._missing = other._missing  # noqa: SLF001
+        self._kept_arrays = other._kept_arrays  # noqa: SLF001 - of this class
 
     def values(self) -> Mapping[str, jax.Array]:
         """The parameters and states where they lie; the next step overwrites those it updates."""

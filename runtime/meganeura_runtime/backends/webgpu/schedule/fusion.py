@@ -206,7 +206,7 @@ class Fusion:
         return first.id in self._parts and (
             first.type.shape == value.type.shape
             and first.operands[1].type.shape == value.operands[1].type.shape
-            and first.operands[2:] == value.operands[2:]
+            and all(map(_are_same, first.operands[2:], value.operands[2:]))
         )
 
     def _may_share(self, group: Group, value: Value) -> bool:
@@ -283,6 +283,11 @@ class Fusion:
         for other in self._groups:
             if other is group or other.above & group.bit:
                 other.above |= above
+
+
+def _are_same(one: Value, other: Value) -> bool:
+    """Whether two values are one, or one constant."""
+    return one is other or (one.op == other.op and not one.operands and not other.operands)
 
 
 def _is_scattered(value: Value) -> bool:
