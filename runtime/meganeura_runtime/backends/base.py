@@ -15,6 +15,9 @@ from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 
+NOT_ALIKE = "the two sessions do not keep the same tensors on one device"
+"""What is wrong with a session that is to share what another one keeps."""
+
 
 class SessionError(Exception):
     """A session was used at a time when that has no meaning."""
@@ -147,7 +150,7 @@ class Session(Closing):
         other one has to stay open as long as this one is used.
         """
         if other.parameters != self.parameters:
-            raise not_alike()
+            raise SessionError(NOT_ALIKE)
         self._share(other)
         self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
 
@@ -283,11 +286,6 @@ def fitting(name: str, wanted: Mapping[str, TensorType], array: Array) -> Array:
         found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
         raise FeedError(f"`{name}` is {expected}, not {found}")
     return array
-
-
-def not_alike() -> SessionError:
-    """What is wrong with a session that is to share what another one keeps."""
-    return SessionError("the two sessions do not keep the same tensors on one device")
 
 
 def foreign() -> SessionError:

@@ -8,13 +8,14 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Results
 from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
     Computed,
     Outputs,
     Session,
+    SessionError,
     Uploaded,
     foreign,
     leaf_types,
-    not_alike,
 )
 
 
@@ -51,7 +52,7 @@ class HostSession(Session):
 
     def _share(self, other: Session) -> None:
         if not isinstance(other, HostSession):
-            raise not_alike()
+            raise SessionError(NOT_ALIKE)
         self._values = other._values  # noqa: SLF001 - another session of this class
 
     def _put(self, name: str, array: Array) -> None:

@@ -26,8 +26,8 @@ block Net()(x: [n, s, 4], position: i32[]) -> [n, s, 4], [n, 16, 4]
     where 0 <= position, position + s <= 16:
   cache keys: [n, 16, 4]
   cache values: [n, 16, 4]
-  k = x |> k: linear(4)
-  v = x |> v: linear(4)
+  k = x |> k: linear(4, bias=false)
+  v = x |> v: linear(4, bias=false)
   update keys[:, position:position + s] = k
   update values[:, position:position + s] = v
   scores = x @ rearrange(keys, [n, t, d] -> [n, d, t])
@@ -215,9 +215,7 @@ def test_sessions_of_several_sizes_share_what_they_keep(device: str, tmp_path: P
         second.load(values)
         first.step({"x": x[:, :3], "position": at(0)})
         found = second.step({"x": x[:, 3:], "position": at(3)})["output1"]
-        np.testing.assert_allclose(
-            found[:, :4], x @ values["v.weight"].T + values["v.bias"], atol=1e-5
-        )
+        np.testing.assert_allclose(found[:, :4], x @ values["v.weight"].T, atol=1e-5)
         np.testing.assert_array_equal(first.read("values"), found)
         second.write("values", np.ones_like(found))
         assert first.read("values").all()
@@ -234,7 +232,7 @@ def test_a_model_keeps_caches_from_python_and_feeds_optional_inputs(tmp_path: Pa
     program = meganeura.load(str(tmp_path / "net.mgn"))
     model = program.model(seed=0, optional=["position"])
     assert [*model.inputs] == ["x", "position"]
-    assert [each.name for each in model.parameters] == ["k.weight", "k.bias", "v.weight", "v.bias"]
+    assert [each.name for each in model.parameters] == ["k.weight", "v.weight"]
     assert [*program.model(seed=0).inputs] == ["x"]
     x = numbers(1, 2, 4)
     with model.session({"n": 1, "s": 1}, device="cpu") as session:

@@ -9,13 +9,13 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
     Outputs,
     Session,
     SessionError,
     Uploaded,
     foreign,
     known,
-    not_alike,
 )
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
@@ -150,7 +150,7 @@ class WebGpuSession(Session):
             or self._launches is not None
             or other.plan.parameters != self.plan.parameters
         ):
-            raise not_alike()
+            raise SessionError(NOT_ALIKE)
         self._borrowed = frozenset(self.whole(Role.PARAMETERS))
         for number in self._borrowed:
             self.device.free(self._buffers[number])

@@ -11,12 +11,13 @@ from jax.stages import Compiled
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
     Outputs,
     Session,
+    SessionError,
     Uploaded,
     foreign,
     leaf_types,
-    not_alike,
 )
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
@@ -120,7 +121,7 @@ class XlaSession(Session):
             or other.program.kept != self.program.kept
             or other.program.graph.updates.keys() != self.program.graph.updates.keys()
         ):
-            raise not_alike()
+            raise SessionError(NOT_ALIKE)
         self._kept_arrays = other._kept_arrays  # noqa: SLF001 - of this class
 
     def values(self) -> Mapping[str, jax.Array]:
