@@ -156,6 +156,10 @@ def _update_part(
     return ast.Update(span, ast.Path(_place(span, name), (name.text,)), value, entries)
 
 
+def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | None) -> ast.Minimize:
+    return ast.Minimize(span, value, over or ())
+
+
 def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
     return ast.Layer(span, _labelled(span, path, call))
 
@@ -364,7 +368,8 @@ ACTIONS: dict[str, Action] = {
     "update": ast.Update,
     "update_part": _update_part,
     "entries": _sequence,
-    "minimize": ast.Minimize,
+    "minimize": _minimize,
+    "over": _sequence,
     "metric": ast.Metric,
     "run": _with_list(ast.Run, 0),
     "setting": ast.Setting,
