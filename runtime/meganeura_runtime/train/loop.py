@@ -50,6 +50,7 @@ from meganeura_runtime.train.events import (
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -70,8 +71,12 @@ def train(
     weights = _origins(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    with _opened(job, open_session) as session, closing(Evaluator(job, open_session)) as evaluator:
-        trainer = Trainer(job, folder, session, evaluator, watch, stop)
+    with (
+        reported(job, folder, manner.device, watch) as watched,
+        _opened(job, open_session) as session,
+        closing(Evaluator(job, open_session)) as evaluator,
+    ):
+        trainer = Trainer(job, folder, session, evaluator, watched, stop)
         trainer.looks_at_every_step = manner.detect_anomaly
         trainer.span = manner.span
         trainer.hosts = manner.hosts
