@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.background import begin
-from meganeura_runtime.train.events import Event, Finished, Watch
+from meganeura_runtime.train.events import Event, Finished, Started, Watch
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.report.page import run_page
 from meganeura_runtime.train.report.run_description import (
@@ -43,7 +43,6 @@ def reported(
         yield watch
         return
     writer = _Writer(job, folder, device)
-    written = begin("report", writer.write_while_it_trains)
 
     def watched(event: Event) -> None:
         writer.take_in(event)
@@ -53,9 +52,9 @@ def reported(
         yield watched
     except BaseException as error:
         with suppress(ProblemError):  # what ended the run is what is told
-            writer.complete(written, *_end(error))
+            writer.complete(*_end(error))
         raise
-    writer.complete(written, writer.status)
+    writer.complete(writer.status)
 
 
 def _end(error: BaseException) -> tuple[Status, str]:
@@ -85,14 +84,20 @@ class _Writer:
         self._about = describe(job, device, self._before)
         self._settings = read_settings(folder.settings)
         self._records = RunRecords(folder.metrics)
+        self._thread: Future[None] | None = None
         _write_description(folder.description, self._about)
 
     def take_in(self, event: Event) -> None:
-        """Note how the run ends."""
-        if isinstance(event, Finished):
-            self.status = Status.STOPPED if event.interrupted else Status.FINISHED
+        """Begin once the run does, whose records are then its own; note how it ends."""
+        match event:
+            case Started():
+                self._thread = begin("report", self._write_while_it_trains)
+            case Finished(interrupted=interrupted):
+                self.status = Status.STOPPED if interrupted else Status.FINISHED
+            case _:
+                pass
 
-    def write_while_it_trains(self) -> None:
+    def _write_while_it_trains(self) -> None:
         """Write a page, and another whenever that is no burden, until the run ends."""
         began = thread_time()
         if self._device is not None:
@@ -103,10 +108,11 @@ class _Writer:
         while not self._ended.wait(pause):
             pause = self._write()
 
-    def complete(self, written: Future[None], status: Status, error: str = "") -> None:
+    def complete(self, status: Status, error: str = "") -> None:
         """Write the last version, once the thread that wrote the others is done."""
         self._ended.set()
-        written.result()
+        if self._thread is not None:
+            self._thread.result()
         seconds = self._before + perf_counter() - self._began
         self._about = self._about.model_copy(
             update={"status": status, "error": error, "seconds": seconds}
