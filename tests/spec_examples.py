@@ -73,6 +73,7 @@ from meganeura_runtime.train.training_problems import (
     DataChanged,
     FolderInUse,
     IndivisibleBatch,
+    LogRefused,
     LossNotFinite,
     UnnamedFolder,
 )
@@ -220,6 +221,7 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        LogRefused("wandb", "No API key configured. Use `wandb login` to log in."),
         NotARun(Path("runs"), "settings.json"),
         DamagedRun(Path("runs/fit-1/metrics.jsonl"), 12, "it has no `kind` and `step`"),
         IndivisibleBatch("batch", 32, 3),
