@@ -16,9 +16,12 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     exceptions,
+    names,
     rewriting,
     rewriting_settings,
 )
@@ -30,6 +33,8 @@ from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.io.weight_names import Names
+    from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.job import Job, Start
     from meganeura_runtime.train.run_folder import RunFolder
@@ -61,6 +66,8 @@ def train(
     weights: WeightFiles = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
     ] = None,
@@ -85,7 +92,7 @@ def train(
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
-    start = _start(weights, allow_missing, allow_unexpected)
+    start = _start(weights, allowed(allow_missing, allow_unexpected), names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
@@ -131,15 +138,15 @@ def _overrides(changes: list[str] | None, device: str | None, seed: int | None) 
     return given
 
 
-def _start(
-    files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
-) -> "Start | None":
+def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "Start | None":
     """What `--weights` and the options beside it ask for."""
+    from meganeura_runtime.io.weight_names import AS_STORED
+    from meganeura_runtime.io.weights import STRICT
     from meganeura_runtime.train.job import Start
 
     if files:
-        return Start(tuple(files), allowed(missing, unexpected))
-    if missing or unexpected:
+        return Start(tuple(files), excused, called)
+    if (excused, called) != (STRICT, AS_STORED):
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     return None
 

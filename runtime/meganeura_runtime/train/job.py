@@ -58,6 +58,7 @@ from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.index_bounds import check_dataset
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.data_fingerprint import fingerprints
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
@@ -73,6 +74,11 @@ class Start:
 
     files: tuple[Path, ...]
     allowed: Allowed = STRICT
+    names: Names = AS_STORED
+
+    def compared(self, parameters: Sequence[ParameterInfo]) -> Comparison:
+        """The tensors of the files beside the parameters; raises `ProblemError` as `compare`."""
+        return compare(self.files, parameters, self.allowed, self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +265,7 @@ def prepare(
     if rest:
         _require_shares(demand.counter, rest, settings, is_last=True)
         last = _last_step(elaborated(rest, training=True).graph, rest, settings, device)
-    found = None if start is None else compare(start.files, forward.parameters, start.allowed)
+    found = None if start is None else start.compared(forward.parameters)
     given = {} if found is None else found.read()
     return Job(
         name=train,
