@@ -9,11 +9,29 @@ parameters that it moved.
 import re
 from dataclasses import dataclass
 
-from meganeura_dsl.ir.graph import Graph, Value
+from meganeura_dsl.ir.graph import Graph, Leaf, Value
 from meganeura_dsl.ir.ops import Floor, Parameter, Round, StopGradient
-from meganeura_dsl.ir.ops.primitive.leaf import Moved
 
 _NAME = re.compile(r"objective (\d+) moves (.*)")
+
+
+@dataclass(frozen=True)
+class Moved(Leaf):
+    """A parameter as an objective leaves it.
+
+    It stands in a forward graph that is to become a training step, which puts the value in its
+    place; no other graph holds one.
+    """
+
+    is_kept = False
+    parameter: str
+    objective: int
+
+    @staticmethod
+    def by(objective: int, parameter: Parameter) -> "Moved":
+        """The parameter after the objective of this number, counted from 0."""
+        name = f"{parameter.name} after objective {objective}"
+        return Moved(name, parameter.dtype, parameter.shape, parameter.name, objective)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from fnmatch import fnmatchcase
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
-from meganeura_dsl.ir.objectives import Objective, objectives
+from meganeura_dsl.ir.objectives import Moved, Objective, objectives
 from meganeura_dsl.ir.ops import (
     Add,
     Cast,
     Div,
     Input,
     Minimum,
-    Moved,
     Mul,
     Parameter,
     Sqrt,
@@ -35,6 +34,8 @@ from meganeura_dsl.transforms.simplify_loops import simplify_loops
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
+GRADIENT = "gradient."
+"""How the names of outputs begin that are gradients."""
 
 
 class TrainingError(Exception):
@@ -48,13 +49,15 @@ class TrainingSettings:
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
-    rate that is fed scales all rates by one factor.
+    rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
+    parameter that is moved an output `gradient.PATH`, before they are clipped.
     """
 
     optimizer: Optimizer
     clip_norm: float | None = None
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
+    gradients: bool = False
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -78,6 +81,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_matches(forward, settings)
     copy = _Copy(forward)
     updates: dict[str, Value] = {}
+    shown: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
         parameters = {
@@ -85,7 +89,9 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             for name in objective.moves
             if settings.optimizer_of(name) is not None
         }
-        _move(copy.build, copy.of(loss), parameters, settings, updates)
+        found = _move(copy.build, copy.of(loss), parameters, settings, updates)
+        if settings.gradients:
+            shown |= {f"{GRADIENT}{name}": each for name, each in found.items()}
         copy.go_on(objective, updates)
     outputs = {
         name: copy.of(value)
@@ -93,7 +99,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         if Objective.of(name) is None
     }
     states = {name: copy.of(value) for name, value in forward.updates.items()}
-    return simplify_loops(copy.build.graph(outputs, {**states, **updates}))
+    return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
 
 
 def _move(
@@ -102,10 +108,10 @@ def _move(
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
     updates: dict[str, Value],
-) -> None:
-    """Put the next values of the parameters that the gradient of a loss reaches into `updates`.
+) -> dict[str, Value]:
+    """The gradients of a loss, of the parameters that they reach.
 
-    Those of their optimizers' states are put there too.
+    The next values of these parameters, and of their optimizers' states, are put into `updates`.
     """
     found = gradients(build, loss, tuple(parameters.values()))
     reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
@@ -120,6 +126,7 @@ def _move(
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+    return reached
 
 
 class _Copy:

@@ -77,7 +77,7 @@ def run(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE", help="Write outputs: .npy, .safetensors or .png."
-        )
+        ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     labels: Annotated[
@@ -150,7 +150,7 @@ def run(
         check_output(output, list(symbolic.graph.outputs))
         tensors = _tensors(symbolic, choices, inputs or (), seed)
         if random_weights is None:
-            excused, called = allowed(allow_missing, allow_unexpected), names(rename, prefix)
+            excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
             values = _loaded(symbolic, weights or (), excused, called)
         else:
             say(f"weights: random, of seed {random_weights}")

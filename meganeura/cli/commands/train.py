@@ -21,7 +21,7 @@ from meganeura.cli.options.model_options import (
     WeightFiles,
     allowed,
     exceptions,
-    names,
+    given_names,
     rewriting,
     rewriting_settings,
 )
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
-    from meganeura_runtime.train.job import Job, Start
+    from meganeura_runtime.train.job import Job
+    from meganeura_runtime.train.recipe import Start
     from meganeura_runtime.train.run_folder import RunFolder
 
 NAMED = 8
@@ -85,14 +86,15 @@ def train(
     from meganeura_dsl import pipeline
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device, meet_hosts
-    from meganeura_runtime.train.job import prepare, settings_of
+    from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.recipe import settings_of
     from meganeura_runtime.train.resume import RunOptions, resume_job
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed), *rules]
-    start = _start(weights, allowed(allow_missing, allow_unexpected), names(rename, prefix))
+    start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
@@ -142,7 +144,7 @@ def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "St
     """What `--weights` and the options beside it ask for."""
     from meganeura_runtime.io.weight_names import AS_STORED
     from meganeura_runtime.io.weights import STRICT
-    from meganeura_runtime.train.job import Start
+    from meganeura_runtime.train.recipe import Start
 
     if files:
         return Start(tuple(files), excused, called)

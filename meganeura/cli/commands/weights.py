@@ -18,7 +18,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
     exceptions,
-    names,
+    given_names,
 )
 from meganeura.cli.ui.console import count, exit_code, say, show
 from meganeura_dsl.diagnostics.json_report import as_json
@@ -62,7 +62,7 @@ def check(
     chosen = configured(model, changes)
     excused = allowed(allow_missing, allow_unexpected)
     try:
-        called = names(rename, prefix)
+        called = given_names(rename, prefix)
         found = compare(files, chosen.elaborate().parameters, excused, called)
     except ProblemError as error:
         if as_data:

@@ -86,7 +86,7 @@ def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> 
     return Allowed(tuple(missing or ()), tuple(unexpected or ()))
 
 
-def names(renames: Sequence[str] | None, prefix: str) -> "Names":
+def given_names(renames: Sequence[str] | None, prefix: str) -> "Names":
     """What `--rename` and `--prefix` call the tensors of a file; raises `ProblemError`."""
     from meganeura_runtime.io.weight_names import Names, Rename
 

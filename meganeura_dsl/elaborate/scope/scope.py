@@ -18,7 +18,8 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
-from meganeura_dsl.ir.ops import Moved, Parameter, StopGradient
+from meganeura_dsl.ir.objectives import Moved
+from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
 from meganeura_dsl.symbolic.size import Dim, show

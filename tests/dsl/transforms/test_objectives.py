@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
-from meganeura_dsl.ir.ops import Moved
+from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.startup.lazy_numpy import np

@@ -11,7 +11,7 @@ from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.symbolic.assumptions import Facts
 from meganeura_dsl.symbolic.size import Dim, Size
 
-__all__ = ["Constant", "Input", "Iota", "Moved", "Parameter", "RandomBits"]
+__all__ = ["Constant", "Input", "Iota", "Parameter", "RandomBits"]
 
 Kind = Literal["param", "frozen", "state"]
 Number = float | int | bool | Dim
@@ -30,25 +30,6 @@ class Parameter(Leaf):
 
     is_kept = True
     kind: Kind
-
-
-@dataclass(frozen=True)
-class Moved(Leaf):
-    """A parameter as an objective leaves it.
-
-    It stands in a forward graph that is to become a training step, which puts the value in its
-    place; no other graph holds one.
-    """
-
-    is_kept = False
-    parameter: str
-    objective: int
-
-    @staticmethod
-    def by(objective: int, parameter: Parameter) -> "Moved":
-        """The parameter after the objective of this number, counted from 0."""
-        name = f"{parameter.name} after objective {objective}"
-        return Moved(name, parameter.dtype, parameter.shape, parameter.name, objective)
 
 
 @dataclass(frozen=True, eq=False)
