@@ -24,6 +24,7 @@ from meganeura.cli.options.model_options import (
     allowed,
     configured,
     exceptions,
+    given_names,
     rewriting,
 )
 from meganeura.cli.options.trace_option import TraceFile, tracing
