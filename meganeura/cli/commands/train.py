@@ -17,9 +17,12 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     exceptions,
+    given_names,
     rewriting,
     rewriting_settings,
 )
@@ -31,6 +34,8 @@ from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.io.weight_names import Names
+    from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.job import Job
     from meganeura_runtime.train.recipe import Start
@@ -63,6 +68,8 @@ def train(
     weights: WeightFiles = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
     ] = None,
@@ -92,7 +99,7 @@ def train(
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
     overrides = [*_overrides(changes, device, seed, log), *rules]
-    start = _start(weights, allow_missing, allow_unexpected)
+    start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
@@ -141,15 +148,15 @@ def _overrides(
     return given
 
 
-def _start(
-    files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
-) -> "Start | None":
+def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "Start | None":
     """What `--weights` and the options beside it ask for."""
+    from meganeura_runtime.io.weight_names import AS_STORED
+    from meganeura_runtime.io.weights import STRICT
     from meganeura_runtime.train.recipe import Start
 
     if files:
-        return Start(tuple(files), allowed(missing, unexpected))
-    if missing or unexpected:
+        return Start(tuple(files), excused, called)
+    if (excused, called) != (STRICT, AS_STORED):
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     return None
 
