@@ -77,6 +77,7 @@ from meganeura_runtime.io.data.source_problems import (
 )
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
@@ -85,6 +86,7 @@ from meganeura_runtime.train.training_problems import (
     DataChanged,
     FolderInUse,
     IndivisibleBatch,
+    LogRefused,
     LossNotFinite,
     UnnamedFolder,
 )
@@ -214,6 +216,12 @@ EXAMPLES: Mapping[str, Problem] = {
             types=(),
         ),
         NothingToAllow("cf.*", "missing", ("fc.weight", "fc.bias")),
+        MalformedRename(r"student\.(.*=\1", "missing ), unterminated subpattern at position 9"),
+        NothingToRename(
+            r"studnet\.(.*)",
+            ("student.fc1.bias", "student.fc1.weight", "student.fc2.bias", "student.fc2.weight"),
+        ),
+        SameName("fc1.bias", ("student.fc1.bias", "teacher.fc1.bias")),
         UnknownRule("conv-residul", ("conv-bias", "conv-residual", "conv-activation")),
         FoldedOverflow("norm.derived.0", "f32", ("conv.weight", "norm.weight", "norm.running_var")),
         GaveUp(
@@ -251,6 +259,7 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        LogRefused("wandb", "No API key configured. Use `wandb login` to log in."),
         NotARun(Path("runs"), "settings.json"),
         DamagedRun(Path("runs/fit-1/metrics.jsonl"), 12, "it has no `kind` and `step`"),
         IndivisibleBatch("batch", 32, 3),

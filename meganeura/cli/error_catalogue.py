@@ -8,7 +8,7 @@ from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.infer import inference_problems
-from meganeura_runtime.io import weights
+from meganeura_runtime.io import weight_names, weights
 from meganeura_runtime.io.data import data_problems, index_problems, source_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
@@ -25,6 +25,7 @@ def problems() -> tuple[type[Problem], ...]:
         file_problems,
         index_problems,
         weights,
+        weight_names,
         inference_problems,
         preprocess_problems,
         optional_imports,

@@ -25,6 +25,7 @@ from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleCho
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
@@ -70,6 +71,12 @@ def _validation(given: object) -> str | float | None:
     raise PydanticCustomError("no_validation", "a text or a share is due")
 
 
+def _log(names: list[str]) -> list[str]:
+    if not {*names} <= {*LogFormat}:
+        raise ValueError(f"must list {' or '.join(LogFormat)}")
+    return names
+
+
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
@@ -93,6 +100,7 @@ class RunSettings(Strict):
     drop_last: bool = True
     clip_norm: PositiveFloat | None = None
     log_every: NonNegativeInt = 50
+    log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
     device: Annotated[str, AfterValidator(_device)] = "auto"
@@ -121,6 +129,7 @@ MEANINGS = {
     "clip_norm": "the largest norm all gradients together may have",
     "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
     "log_every": "steps between two lines of the log; 0 logs no steps",
+    "log": "logs of other tools that a run keeps too: tensorboard, wandb",
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
     "device": "what it runs on, as `meganeura devices` lists it, or auto",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 
 import meganeura as api
 from tests.cli.command import Command
@@ -45,6 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network.values = trained_values(network.parameters)
     network.save(place / "digits_cnn.safetensors")
     np.save(place / "image.npy", np.zeros((1, 1, 8, 8), np.float32))
+    first = load_file(place / "digits.safetensors")
+    named = [(f"{part}.{name}", first[name]) for part in ("student", "teacher") for name in first]
+    save_file(dict(named), place / "distilled.safetensors")
     for name in ("cat.png", "dog.png"):
         Image.fromarray(np.zeros((90, 70, 3), np.uint8)).save(place / name)
     soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)

@@ -28,6 +28,7 @@ from meganeura_runtime.train.recipe import (
     require_shares,
     settings_of,
 )
+from meganeura_runtime.train.run_logs import log_openers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,6 +112,7 @@ def prepare(
     """
     overrides = [*overrides, *data.overrides]
     settings = revise(settings_of(program, train, overrides))
+    log_openers(settings)
     signature = Signature.of(program, train, settings)
     demand = signature.demand
     require_shares(demand.counter, demand.batch, settings)

@@ -49,6 +49,7 @@ from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -70,7 +71,8 @@ def train(
     first = None if manner.resumption else begin("values", job.initial_values)
     others = () if job.last is None else (job.last,)
     with (
-        reported(job, folder, manner.device, watch) as watched,
+        logged(LogStart(folder, job.settings, manner.step), watch) as logging,
+        reported(job, folder, manner.device, logging) as watched,
         TrainingSession(job, open_session, others) as trained,
     ):
         trained.origins = weights

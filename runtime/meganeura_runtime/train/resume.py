@@ -26,6 +26,7 @@ from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 CHANGEABLE = (
     "epochs",
     "log_every",
+    "log",
     "eval_every",
     "save_every",
     "device",
@@ -63,6 +64,11 @@ class RunOptions:
     """The processes that run it together."""
     device: OpenDevice | None = None
     """What it runs on, as far as its page says so."""
+
+    @property
+    def step(self) -> int:
+        """Steps that were made before."""
+        return 0 if self.resumption is None else self.resumption.progress.step
 
 
 FROM_THE_START = RunOptions()
