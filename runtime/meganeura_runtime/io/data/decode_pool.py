@@ -5,7 +5,6 @@ where its number in the batch says: which process made it, and when, makes no di
 """
 
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,9 +19,9 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.diagnostics.problem import Problem, ProblemError
-from meganeura_runtime.io.data.decode_worker import DONE, LENGTH, write_message
-from meganeura_runtime.io.data.decoders import Decoder
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.data.decode_worker import DONE, write_message
+from meganeura_runtime.io.data.decoders import Decoder, decoder_text
 from meganeura_runtime.io.data.folder_problems import WorkerDied
 from meganeura_runtime.io.tensors.file_array import bytes_of
 
@@ -66,13 +65,12 @@ class DecodePool:
             for path in paths:
                 write_message(given, os.fsencode(path))
             given.flush()
-            problems = [_answer(answers, array) for array in found]
+            done = [_is_answered(answers, array) for array in found]
         except (OSError, EOFError):
             self._own.process = None
             raise ProblemError(WorkerDied(process.wait(), str(paths[0]))) from None
-        for problem in problems:
-            if problem is not None:
-                raise ProblemError(problem)
+        for number in np.flatnonzero(np.logical_not(done)).tolist():
+            found[number] = self._decoder.decode(paths[number])  # which says what is wrong
 
     def _process(self) -> subprocess.Popen[bytes]:
         """The process of this thread, started when it is first needed."""
@@ -98,7 +96,7 @@ def _started(decoder: Decoder) -> subprocess.Popen[bytes]:
     given, answers = _pipes(process)
     with suppress(ImportError, AttributeError, OSError):
         _widen(answers)
-    write_message(given, pickle.dumps(decoder))
+    write_message(given, decoder_text(decoder).encode())
     given.flush()
     return process
 
@@ -116,18 +114,17 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[BinaryIO, BufferedReader]:
     return cast("BinaryIO", process.stdin), cast("BufferedReader", process.stdout)
 
 
-def _answer(answers: BufferedReader, array: NDArray[np.float32]) -> Problem | None:
-    """Take in the elements of one file, or what is wrong with it; raises `EOFError` at an end."""
+def _is_answered(answers: BufferedReader, array: NDArray[np.float32]) -> bool:
+    """Take in the elements of one file, if there are any; raises `EOFError` at an end."""
     how = answers.read(1)
     if not how:
         raise EOFError
-    if how == DONE:
-        memory = bytes_of(array)
-        if answers.readinto(memory) != len(memory):
-            raise EOFError
-        return None
-    content = answers.read(int.from_bytes(answers.read(LENGTH), "little"))
-    return cast("Problem", pickle.loads(content))  # noqa: S301 - from our own process
+    if how != DONE:
+        return False
+    memory = bytes_of(array)
+    if answers.readinto(memory) != len(memory):
+        raise EOFError
+    return True
 
 
 def _end(threads: ThreadPoolExecutor, processes: list[subprocess.Popen[bytes]]) -> None:

@@ -2,21 +2,20 @@
 
 Not a fork, which copies the locks of other threads, and not started anew from the user's program,
 which would run it twice: `python -m` this module. The first message is a decoder, each other one a
-path. Answers are a byte that says how it went, and then the elements or a problem. The process ends
-where its input does.
+path. Answers are a byte that says how it went, and then the elements; who asked finds out what was
+wrong. The process ends where its input does.
 """
 
-import pickle
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.data.decoders import Decoder
+from meganeura_runtime.io.data.decoders import decoder_of
 
 DONE, FAILED = b"\0", b"\1"
 LENGTH = 8
@@ -39,13 +38,12 @@ def main() -> None:
     """Decode until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides when to stop
     given, out = messages(sys.stdin.buffer), sys.stdout.buffer
-    decoder = cast("Decoder", pickle.loads(next(given)))  # noqa: S301 - from our own process
+    decoder = decoder_of(next(given).decode())
     for path in given:
         try:
             values = decoder.decode(Path(path.decode("utf-8", "surrogateescape")))
-        except ProblemError as error:
+        except ProblemError:
             out.write(FAILED)
-            write_message(out, pickle.dumps(error.problem))
         else:
             out.write(DONE)
             out.write(np.ascontiguousarray(values).view(np.uint8).data)

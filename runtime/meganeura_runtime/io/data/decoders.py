@@ -1,13 +1,14 @@
 """What makes an array of a file: an image or a sound, as an input takes it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from meganeura_runtime.io.preprocess.audio import read_sound
-from meganeura_runtime.io.preprocess.images import ImageSteps, read_image
+from meganeura_runtime.io.preprocess.images import Cover, ImageSteps, Stretch, read_image
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,31 @@ class SoundDecoder:
 
 
 Decoder = ImageDecoder | SoundDecoder
+
+
+class _Message(BaseModel):
+    """A decoder in the words of JSON, which tells the two ways to resize apart."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decoder: Decoder
+    stretches: bool
+
+
+def decoder_text(decoder: Decoder) -> str:
+    """A decoder as a text, for another process."""
+    stretches = isinstance(decoder, ImageDecoder) and isinstance(decoder.steps.resize, Stretch)
+    return _Message(decoder=decoder, stretches=stretches).model_dump_json()
+
+
+def decoder_of(text: str) -> Decoder:
+    """The decoder that a text of `decoder_text` says."""
+    message = _Message.model_validate_json(text)
+    match message.decoder:
+        case ImageDecoder(steps=ImageSteps(resize=Cover() as found)) as decoder if (
+            message.stretches
+        ):
+            resize = Stretch(found.height, found.width)
+            return replace(decoder, steps=replace(decoder.steps, resize=resize))
+        case decoder:
+            return decoder

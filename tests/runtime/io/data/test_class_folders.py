@@ -15,12 +15,25 @@ from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.data.class_folders import DecodedFiles
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.decoders import (
+    ImageDecoder,
+    SoundDecoder,
+    decoder_of,
+    decoder_text,
+)
 from meganeura_runtime.io.data.folder_problems import NoClasses, WorkerDied, WrongReader
 from meganeura_runtime.io.data.readers import Reader
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess.audio import read_sound
-from meganeura_runtime.io.preprocess.images import read_image
+from meganeura_runtime.io.preprocess.images import (
+    Cover,
+    Filter,
+    ImageSteps,
+    Middle,
+    Stretch,
+    read_image,
+)
 from meganeura_runtime.io.preprocess.input_transforms import Choices
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 
@@ -188,3 +201,10 @@ def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
     assert digest(demand(3, 8, 8)) == before != digest(demand(3, 9, 8))
     paint(flowers / "rose" / "9.png", 3)
     assert digest(demand(3, 8, 8)) != before
+
+
+@pytest.mark.parametrize("resize", [None, Cover(9, 8), Stretch(8, 8)])
+def test_a_decoder_is_told_to_a_process_as_it_is(resize: Cover | Stretch | None) -> None:
+    steps = ImageSteps(resize, Middle(8, 8, rounds_down=True), Filter.BOX, 1 / 255, (0.1,), (0.3,))
+    for decoder in (ImageDecoder(3, 8, 8, steps), SoundDecoder(80, 100)):
+        assert decoder_of(decoder_text(decoder)) == decoder
