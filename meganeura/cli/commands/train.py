@@ -1,5 +1,6 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
+import json
 import os
 import sys
 from contextlib import ExitStack, closing
@@ -75,6 +76,10 @@ def train(
     detect_anomaly: Annotated[
         bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
     ] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="tensorboard|wandb", help="Keep such a log too; may be repeated."),
+    ] = None,
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     coordinator: Coordinator = None,
@@ -93,7 +98,7 @@ def train(
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
-    overrides = [*_overrides(changes, device, seed), *rules]
+    overrides = [*_overrides(changes, device, seed, log), *rules]
     start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
@@ -132,11 +137,14 @@ def train(
         raise typer.Exit(interruption.exit_code)
 
 
-def _overrides(changes: list[str] | None, device: str | None, seed: int | None) -> list[str]:
+def _overrides(
+    changes: list[str] | None, device: str | None, seed: int | None, log: list[str] | None
+) -> list[str]:
     """What the command line says of settings."""
     given = list(changes or ())
     given += [] if device is None else [f"device={device}"]
     given += [] if seed is None else [f"seed={seed}"]
+    given += [] if log is None else [f"log={json.dumps(log)}"]
     return given
 
 
