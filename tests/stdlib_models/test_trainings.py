@@ -66,10 +66,13 @@ def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
 
 EMBEDDED = [
     ("digits_cnn", "fit"),
+    ("clip", "digits"),
+    ("convnext", "digits"),
     ("densenet", "digits"),
     ("digits_mlp", "fit"),
     ("efficientnet", "digits"),
     ("mobilenet", "digits"),
+    ("mobilenet_v3", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
     ("unet", "denoise"),
