@@ -21,7 +21,8 @@ from meganeura.cli.options.model_options import (
     WeightFiles,
     allowed,
     configured,
-    exceptions,
+    loaded_values,
+    require_weights,
     rewriting,
 )
 from meganeura.cli.options.trace_option import TraceFile, tracing
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.preprocess.images import Filter
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
-    from meganeura_runtime.io.weights import Allowed
-
-FIRST_SEED = 0
-"""The seed of parameters that `--allow-missing` leaves at their initial values."""
 
 INPUT_HELP = "A tensor, image or sound; the name may be left out if there is one input."
 
@@ -127,13 +124,13 @@ def run(
         check_output(output, compiled.outputs)
         found = compiled.run(inputs, choices, device, precision)
     else:
-        _check_weights(weights, random_weights, allow_missing, allow_unexpected)
+        require_weights(weights, random_weights, allow_missing, allow_unexpected)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         check_output(output, list(symbolic.graph.outputs))
         tensors = _tensors(symbolic, choices, inputs)
         excused = allowed(allow_missing, allow_unexpected)
-        values = _values(symbolic, weights or (), random_weights, excused)
+        values = loaded_values(symbolic, weights or (), random_weights, excused)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         manner = _Manner(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
@@ -153,22 +150,6 @@ def _tensors(
 
     reader = Reader(symbolic.inputs, choices, say)
     return reader.read([Given.parse(text) for text in inputs])
-
-
-def _values(
-    symbolic: "Elaboration", files: Sequence[Path], seed: int | None, excused: "Allowed"
-) -> Mapping[str, "Array"]:
-    """All parameters and states: those of the files, and first values for what is excused."""
-    from meganeura_runtime.io.weights import compare, initial_values
-
-    if seed is not None:
-        say(f"weights: random, of seed {seed}")
-        return initial_values(symbolic.parameters, seed)
-    found = compare(files, symbolic.parameters, excused)
-    values = found.read()
-    say("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
-    anew = [each for each in symbolic.parameters if each.name in found.anew]
-    return initial_values(anew, FIRST_SEED) | values
 
 
 def _computed(
@@ -226,20 +207,6 @@ class _Manner:
 
 
 # --- options -------------------------------------------------------------------------------------
-
-
-def _check_weights(
-    files: list[Path] | None,
-    seed: int | None,
-    missing: list[str] | None,
-    unexpected: list[str] | None,
-) -> None:
-    """Refuse to run without weights, or with two kinds of them."""
-    if bool(files) == (seed is not None):
-        text = "give the weights of a file, or --random-weights SEED to try an untrained model"
-        raise typer.BadParameter(text, param_hint="--weights")
-    if (missing or unexpected) and not files:
-        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 
 def _share(crop: float | None) -> float | None:
