@@ -294,9 +294,9 @@ class Model:
     ) -> Generator:
         """The model on a device as what draws tokens, with caches for `capacity` of them.
 
-        `rows` is how many sequences of one length it goes on with at once. Its method `tokens` gives
-        what follows a prompt. Raises `ProblemError` for a model that does not generate, and as
-        `session` does.
+        `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
+        gives what follows a prompt. Raises `ProblemError` for a model that does not generate, and
+        as `session` does.
         """
         self._require_values()
         floats = ComputePrecision(precision)

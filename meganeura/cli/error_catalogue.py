@@ -7,11 +7,11 @@ from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
-from meganeura_runtime.infer import inference_problems
+from meganeura_runtime.infer import generation_problems, inference_problems
 from meganeura_runtime.io import weights
 from meganeura_runtime.io.data import data_problems, index_problems
 from meganeura_runtime.io.files import file_problems
-from meganeura_runtime.io.preprocess import preprocess_problems
+from meganeura_runtime.io.preprocess import preprocess_problems, token_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
 
@@ -31,5 +31,7 @@ def problems() -> tuple[type[Problem], ...]:
         container_problems,
         onnx_problems,
         cache_problems,
+        generation_problems,
+        token_problems,
         device_problems,
     )

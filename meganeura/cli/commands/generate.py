@@ -58,8 +58,8 @@ def generate(
 ) -> None:
     """Write the text that follows a prompt, token by token.
 
-    `--set` gives `steps`, the most tokens (128); `temperature`, 0 for the likeliest token each time (0);
-    and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
+    `--set` gives `steps`, the most tokens (128); `temperature`, 0 for the likeliest token each
+    time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
     """
     require_weights(weights, random_weights, allow_missing, allow_unexpected)
     settings, rest = _split(changes or ())
@@ -110,7 +110,9 @@ def _sampling(settings: Sequence[str], seed: int) -> "tuple[Sampling, int]":
     given: Mapping[str, object] = {
         name: each.value for name, each in with_overrides({}, settings).items()
     }
-    steps, top_k = (_whole(given, name, default) for name, default in (("steps", STEPS), ("top_k", 0)))
+    steps, top_k = (
+        _whole(given, name, default) for name, default in (("steps", STEPS), ("top_k", 0))
+    )
     temperature = given.get("temperature", 0)
     if not isinstance(temperature, int | float) or isinstance(temperature, bool):
         raise typer.BadParameter("`temperature` is a number from 0", param_hint="--set")
@@ -127,7 +129,9 @@ def _whole(given: Mapping[str, object], name: str, default: int) -> int:
 def _measured(prompt: int, times: Sequence[float]) -> str:
     """How long the prompt took, and each token after the first."""
     first = times[min(1, len(times) - 1)] - times[0]
-    text = f"{count(len(times) - 1, 'token')}, the first {first:.2f} s after {count(prompt, 'token')}"
+    text = (
+        f"{count(len(times) - 1, 'token')}, the first {first:.2f} s after {count(prompt, 'token')}"
+    )
     if len(times) < 3:
         return text
     each = (times[-1] - times[1]) / (len(times) - 2)

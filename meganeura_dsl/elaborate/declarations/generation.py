@@ -1,8 +1,8 @@
 """Generation: a model of tokens as the graph that draws the token after them.
 
-A model generates if it takes `ids: i32[n, s]` and `position: i32[] = 0`, has a parameter `capacity`, and
-gives the logits `[n, s, vocabulary]` of the token after each. It is elaborated for the tokens of a
-prompt and for one token: both graphs are of one program, and keep the same caches.
+A model generates if it takes `ids: i32[n, s]` and `position: i32[] = 0`, has a parameter
+`capacity`, and gives the logits `[n, s, vocabulary]` of the token after each. It is elaborated for
+the tokens of a prompt and for one token: both graphs are of one program, and keep the same caches.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from meganeura_dsl.elaborate.typecheck.signatures import Arguments
 from meganeura_dsl.elaborate.values import Static, Tensor
 from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, Shape
 from meganeura_dsl.syntax import ast
 
@@ -69,7 +70,7 @@ def elaborate_tokens(
     inputs = Inputs(optional=frozenset({POSITION}))
     results = run_model(elaborator, application, root, numbers, inputs)
     logits = _last_logits(model, root, results, step)
-    vocabulary = logits.type.shape[1]
+    vocabulary = concrete(logits.type.shape[1])
     if step.top_k is not None and not step.top_k <= vocabulary:
         raise ProblemError(TooFewTokens(step.top_k, vocabulary))
     token = _drawn(elaborator, model, root, logits, step)
@@ -82,9 +83,8 @@ def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, str]:
     needed = [each.name for each in block.inputs if each.default is None]
     faults: list[str] = []
     ids = inputs.get(IDS)
-    sizes = () if ids is None else tuple(
-        entry.text for entry in ids.type.shape.entries if isinstance(entry, ast.Name)
-    )
+    entries = () if ids is None else ids.type.shape.entries
+    sizes = [entry.text for entry in entries if isinstance(entry, ast.Name)]
     if ids is None or ids.type.dtype != "i32" or len(sizes) != 2:
         faults.append(f"takes no `{IDS}: i32[n, s]`")
     if POSITION not in inputs:
@@ -104,7 +104,12 @@ def _last_logits(
     logits = results[0]
     shape: Shape = logits.type.shape
     before = (step.rows, step.tokens)
-    if len(results) != 1 or len(shape) != 3 or shape[:2] != before or logits.type.dtype != DType.F32:
+    if (
+        len(results) != 1
+        or len(shape) != 3
+        or shape[:2] != before
+        or logits.type.dtype != DType.F32
+    ):
         found = ", ".join(str(each.type) for each in results)
         fault = f"gives {found} for `{IDS}: i32[{step.rows}, {step.tokens}]`"
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, (fault,)))

@@ -46,9 +46,9 @@ class CacheNotCleared(PlacedProblem, code="E0319", topic="cache"):
 class NotGenerating(PlacedProblem, code="E0660", topic="generation"):
     """A model that is to generate does not read and write tokens as a generation does.
 
-    It takes `ids: i32[n, s]`, the tokens, and `position: i32[] = 0`, the place of the first of them;
-    its parameter `capacity` is how many its caches hold; it gives the logits `[n, s, vocabulary]` of
-    the token after each.
+    It takes `ids: i32[n, s]`, the tokens, and `position: i32[] = 0`, the place of the first of
+    them; its parameter `capacity` is how many its caches hold; it gives the logits
+    `[n, s, vocabulary]` of the token after each.
     """
 
     model: str
@@ -58,7 +58,7 @@ class NotGenerating(PlacedProblem, code="E0660", topic="generation"):
         return self.words(
             f"`{self.model}` does not generate",
             f"it {', '.join(self.faults)}",
-            cure=Help("the models `gpt2_*` and `smollm2_*` show one that does: see `meganeura docs caches`"),
+            cure=Help("see `gpt2.mgn` and `lm.mgn` of the standard models, which do"),
         )
 
 

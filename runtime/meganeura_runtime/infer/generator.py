@@ -1,7 +1,7 @@
 """Generation: a prompt is read in a few large steps, and then each step draws one token.
 
-All steps are of one model and share its weights and caches on the device. A token that is drawn stays
-there as the next step's input; the host reads it behind the steps that follow.
+All steps are of one model and share its weights and caches on the device. A token that is drawn
+stays there as the next step's input; the host reads it behind the steps that follow.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Report
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.generation import (
     IDS,
     POSITION,
@@ -25,8 +25,10 @@ from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Closing, OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_shared
+from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.io.data.index_problems import check_values
-from meganeura_runtime.io.preprocess.tokens import EmptyPrompt, Tokenizer
+from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt
+from meganeura_runtime.io.preprocess.tokens import Tokenizer
 
 CHUNKS = (512, 64, 8, 1)
 """How many tokens of a prompt a step takes: so many plans serve prompts of any length, exactly."""
@@ -68,47 +70,6 @@ class Sampling:
 
 
 GREEDY = Sampling()
-
-
-@dataclass(frozen=True)
-class WrongSampling(Problem, code="E0662", topic="generation"):
-    """A setting of a generation is out of range.
-
-    `steps` is how many tokens are drawn at most, `temperature` what logits are divided by before one
-    is drawn (0 takes the likeliest), `top_k` from how many of the likeliest (0 for all).
-    """
-
-    name: str
-    value: str
-    wanted: str
-
-    def report(self) -> Report:
-        return self.message(
-            f"`{self.name}` is {self.value}", cure=Help(f"it is a number {self.wanted}")
-        )
-
-
-@dataclass(frozen=True)
-class TooLong(Problem, code="E0661", topic="generation"):
-    """A prompt and what is to follow it are longer than the model's memory.
-
-    The positions of a model with a table of positions are as many as its rows; the capacity of a
-    generator is how many tokens its caches hold.
-    """
-
-    prompt: int
-    steps: int
-    room: int
-
-    def report(self) -> Report:
-        needed = self.prompt + self.steps - 1
-        fewer = self.room - self.prompt + 1
-        cure = f"ask for at most {fewer:,}" if fewer >= 1 else "shorten the prompt"
-        return self.message(
-            f"a prompt of {self.prompt:,} tokens and {self.steps:,} after it take {needed:,} places, "
-            f"and there are {self.room:,}",
-            cure=Help(cure),
-        )
 
 
 def room_for(elaborate: Elaborate) -> int:
@@ -177,7 +138,9 @@ class Generator(Closing):
         self._sessions.clear()
 
     def tokens(
-        self, prompt: Array | Sequence[int] | Sequence[Sequence[int]], steps: int,
+        self,
+        prompt: Array | Sequence[int] | Sequence[Sequence[int]],
+        steps: int,
         sampling: Sampling = GREEDY,
     ) -> Iterator[Array]:
         """Up to so many tokens, `i32[rows]` each, that follow a prompt `[rows, tokens]`.
@@ -195,7 +158,7 @@ class Generator(Closing):
     def _drawn(self, ids: Array, steps: int, sampling: Sampling) -> Iterator[Array]:
         self._first.reset()
         place, outputs = 0, None
-        for size in _chunks(ids.shape[1]):
+        for size in chunks(ids.shape[1]):
             session = self._session(size, sampling.drawn_from)
             part = np.ascontiguousarray(ids[:, place : place + size])
             outputs = session.step({IDS: part, **_manner(session, place, size, sampling)})
@@ -235,7 +198,7 @@ class Generator(Closing):
         return made
 
 
-def _chunks(length: int) -> Iterator[int]:
+def chunks(length: int) -> Iterator[int]:
     """A length as a sum of chunks, the largest first."""
     for size in CHUNKS:
         count, length = divmod(length, size)

@@ -3,14 +3,14 @@
 import codecs
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.limited_read import TooLongError, read_bytes
 from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
 from meganeura_runtime.support.optional_imports import load
 
 NAME = "tokenizer.json"
@@ -19,38 +19,6 @@ CONFIGS = ("generation_config.json", "config.json")
 BYTES = 256
 LONGEST = 64
 """Mebibytes of a tokenizer."""
-
-
-@dataclass(frozen=True)
-class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
-    """A tokenizer has tokens that the model has no place for.
-
-    A model has one row of its table for each token; a tokenizer of another checkpoint may have
-    more. Without a tokenizer a text is read as bytes, which takes 256.
-    """
-
-    found: str
-    tokens: int
-    vocabulary: int
-
-    def report(self) -> Report:
-        return self.message(
-            f"{self.found} has {self.tokens:,} tokens, and the model {self.vocabulary:,}",
-            cure=Help("give the tokenizer of its checkpoint with", "--tokenizer FILE"),
-        )
-
-
-@dataclass(frozen=True)
-class EmptyPrompt(Problem, code="E0665", topic="generation"):
-    """A prompt has no tokens.
-
-    The first token is drawn after those of the prompt, so there is at least one.
-    """
-
-    def report(self) -> Report:
-        return self.message(
-            "the prompt has no tokens", cure=Help("begin the text", '--prompt "Once"')
-        )
 
 
 class Tokenizer(ABC):
@@ -134,7 +102,7 @@ class FileTokenizer(Tokenizer):
         content = _read(path)
         try:
             self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
-        except Exception as error:  # the library raises nothing narrower
+        except ValueError as error:
             raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
         self.ends = _ends(path.parent)
 
@@ -210,10 +178,11 @@ def _ends(folder: Path) -> tuple[int, ...]:
         path = folder / name
         if path.is_file():
             try:
-                content = json.loads(_read(path))
+                content = cast("object", json.loads(_read(path)))
             except (ValueError, RecursionError) as error:
                 raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
-            found = content.get("eos_token_id") if isinstance(content, dict) else None
+            said = cast("Mapping[str, object]", content if isinstance(content, dict) else {})
+            found = said.get("eos_token_id")
             ends = cast("list[object]", found if isinstance(found, list) else [found])
             numbers = tuple(each for each in ends if type(each) is int)
             if numbers:
