@@ -68,7 +68,8 @@ def test_a_command_shown_succeeds(
     assert name in NAMES
     monkeypatch.chdir(folder)
     shown = meganeura(*shlex.split(line, comments=True)[1:])
-    assert (shown.code, shown.err) == (0, "")
+    assert shown.code == 0
+    assert shown.err == "" or name == "generation.md"  # its text is alone on standard output
 
 
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)
