@@ -14,9 +14,12 @@ from meganeura.cli.options.model_options import (
     Changes,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     configured,
+    given_names,
     loaded_values,
     require_weights,
     rewriting,
@@ -43,6 +46,8 @@ def generate(
     ] = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     changes: Changes = None,
     seed: Annotated[
         int, typer.Option(min=0, max=(1 << 32) - 1, help="Of the tokens drawn at random.")
@@ -61,7 +66,8 @@ def generate(
     `--set` gives `steps`, the most tokens (128); `temperature`, 0 for the likeliest token each
     time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
     """
-    require_weights(weights, random_weights, allow_missing, allow_unexpected)
+    told = bool(allow_missing or allow_unexpected or rename or prefix)
+    require_weights(weights, random_weights, told=told)
     settings, rest = _split(changes or ())
     from meganeura_dsl import pipeline
     from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
@@ -80,8 +86,9 @@ def generate(
     words = tokenizer_of(weights or (), tokenizer)
     ids = words.encode(prompt)
     step = TokenStep(capacity_for(len(ids), steps, room), 1, 1, sampling.drawn_from)
-    excused = allowed(allow_missing, allow_unexpected)
-    values = loaded_values(chosen.elaborate(), weights or (), random_weights, excused, err=True)
+    excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
+    symbolic = chosen.elaborate()
+    values = loaded_values(symbolic, weights or (), random_weights, excused, called, err=True)
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
         place = choose_device(device, tuned=not no_tuned, precision=precision)

@@ -18,9 +18,12 @@ from meganeura.cli.options.model_options import (
     ConfiguredModel,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     configured,
+    given_names,
     loaded_values,
     require_weights,
     rewriting,
@@ -46,13 +49,20 @@ def run(
         str, typer.Argument(metavar="MODEL", help="A model, a file with one, or a compiled .mgb.")
     ],
     *,
-    inputs: Annotated[list[str], typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="The start of all that a model draws.")
+    ] = 0,
     weights: WeightFiles = None,
     random_weights: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
     ] = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
@@ -61,7 +71,10 @@ def run(
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write outputs: .npy, .safetensors or .png."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     labels: Annotated[
@@ -101,6 +114,8 @@ def run(
         "--random-weights": random_weights,
         "--allow-missing": allow_missing,
         "--allow-unexpected": allow_unexpected,
+        "--rename": rename,
+        "--prefix": prefix or None,
         "--set": changes,
         "--no-opt": no_opt,
         "--disable-rule": disable_rule,
@@ -122,15 +137,16 @@ def run(
             text = "a compiled model is profiled as the program it was made of"
             raise typer.BadParameter(text, param_hint="--profile")
         check_output(output, compiled.outputs)
-        found = compiled.run(inputs, choices, device, precision)
+        found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
-        require_weights(weights, random_weights, allow_missing, allow_unexpected)
+        told = bool(allow_missing or allow_unexpected or rename or prefix)
+        require_weights(weights, random_weights, told=told)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         check_output(output, list(symbolic.graph.outputs))
-        tensors = _tensors(symbolic, choices, inputs)
-        excused = allowed(allow_missing, allow_unexpected)
-        values = loaded_values(symbolic, weights or (), random_weights, excused)
+        tensors = _tensors(symbolic, choices, inputs or (), seed)
+        excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
+        values = loaded_values(symbolic, weights or (), random_weights, excused, called)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         manner = _Manner(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
@@ -144,11 +160,11 @@ def run(
 
 
 def _tensors(
-    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str]
+    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str], seed: int
 ) -> Mapping[str, "StoredTensor"]:
     from meganeura_runtime.infer.input_files import Given, Reader
 
-    reader = Reader(symbolic.inputs, choices, say)
+    reader = Reader(symbolic.inputs, choices, say, seed)
     return reader.read([Given.parse(text) for text in inputs])
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed, Comparison
 
 WeightFiles = Annotated[
@@ -31,6 +32,17 @@ AllowMissing = Annotated[
 AllowUnexpected = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Tensors of the file that are left unused, as 'head.*'."),
+]
+Renames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        metavar="PATTERN=NEW",
+        help=r"Tensors of the file are called so in the model: 'teacher\.(.*)=\1'.",
+    ),
+]
+Prefix = Annotated[
+    str, typer.Option(metavar="PATH.", help="The tensors of the file are below it: 'teacher.'.")
 ]
 Changes = Annotated[
     list[str] | None,
@@ -76,21 +88,23 @@ def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> 
     return Allowed(tuple(missing or ()), tuple(unexpected or ()))
 
 
+def given_names(renames: Sequence[str] | None, prefix: str) -> "Names":
+    """What `--rename` and `--prefix` call the tensors of a file; raises `ProblemError`."""
+    from meganeura_runtime.io.weight_names import Names, Rename
+
+    return Names(tuple(map(Rename.parse, renames or ())), prefix)
+
+
 FIRST_SEED = 0
 """The seed of parameters that `--allow-missing` leaves at their initial values."""
 
 
-def require_weights(
-    files: Sequence[Path] | None,
-    seed: int | None,
-    missing: Sequence[str] | None,
-    unexpected: Sequence[str] | None,
-) -> None:
-    """Refuse to run without weights, or with two kinds of them."""
+def require_weights(files: Sequence[Path] | None, seed: int | None, *, told: bool) -> None:
+    """Refuse to run without weights, with two kinds of them, or `told` of files that are not."""
     if bool(files) == (seed is not None):
         text = "give the weights of a file, or --random-weights SEED to try an untrained model"
         raise typer.BadParameter(text, param_hint="--weights")
-    if (missing or unexpected) and not files:
+    if told and not files:
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 
@@ -99,6 +113,7 @@ def loaded_values(
     files: Sequence[Path],
     seed: int | None,
     excused: "Allowed",
+    called: "Names",
     *,
     err: bool = False,
 ) -> "dict[str, Array]":
@@ -108,7 +123,7 @@ def loaded_values(
     if seed is not None:
         say(f"weights: random, of seed {seed}", err=err)
         return initial_values(symbolic.parameters, seed)
-    found = compare(files, symbolic.parameters, excused)
+    found = compare(files, symbolic.parameters, excused, called)
     values = found.read()
     say("\n  ".join([f"weights: {found.file}", *exceptions(found)]), err=err)
     anew = [each for each in symbolic.parameters if each.name in found.anew]
@@ -116,8 +131,12 @@ def loaded_values(
 
 
 def exceptions(comparison: "Comparison") -> list[str]:
-    """What was excused, in words."""
+    """What was renamed and what was excused, in words."""
     lines: list[str] = []
+    if comparison.renamed:
+        (old, new), *others = comparison.renamed
+        more = f" and {len(others):,} more" if others else ""
+        lines.append(f"renamed: {old} to {new}{more}")
     if comparison.anew:
         lines.append(f"at their initial values: {', '.join(comparison.anew)}")
     if comparison.unused:

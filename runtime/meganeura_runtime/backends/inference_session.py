@@ -64,7 +64,7 @@ def open_shared(
 
 
 def _kept_first(graph: Graph) -> Graph:
-    """The graph with what it keeps before all else, by name: its place in memory is the same for all."""
+    """The graph with what it keeps first, by name, so that all sizes have it in the same place."""
     build = Builder()
     leaves = (value.op for value in graph.values)
     for leaf in sorted((op for op in leaves if isinstance(op, Parameter)), key=lambda op: op.name):

@@ -12,8 +12,9 @@ class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 
     Images are decoded by Pillow, sounds by soundfile and soxr, texts by tokenizers; ONNX files are
-    written by onnx and tried by onnxruntime. Few programs need them, so they come with the extras
-    `images`, `audio`, `text` and `onnx`.
+    written by onnx and tried by onnxruntime. Logs are written by tensorboardX and wandb. Few
+    programs need them, so they come with the extras `images`, `audio`, `text`, `onnx`,
+    `tensorboard` and `wandb`.
     """
 
     module: str
