@@ -21,7 +21,7 @@ SHOWING = PROGRAM.replace(
     "  minimize cross_entropy(h |> fc2: linear(3), y)\n",
     "  logits = h |> fc2: linear(3)\n"
     "  minimize cross_entropy(logits, y)\n"
-    "  show points = rearrange(x, [n, r * c] -> [n, r, c], r=2)\n"
+    "  show points = x |> rearrange([n, 2 * c] -> [n, 2, c])\n"
     "  show confusion = confusion_matrix(logits, y)\n",
 )
 
@@ -87,8 +87,8 @@ def test_no_more_pictures_are_kept_than_are_drawn(tmp_path: Path) -> None:
     for _ in range(3):
         shown.add("show p", 10, np.ones((10, 2, 2), bool))
     list(shown.write(tmp_path, 1))
-    image = Image.open(tmp_path / FOLDER / "p-00000001.png")
-    assert image.size == (4 * 3 - 1, 4 * 3 - 1)
+    with Image.open(tmp_path / FOLDER / "p-00000001.png") as image:
+        assert image.size == (4 * 3 - 1, 4 * 3 - 1)
 
 
 def test_a_page_has_the_newest_that_fit_and_small_matrices(tmp_path: Path) -> None:
