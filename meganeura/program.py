@@ -35,6 +35,7 @@ from meganeura_runtime.io.weights import Allowed, initial_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.recipe import Start, settings_of
@@ -140,9 +141,12 @@ class Program:
             model.values = initial_values(model.parameters, seed)
         return model
 
-    def train(
+    def train(  # noqa: PLR0913 - each argument has a name and a default
         self,
+        name: str | None = None,
         *,
+        data: object = None,
+        validation: object = None,
         device: str = "auto",
         out: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
@@ -151,24 +155,33 @@ class Program:
         allow_unexpected: Sequence[str] = (),
         watch: Callable[[Event], None] | None = None,
     ) -> Run:
-        """Train as its `train` block says, with some settings replaced.
+        """Train as a `train` block says, with some settings replaced.
 
-        A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        `data` is the path of a file or folder, or the name of an embedded data set. Where several
-        processes train together, as `jax.distributed` has them, all call this with the same `out`.
-        Training starts from `weights` if there are any, which `allow_missing` and
+        `data` and `validation` take the place of the files that the settings name: a dictionary of
+        arrays, a data set whose `len()` and `[i]` give examples, or an iterable of batches, such as
+        a `DataLoader`; `validation` may also be a file or a share of the examples.
+
+        A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`; the
+        setting `data` is the path of a file or folder, or the name of an embedded data set. Where
+        several processes train together, as `jax.distributed` has them, all call this with the same
+        `out`. Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
         Losses and metrics are means over examples, in the units of the program. Raises
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
         or the device, and for a loss that is not finite.
         """
-        name = self._program.train()
+        name = self._program.train(name)
         overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
         folder = pipeline.find(self._target).path.parent
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
         start = None if weights is None else _start(weights, allowed)
-        job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
+        overrides += [f"device={device}"]
+        if isinstance(validation, int | float | str | Path):
+            overrides += [f"validation={_written('validation', validation)}"]
+            validation = None
+        given = Given(data, validation)
+        job = prepare(self._program, name, folder, overrides, start, data=given)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = job.spread_over(

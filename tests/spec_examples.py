@@ -63,6 +63,18 @@ from meganeura_runtime.io.data.data_problems import (
     UnknownFormat,
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
+from meganeura_runtime.io.data.source_problems import (
+    DataFromPython,
+    NotData,
+    NotForStreams,
+    StreamEnded,
+    UnclearValidation,
+    Uncounted,
+    UnlikeExamples,
+    UnlikeShards,
+    WrongBatch,
+    WrongWeights,
+)
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
@@ -133,6 +145,25 @@ EXAMPLES: Mapping[str, Problem] = {
         OutsideFolder(DATA, Path("../digits.safetensors")),
         ForeignData(None, Path("/home/else/digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),
+        NotData("example 0", "it has no `label`, only image, target", ("image", "label")),
+        UnlikeExamples(17, "image", "f32[1, 9, 8]", "f32[1, 8, 8]"),
+        WrongBatch(3, 32, 64, "batch"),
+        Uncounted(),
+        StreamEnded(37, 100),
+        NotForStreams("shuffle"),
+        DataFromPython(),
+        UnlikeShards(
+            DATA,
+            Path("digits-2.safetensors"),
+            "image",
+            "u8[500, 28, 28]",
+            Path("digits-1.safetensors"),
+            "u8[1000, 784]",
+        ),
+        UnclearValidation(whole("validation=0.001"), "0.001 of 50 examples are 0"),
+        WrongWeights(
+            whole("sampling_weights=weight"), "weight", "it is f32[40], and there are 50 examples"
+        ),
         MissingTensor(DATA, FILE, "label", ("image", "labels"), "label"),
         DataShape(
             DATA,

@@ -9,7 +9,7 @@ from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.infer import inference_problems
 from meganeura_runtime.io import weight_names, weights
-from meganeura_runtime.io.data import data_problems, index_problems
+from meganeura_runtime.io.data import data_problems, index_problems, source_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
 from meganeura_runtime.support import optional_imports
@@ -21,6 +21,7 @@ def problems() -> tuple[type[Problem], ...]:
     """All kinds of problems, by their classes."""
     return PROBLEMS + problems_in(
         data_problems,
+        source_problems,
         file_problems,
         index_problems,
         weights,

@@ -17,7 +17,7 @@ from tests.cli.command import Command
 from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "reports.md")
+NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "reports.md", "data.md")
 
 # These need another library, or stand for what is shown elsewhere.
 FOREIGN = ("from safetensors.torch",)
@@ -56,6 +56,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--weights", "digits_cnn.safetensors", "-o", "model.mgb"]
     command = [sys.executable, "-m", "meganeura", *build, *given]
     subprocess.run(command, cwd=place, check=True, capture_output=True)
+    pixels = np.zeros((200, 1, 8, 8), np.uint8)
+    for shard in range(2):
+        values = {"image": pixels, "label": np.arange(200) % 10}
+        np.savez(place / f"digits-{shard}.npz", **values)
     (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
     return place
 
