@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 from onnx import TensorProto as Proto
 from onnx import defs, helper
@@ -354,7 +355,11 @@ class _Translator:
         opsets = {each.domain: each.version for each in function.opset_import}
         inner = _Scope(values, opsets.get("", scope.opset), given, f"{label}/")
         self._nodes(function.node, inner, depth + 1)
-        return [self._input(name, inner) for name in function.output]
+        wanted = [*proto.output, *[""] * len(function.output)]
+        return [
+            self._input(name, inner) if used else None
+            for name, used in zip(function.output, wanted, strict=False)
+        ]
 
     def _definition(
         self, proto: NodeProto, inputs: Sequence[Value | None], scope: _Scope

@@ -101,13 +101,10 @@ def _mod(node: Node) -> list[Value | None] | None:
     a, b, build = node.operand(0), node.operand(1), node.build
     dtype = next((each.dtype for each in (a, b) if isinstance(each, Tensor)), DType.F32)
     if dtype.is_float:
-        quotient = build.binary("/", *_two(node))
-        whole = (
-            build.elementwise("floor", quotient)
-            if not node.attribute("fmod", 0)
-            else _truncated(build, quotient)
-        )
+        if not node.attribute("fmod", 0):
+            raise UnsayableError("the remainder of floats has the sign of the divisor")
         first, second = _two(node)
+        whole = _truncated(build, build.binary("/", first, second))
         return [build.binary("-", first, build.binary("*", second, whole))]
     if isinstance(a, Tensor) and not isinstance(b, Tensor) and b != 0 and not _is_negative(b):
         if node.attribute("fmod", 0) and dtype is not DType.U32:
@@ -368,8 +365,8 @@ def _is_nan(build: Builder, x: Tensor) -> Tensor:
 
 def _is_infinite(node: Node) -> list[Value | None]:
     build, x = node.build, _floats(node, 0)
-    above = build.binary(">", x, 3.4028234663852886e38)
-    below = build.binary("<", x, -3.4028234663852886e38)
+    largest = float(np.finfo(np.float16 if x.dtype is DType.F16 else np.float32).max)
+    above, below = build.binary(">", x, largest), build.binary("<", x, -largest)
     positive, negative = node.attribute("detect_positive", 1), node.attribute("detect_negative", 1)
     if positive and negative:
         return [build.binary("or", above, below)]

@@ -339,7 +339,8 @@ def _space_to_depth(node: Node) -> list[Value | None]:
     if b < 1:
         raise UnsayableError("its `blocksize` is below 1")
     x = build.reshape(x, (n, c, h // b, b, w // b, b))
-    return [build.reshape(build.transpose(x, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b))]
+    order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return [build.reshape(build.transpose(x, order), (n, c * b * b, h // b, w // b))]
 
 
 def _image(x: Tensor) -> tuple[Size, Size, Size, Size]:
@@ -387,7 +388,7 @@ def _trilu(node: Node) -> list[Value | None]:
     k = max(-FAR, min(k, FAR))
     rows, columns = x.shape[-2:]
     shape = (rows, columns)
-    row = build.expand(build.reshape(build.iota(rows), (rows, 1)), shape)
+    row = build.along(build.iota(rows), 0, shape)
     column = build.expand(build.iota(columns), shape)
     back = build.binary("-", column, row)
     kept = build.binary(">=" if node.attribute("upper", 1) else "<=", back, k)
@@ -401,7 +402,7 @@ def _eye(node: Node) -> list[Value | None]:
     build = node.build
     rows, columns = node.value(0).shape
     shape, k = (rows, columns), node.attribute("k", 0)
-    row = build.expand(build.reshape(build.iota(rows), (rows, 1)), shape)
+    row = build.along(build.iota(rows), 0, shape)
     column = build.expand(build.iota(columns), shape)
     same = build.binary("==", build.binary("-", column, row), k)
     to = node.attribute("dtype", 1)

@@ -182,6 +182,8 @@ def _resize(node: Node) -> list[Value | None]:
     roi = None
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         roi = [float(each) for each in node.sizes(1, "region")]  # pyright: ignore[reportArgumentType] - numbers
+        if not all(0 <= each <= 1 for each in roi):
+            raise UnsayableError("its region is partly outside")
     policy = attributes.pop("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         sizes = _proportional(x, axes, sizes, policy)
