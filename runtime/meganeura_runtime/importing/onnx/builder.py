@@ -14,6 +14,7 @@ from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Proved
 from meganeura_dsl.symbolic.conditions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
+from meganeura_runtime.importing.onnx.moves import Move, Pattern, split_and_joined
 from meganeura_runtime.importing.onnx.code import (
     Applied,
     Code,
@@ -67,6 +68,8 @@ class Builder:
     facts: Facts = field(default_factory=Facts)
     statements: list[Statement] = field(default_factory=list[Statement])
     stored: dict[str, Stored] = field(default_factory=dict[str, Stored])
+    moves: dict[int, tuple[Tensor, Move]] = field(default_factory=dict[int, tuple[Tensor, Move]])
+    """The values that are rearranged, and of what."""
     _count: int = 0
     _needs: list[Compare] = field(default_factory=list[Compare])
 
@@ -351,36 +354,38 @@ class Builder:
         """`x` with its axes in another order."""
         if list(order) == list(range(x.rank)):
             return x
-        names = self.letters(x.rank)
-        source = listed([(each,) for each in names])
-        target = listed([(names[axis],) for axis in order])
-        pattern = ("[", *source, "] -> [", *target, "]")
-        return self.call(
-            "rearrange", x, pattern, shape=tuple(x.shape[axis] for axis in order)
-        )
+        source: Pattern = tuple(() if size == 1 else (axis,) for axis, size in enumerate(x.shape))
+        return self._moved(x, Move(source, tuple(source[axis] for axis in order)))
 
     def reshape(self, x: Tensor, shape: Shape) -> Tensor:
         """`x` in another shape of as many elements."""
         if self.same_shape(x.shape, shape):
             return x
         groups = self._groups(x.shape, shape)
-        if any(len(left) > 1 and len(right) > 1 for left, right in groups):
+        uneven = [len(left) > 1 and len(right) > 1 for left, right in groups]
+        if any(uneven):
             flat = tuple(
                 size
-                for left, right in groups
-                for size in ((product(left),) if len(left) > 1 and len(right) > 1 else left)
+                for (left, _), joins in zip(groups, uneven, strict=True)
+                for size in ((product(left),) if joins else left)
             )
             x = self.reshape(x, flat)
             groups = self._groups(x.shape, shape)
-        names = iter(self.letters(26))
-        source: list[tuple[Piece, ...]] = []
-        target: list[tuple[Piece, ...]] = []
-        for left, right in groups:
-            first, second = self._written(left, right, names)
-            source += first
-            target += second
-        pattern = ("[", *listed(source), "] -> [", *listed(target), "]")
-        return self.call("rearrange", x, pattern, shape=shape)
+        return self._moved(x, split_and_joined(groups))
+
+    def _moved(self, x: Tensor, move: Move) -> Tensor:
+        """`x` rearranged; with the rearrangement that made it, as one."""
+        before = self.moves.get(x.id)
+        both = before[1].then(move) if before is not None else None
+        if before is not None and both is not None:
+            x, move = before[0], both
+        shape = move.shape(x.shape)
+        if move.is_nothing and self.same_shape(x.shape, shape):
+            return x
+        letters = self.letters(move.axes)
+        made = self.call("rearrange", x, move.pieces(letters), shape=shape)
+        self.moves[made.id] = (x, move)
+        return made
 
     def _groups(self, left: Shape, right: Shape) -> list[tuple[Shape, Shape]]:
         """Runs of axes of both shapes that have the same number of elements, as short as can be."""
@@ -399,47 +404,14 @@ class Builder:
 
     def _matched(self, left: Shape, right: Shape, i: int, j: int) -> tuple[int, int]:
         """The ends of the shortest runs from `i` and `j` that have as many elements."""
-        ends = [
-            (a, b)
-            for a in range(i + 1, len(left) + 1)
-            for b in range(j + 1, len(right) + 1)
-        ]
+        ends = [(a, b) for a in range(i + 1, len(left) + 1) for b in range(j + 1, len(right) + 1)]
         for a, b in sorted(ends, key=sum):
             if product(left[i:a]) == product(right[j:b]):
                 return a, b
-        rest, wanted = product(left[i:]), product(right[j:])
         if i == len(left) or j == len(right):
             raise UnsayableError(f"{_shown(left)} has other elements than {_shown(right)}")
-        self.need("==", rest, wanted, "a reshape needs as many elements")
+        self.need("==", product(left[i:]), product(right[j:]), "a reshape needs as many elements")
         return len(left), len(right)
-
-    def _written(
-        self, left: Shape, right: Shape, names: "iter[str]"  # pyright: ignore[reportInvalidTypeForm, reportUnknownParameterType]
-    ) -> tuple[list[tuple[Piece, ...]], list[tuple[Piece, ...]]]:
-        """One run of axes on both sides of the arrow."""
-        if not left or not right:  # axes of size 1
-            return [("1",)] * len(left), [("1",)] * len(right)
-        if len(left) == 1 and len(right) == 1:
-            name = next(names)
-            return [(name,)], [(name,)]
-        if len(right) == 1:
-            parts = [next(names) for _ in left]
-            return [(each,) for each in parts], [(" * ".join(parts),)]
-        factors = self._factors(right, names)
-        joined = [part for index, each in enumerate(factors) for part in ((" * ", *each) if index else each)]
-        return [tuple(joined)], factors
-
-    def _factors(self, sizes: Shape, names: "iter[str]") -> list[tuple[Piece, ...]]:  # pyright: ignore[reportInvalidTypeForm, reportUnknownParameterType]
-        """The factors that an axis is split into, one of them by a new name.
-
-        Numbers are themselves; a size that is none is a name, or the one that is solved for.
-        """
-        symbols = [index for index, size in enumerate(sizes) if isinstance(size, Dim)]
-        solved = symbols[-1] if symbols else len(sizes) - 1
-        return [
-            (next(names),) if index == solved else (size_piece(size, Level.ATOM),)
-            for index, size in enumerate(sizes)
-        ]
 
     def between(self, x: Tensor, axis: int, start: Size, stop: Size) -> Tensor:
         """x[:, start:stop] along an axis."""

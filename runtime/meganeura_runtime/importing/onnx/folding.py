@@ -43,7 +43,7 @@ def folded(node: Node) -> list[Value | None] | None:
     if sum(each.array.size for each in known) > LARGEST and node.op not in KEEP:
         return None
     if node.op not in ("Identity", "Cast") and any(map(_is_weight, known)):
-        return None
+        return _turned(node, known)
     try:
         with np.errstate(all="ignore"):
             made = fold(node, [each.array for each in known])
@@ -57,7 +57,16 @@ def folded(node: Node) -> list[Value | None] | None:
 
 def _is_weight(known: Known) -> bool:
     """Whether numbers are weights that keep their name, and not part of a computation of sizes."""
-    return bool(known.name) and known.dtype.is_float and known.array.size > LARGEST_NUMBERS
+    is_large = known.rank > 1 or known.array.size > LARGEST_NUMBERS
+    return bool(known.name) and known.dtype.is_float and is_large and known.array.size > 1
+
+
+def _turned(node: Node, known: Sequence[Known]) -> list[Value | None] | None:
+    """The transpose of a matrix of weights, which remembers what it is."""
+    if node.op != "Transpose" or known[0].rank != 2 or node.attribute("perm", [1, 0]) != [1, 0]:
+        return None
+    (weight,) = known
+    return [Known(weight.array.T, weight.dtype, weight.name, not weight.is_turned)]
 
 
 def _as_known(node: Node, known: Sequence[Known], array: Array) -> Known:

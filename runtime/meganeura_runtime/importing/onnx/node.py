@@ -22,6 +22,8 @@ class Known:
     dtype: DType
     name: str = ""
     """The initializer it is, or empty."""
+    is_turned: bool = False
+    """Whether it is that initializer transposed."""
 
     @property
     def shape(self) -> Shape:
@@ -215,15 +217,18 @@ class Node:
             return self._sizes_written(known)
         if array.size == 0:
             raise UnsayableError("a constant has no elements")
+        if known.is_turned:
+            return build.transpose(self.written(Known(array.T, known.dtype, known.name)), (1, 0))
         first = array.reshape(-1)[0]
-        if array.size == 1 or bool((array == first).all()):
+        is_weight = bool(known.name) and known.dtype.is_float
+        if array.size == 1 or (not is_weight and bool((array == first).all())):
             return build.filled(first.item(), known.dtype, array.shape)
         if known.dtype is DType.I32 and np.array_equal(array, np.arange(array.size)):
             return build.iota(array.size)
         if known.dtype is DType.BOOL:
             ones = Known(array.astype(np.int64), DType.I32, known.name)
             return build.cast(self.written(ones), DType.BOOL)
-        kind = "param" if known.name and known.dtype.is_float else "frozen param"
+        kind = "param" if is_weight else "frozen param"
         words = self.paths.of(known.name) if known.name else self.paths.fresh("constant")
         return self._stored(words, kind, known)
 

@@ -59,11 +59,13 @@ class BodyWriter:
 
     def __init__(
         self, body: Body, inputs: Mapping[int, str], sizes: SizeScope, taken: frozenset[str],
-        prefix: Words = (),
+        blocks: Mapping[int, str], prefix: Words = (),
     ) -> None:  # fmt: skip
         self.body = body
         self.sizes = sizes
         self.prefix = prefix
+        self.blocks = blocks
+        """The block of each repetition, by the first value it gives."""
         self.taken = taken | set(inputs.values())
         self.names = dict(inputs)
         self.pending: dict[int, Text] = {}
@@ -95,15 +97,13 @@ class BodyWriter:
             return
         made = self._expression(code)
         uses = [self.left[each.id] for each in statement.results]
-        if len(uses) == 1 and uses[0] == 1 and self._is_inside(made, statement.results[0].id):
+        if len(uses) == 1 and uses[0] == 1 and self._is_inside(made):
             self.pending[statement.results[0].id] = made
             return
         yield self._bound(statement.results, made, _primary(code))
 
-    def _is_inside(self, made: Text, value: int) -> bool:
+    def _is_inside(self, made: Text) -> bool:
         """Whether an expression that is read once stands where it is read."""
-        if value in self.body.kept:
-            return False
         return len(made.text) <= (WIDEST_PIPE if made.level is Level.PIPE else WIDEST)
 
     def _bound(self, results: Sequence[Tensor], made: Text, primary: int | None) -> str:
@@ -163,7 +163,8 @@ class BodyWriter:
         for each in shared:
             self._spend(each)
         others = ", ".join([*carried[1:], *(each.text for each in shared)])
-        call = f"{repeat.block}()({others})" if others else repeat.block
+        block = self.blocks[repeat.results[0].id]
+        call = f"{block}()({others})" if others else block
         yield f"for i in {repeat.first}..{repeat.first + repeat.count}:"
         yield f"  {', '.join(carried)} = {carried[0]} |> {label}: {call}"
 

@@ -25,10 +25,12 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     """`linear`, if a weight without a name of its own is multiplied and perhaps a bias is added."""
     out, bias = weight.array.shape[1], node.follower
     has_bias = bias is not None and node.is_own(bias) and bias.shape == (out,)
-    if weight.name.endswith(".weight") or not isinstance(node.value(0), Tensor):
-        return None  # a name that a checkpoint has, of a weight that is stored the other way
-    if "MatMul" not in weight.name and not weight.name.isdecimal():
+    has_bias = has_bias and not (bias is not None and bias.is_turned)
+    if not isinstance(node.value(0), Tensor):
         return None
+    is_unnamed = "MatMul" in weight.name or weight.name.isdecimal()
+    if not weight.is_turned and not is_unnamed:
+        return None  # a name that a checkpoint has, of a weight that is stored the other way
     x = node.tensor(0)
     if x.rank < 2 or not node.build.same(x.shape[-1], weight.array.shape[0]):
         return None
