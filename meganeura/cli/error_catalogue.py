@@ -6,6 +6,7 @@ from meganeura_runtime.backends import device_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
+from meganeura_runtime.importing.onnx import import_problems
 from meganeura_runtime.infer import inference_problems
 from meganeura_runtime.io import weights
 from meganeura_runtime.io.data import data_problems, index_problems
@@ -29,5 +30,6 @@ def problems() -> tuple[type[Problem], ...]:
         deployment_problems,
         container_problems,
         onnx_problems,
+        import_problems,
         device_problems,
     )

@@ -71,6 +71,7 @@ class Builder:
     moves: dict[int, tuple[Tensor, Move]] = field(default_factory=dict[int, tuple[Tensor, Move]])
     """The values that are rearranged, and of what."""
     _count: int = 0
+    _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
     _needs: list[Compare] = field(default_factory=list[Compare])
 
     # --- statements ------------------------------------------------------------------------------
@@ -93,8 +94,14 @@ class Builder:
             for size in each.shape:
                 self.need(">=", size, 1, "an axis has no elements")
         self.statements.append(Statement(results, code, tuple(self._needs)))
+        self._codes[results[0].id] = code
         self._needs.clear()
         return results
+
+    def applied(self, value: Tensor) -> Applied | None:
+        """The function or layer that gives a value, if it is the result of one."""
+        code = self._codes.get(value.id)
+        return code if isinstance(code, Applied) else None
 
     def call(
         self,
@@ -315,11 +322,7 @@ class Builder:
     def expand(self, x: Tensor, shape: Shape) -> Tensor:
         """`x` repeated to a shape, aligned at the last axis."""
         offset = len(shape) - x.rank
-        kept = [
-            axis
-            for axis in range(x.rank)
-            if x.shape[axis] != 1 or (shape[axis + offset] == 1)
-        ]
+        kept = [axis for axis in range(x.rank) if x.shape[axis] != 1 or (shape[axis + offset] == 1)]
         if offset == 0 and len(kept) == x.rank:
             return x
         squeezed = self.reshape(x, tuple(x.shape[axis] for axis in kept))
@@ -504,7 +507,9 @@ class Builder:
             made = self.call(callee, x, *named, shape=shape)
         if not keep:
             return made
-        return self.reshape(made, tuple(1 if axis in axes else size for axis, size in enumerate(x.shape)))
+        return self.reshape(
+            made, tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        )
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """The product of matrices, whose other axes are equal."""
@@ -527,8 +532,14 @@ def number_text(value: float) -> str:
         return f"{value:.1f}"
     single = np.float32(value)
     if np.isfinite(single) and float(single) == value:
-        return str(single).replace("e+", "e")
-    return repr(value).replace("e+", "e")
+        return _short(str(single))
+    return _short(repr(value))
+
+
+def _short(text: str) -> str:
+    """A number without the zeros that Python writes in exponents."""
+    digits, _, exponent = text.partition("e")
+    return f"{digits}e{int(exponent)}" if exponent else text
 
 
 def _shown(shape: Shape) -> str:

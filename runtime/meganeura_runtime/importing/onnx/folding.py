@@ -15,7 +15,15 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.assumptions import Compare
 from meganeura_dsl.symbolic.size import Dim, Size, product
 from meganeura_runtime.importing.onnx.builder import UnsayableError
-from meganeura_runtime.importing.onnx.node import Known, Node, Value, known_sizes, plain, settled
+from meganeura_runtime.importing.onnx.node import (
+    Known,
+    Node,
+    Value,
+    element_of,
+    known_sizes,
+    plain,
+    settled,
+)
 
 LARGEST = 1 << 22
 """Elements of a constant that is computed of smaller ones."""
@@ -75,15 +83,6 @@ def _as_known(node: Node, known: Sequence[Known], array: Array) -> Known:
     name = known[0].name if node.op in ("Identity", "Cast") and len(known) == 1 else ""
     same = bool(name) and known[0].dtype is dtype
     return Known(array, dtype, name if same else "")
-
-
-def element_of(of: np.dtype[Any]) -> DType:
-    """The element type of the program for an array's; wide ones become narrow."""
-    if of.kind == "f":
-        return DType.F16 if of.itemsize == 2 else DType.F32
-    if of.kind == "b":
-        return DType.BOOL
-    return DType.U32 if of == np.uint32 else DType.I32
 
 
 # --- sizes of tensors ----------------------------------------------------------------------------
@@ -467,4 +466,3 @@ FOLDS: Mapping[str, Fold] = {
     "ReduceProd": _product,
     "ReduceSum": _sum,
 }
-

@@ -76,7 +76,7 @@ class NotProved(Problem, code="E0643", topic="import"):
     """The program that an ONNX model became cannot be proved.
 
     The model does not fit its own shapes for all sizes that it leaves open, or fits them for a
-    reason that is not found. Sizes that are given as numbers are easier: `--size s=128`.
+    reason that is not found. Sizes that are given as numbers are easier: `--set s=128`.
     """
 
     file: Path
@@ -88,7 +88,7 @@ class NotProved(Problem, code="E0643", topic="import"):
             f"the program made of `{self.file}` is not proved",
             Remark("found", self.found),
             *([Remark("line", self.line)] if self.line else []),
-            cure=Help("nothing was written; sizes may be given as numbers", "--size NAME=NUMBER"),
+            cure=Help("nothing was written; sizes may be given as numbers", "--set NAME=NUMBER"),
         )
 
 

@@ -1,12 +1,11 @@
 """Names of ONNX as names of the language: paths of parameters, names of values and of sizes."""
 
 import re
-from collections.abc import Iterable
-from keyword import iskeyword
+from collections.abc import Collection, Iterable
 
 from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
 from meganeura_dsl.elaborate.scope.linker import library
-from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS
+from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
 from meganeura_runtime.importing.onnx.code import Tensor, Words
 
 _UNFIT = re.compile(r"\W+", re.ASCII)
@@ -19,14 +18,14 @@ def library_names() -> frozenset[str]:
     return frozenset(name for module in library() for name in module.own)
 
 
-def identifier(text: str, default: str) -> str:
+def identifier(text: str, default: str, reserved: Collection[str] = KEYWORDS) -> str:
     """A name of the language that is like a text."""
-    name = _UNFIT.sub("_", text).strip("_")[:LONGEST]
+    name = _UNFIT.sub("_", text).strip("_")[:LONGEST].strip("_")
     if not name:
         return default
     if name[0].isdigit():
         name = f"{default}{name}"
-    return f"{name}_" if name in KEYWORDS or iskeyword(name) else name
+    return f"{name}_" if name in reserved else name
 
 
 class Names:
@@ -40,7 +39,10 @@ class Names:
         base = identifier(text, default)
         name, number = base, 2
         while name in self.taken:
-            name, number = f"{base}{number}" if not base[-1].isdigit() else f"{base}_{number}", number + 1
+            name, number = (
+                f"{base}{number}" if not base[-1].isdigit() else f"{base}_{number}",
+                number + 1,
+            )
         self.taken.add(name)
         return name
 
@@ -111,7 +113,7 @@ def path_words(name: str, *, is_label: bool = False) -> Words:
         if part.isdecimal() and (words or is_label) and len(part) < 10:
             words.append(int(part))
         elif part:
-            words.append(identifier(part, "p"))
+            words.append(identifier(part, "p", RESERVED))
     if not words:
         return ("p",)
     if isinstance(words[-1], int) and not is_label:

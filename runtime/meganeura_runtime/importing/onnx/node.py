@@ -49,9 +49,20 @@ class Known:
 Value = Tensor | Known
 
 
+def element_of(of: np.dtype[Any]) -> DType:
+    """The element type of the program for an array's; wide ones become narrow."""
+    if of.kind == "f":
+        return DType.F16 if of.itemsize == 2 else DType.F32
+    if of.kind == "b":
+        return DType.BOOL
+    return DType.U32 if of == np.uint32 else DType.I32
+
+
 def plain(number: Any) -> Size:
     """An element of an array as Python's own number, or as the size it is."""
-    return number if isinstance(number, Dim) else number.item() if hasattr(number, "item") else number
+    return (
+        number if isinstance(number, Dim) else number.item() if hasattr(number, "item") else number
+    )
 
 
 def known_sizes(sizes: Sequence[Size] | Size) -> Known:
@@ -201,10 +212,12 @@ class Node:
             return self.paths.layer(path_words(scope, is_label=True))
         return self.paths.fresh(default)
 
-    def keep(self, label: Words, suffix: str, array: Array, origin: str, kind: str = "param") -> None:
+    def keep(
+        self, label: Words, suffix: str, array: Array, origin: str, kind: str = "param"
+    ) -> None:
         """Values of a parameter that a layer declares."""
         words = (*label, suffix)
-        dtype = DType.F16 if array.dtype == np.float16 else DType.F32
+        dtype = element_of(array.dtype)
         of = TensorType(dtype, array.shape)
         self.build.stored[".".join(map(str, words))] = Stored(words, kind, of, array, origin)
 

@@ -97,7 +97,9 @@ class ProgramText:
         taken = self._taken | own | set(sizes.named.values())
         pool = (each for each in POOL if each not in taken)
         inputs = {each.id: name for each, name in zip(repeat.inputs, pool, strict=False)}
-        header = ", ".join(f"{inputs[each.id]}: {type_text(each.type, sizes)}" for each in repeat.inputs)
+        header = ", ".join(
+            f"{inputs[each.id]}: {type_text(each.type, sizes)}" for each in repeat.inputs
+        )
         results = ", ".join(type_text(each.type, sizes) for each in repeat.results)
         facts = [
             condition_text(each, sizes)
@@ -107,7 +109,11 @@ class ProgramText:
         where = f"\n    where {', '.join(facts)}" if facts else ""
         name = blocks[repeat.results[0].id]
         lines = BodyWriter(repeat.body, inputs, sizes, taken, blocks, path).lines()
-        return [f"block {name}()({header}) -> {results}{where}:", *(f"  {each}" for each in lines), ""]
+        return [
+            f"block {name}()({header}) -> {results}{where}:",
+            *(f"  {each}" for each in lines),
+            "",
+        ]
 
     def _scope(self, inputs: tuple[Tensor, ...]) -> SizeScope:
         """Names for the sizes of operands: their own if they are symbols, else new ones."""

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meganeura_runtime.importing.onnx.code import Piece, Place, Ref, Statement, Tensor, Words
+from meganeura_runtime.importing.onnx.code import (
+    Declared,
+    Piece,
+    Place,
+    Ref,
+    Statement,
+    Tensor,
+    Words,
+)
 
 MOST_STATEMENTS = 6000
 """Of a program in which repetitions are looked for."""
@@ -39,6 +47,11 @@ class Repeat:
     """The statements of a round."""
 
     @property
+    def cost(self) -> tuple[int, int, int]:
+        """What speaks against it, of several that begin at different statements of a round."""
+        return -self.count, len(self.starts), len(self.shared)
+
+    @property
     def path(self) -> Words:
         """The path of the round that is the body."""
         return (*self.prefix, self.first + 1)
@@ -65,17 +78,35 @@ def straight(statements: Sequence[Statement], results: Sequence[int]) -> Body:
 
 def folded_loops(body: Body, inputs: Sequence[Tensor]) -> Body:
     """The body with its repetitions as loops, those within rounds included."""
-    statements = [each for each in body.steps if isinstance(each, Statement)]
+    statements = _hoisted([each for each in body.steps if isinstance(each, Statement)])
     if len(statements) > MOST_STATEMENTS:
         return body
     tensors = {each.id: each for each in inputs}
     tensors.update((each.id, each) for one in statements for each in one.results)
     steps: list[Statement | Repeat] = []
     at = 0
-    for start, repeat in _repeats(statements, body.results, tensors):
+    repeats = _repeats(statements, body.results, tensors)
+    if not repeats:
+        return body
+    for start, repeat in repeats:
         steps += [*statements[at:start], repeat]
         at = start + repeat.size * repeat.count
     return Body([*steps, *statements[at:]], body.results)
+
+
+def _hoisted(statements: Sequence[Statement]) -> list[Statement]:
+    """What depends on no weights first: a mask that all rounds share belongs to none of them."""
+    after: set[int] = set()
+    first: list[Statement] = []
+    rest: list[Statement] = []
+    for each in statements:
+        is_constant = isinstance(each.code, Declared) and each.code.kind != "param"
+        has_weights = any(True for _ in _paths(each)) and not is_constant
+        is_free = not has_weights and after.isdisjoint(each.operands)
+        (first if is_free else rest).append(each)
+        if not is_free:
+            after.update(result.id for result in each.results)
+    return [*first, *rest]
 
 
 def _repeats(
@@ -84,26 +115,26 @@ def _repeats(
     """Repetitions that do not overlap, the longest first, in the order they stand in."""
     found: list[tuple[int, Repeat]] = []
     taken = np.zeros(len(statements), bool)
-    for start, period, count in _candidates(statements):
-        for rotation in range(period):
-            for rounds in (count, count - 1):
-                first = start + rotation
-                end = first + period * rounds
-                if rounds < 2 or end > start + period * count or taken[first:end].any():
+    for start, period, length in _candidates(statements):
+        rotations: list[tuple[int, Repeat]] = []
+        for first in range(start, start + min(period, length - 2 * period + 1)):
+            most = (start + length - first) // period
+            for rounds in range(most, max(most - 2, 1), -1):
+                if taken[first : first + period * rounds].any():
                     continue
                 repeat = _verified(statements, first, period, rounds, results, tensors)
                 if repeat is not None:
-                    taken[first:end] = True
-                    found.append((first, repeat))
+                    rotations.append((first, repeat))
                     break
-            else:
-                continue
-            break
+        if rotations:
+            first, best = min(rotations, key=lambda each: each[1].cost)
+            taken[first : first + best.size * best.count] = True
+            found.append((first, best))
     return sorted(found, key=lambda each: each[0])
 
 
 def _candidates(statements: Sequence[Statement]) -> list[tuple[int, int, int]]:
-    """Where a run may start, its period and the number of its rounds, the most promising first."""
+    """Where a run starts, its period and its length, the most promising first."""
     numbers: dict[object, int] = {}
     keys = np.array([numbers.setdefault(_form(each), len(numbers)) for each in statements])
     found: list[tuple[int, int, int]] = []
@@ -112,8 +143,8 @@ def _candidates(statements: Sequence[Statement]) -> list[tuple[int, int, int]]:
         edges = np.flatnonzero(same[1:] != same[:-1])
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             if end - start >= period:
-                found.append((start, period, (end - start) // period + 1))
-    return sorted(found, key=lambda each: (-each[1] * each[2], each[1], each[0]))[:200]
+                found.append((start, period, end - start + period))
+    return sorted(found, key=lambda each: (each[1] - each[2], each[1], each[0]))[:200]
 
 
 def _form(statement: Statement) -> object:
@@ -249,4 +280,3 @@ def _step(paths: Sequence[Words]) -> tuple[Words, int]:
 
 def _paths(statement: Statement) -> Iterator[Words]:
     yield from (piece.words for piece in statement.pieces if isinstance(piece, Place))
-

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorShapeProto,
+    TypeProto,
+    ValueInfoProto,
+)
 from onnx import TensorProto as Proto
 from onnx import defs, helper
 
@@ -20,10 +28,10 @@ from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
-from meganeura_runtime.importing.onnx.folding import element_of, folded
+from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.import_problems import NoForm
 from meganeura_runtime.importing.onnx.names import Names, Paths
-from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.onnx_file import (
     DEEPEST,
     MOST_AXES,
@@ -55,7 +63,8 @@ class Translation:
     inputs: list[tuple[str, str, Tensor]]
     """The name in the file, the name in the program, the value."""
     outputs: list[tuple[str, Tensor]]
-    paths: Paths
+    given: Mapping[str, Known]
+    """The inputs that are given as numbers."""
 
 
 @dataclass
@@ -91,6 +100,7 @@ class _Translator:
         self.names = Names()
         self.paths = Paths()
         self.build = Builder()
+        self.given: dict[str, Known] = {}
         self.count = 0
         self.readers: dict[str, list[NodeProto]] = {}
         self.absorbed: set[int] = set()
@@ -112,6 +122,11 @@ class _Translator:
         for each in inputs:
             if each.name in scope.values:
                 raise self.file.fault(f"two inputs are called `{each.name}`")
+            given = self._given(each)
+            if given is not None:
+                self.given[each.name] = given
+                scope.values[each.name] = given
+                continue
             of = self._input_type(each, size_names)
             value = self.build.fresh(of.dtype, of.shape)
             scope.values[each.name] = value
@@ -120,7 +135,7 @@ class _Translator:
         outputs = [(each.name, self._output(each.name, scope)) for each in graph.output]
         if not outputs:
             raise self.file.fault("it has no outputs")
-        return Translation(self.build, taken, outputs, self.paths)
+        return Translation(self.build, taken, outputs, self.given)
 
     def _output(self, name: str, scope: _Scope) -> Tensor:
         value = scope.values.get(name)
@@ -128,7 +143,9 @@ class _Translator:
             raise self.file.fault(f"its output `{name}` is not defined")
         if isinstance(value, Tensor):
             return value
-        node = Node("Identity", name, [value], [name], {}, scope.opset, self.build, self.paths, self.sites)
+        node = Node(
+            "Identity", name, [value], [name], {}, scope.opset, self.build, self.paths, self.sites
+        )
         try:
             return node.written(value)
         except UnsayableError as error:
@@ -158,12 +175,20 @@ class _Translator:
         found: dict[str, str] = {}
         for each in inputs:
             for axis, size in enumerate(each.type.tensor_type.shape.dim):
-                if not size.HasField("dim_value"):
-                    key = size.dim_param or f"{each.name}:{axis}"
+                if is_open(size):
+                    key = size_key(each, axis, size)
                     if key not in found and key not in self.sizes:
                         default = "n" if axis == 0 else f"s{axis}"
-                        found[key] = self.names.give(size.dim_param, default)
+                        found[key] = self.names.give(size.dim_param.strip("?"), default)
         return found
+
+    def _given(self, info: ValueInfoProto) -> Known | None:
+        """An input of one whole number, if that is given."""
+        tensor = info.type.tensor_type
+        if info.name not in self.sizes or not is_switch(info):
+            return None
+        array = np.full([1] * len(tensor.shape.dim), self.sizes[info.name], np.int64)
+        return Known(array, ELEMENT[tensor.elem_type])
 
     def _input_type(self, info: ValueInfoProto, names: Mapping[str, str]) -> TensorType:
         kind = info.type.WhichOneof("value")
@@ -180,8 +205,8 @@ class _Translator:
             raise ProblemError(NoForm("input", info.name, f"it has more than {MOST_AXES} axes"))
         shape: list[Size] = []
         for axis, size in enumerate(tensor.shape.dim):
-            key = size.dim_param or f"{info.name}:{axis}"
-            if size.HasField("dim_value"):
+            key = size_key(info, axis, size)
+            if not is_open(size):
                 shape.append(size.dim_value)
             else:
                 shape.append(self.sizes[key] if key in self.sizes else dim(names[key]))
@@ -243,10 +268,7 @@ class _Translator:
             raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
         if proto.op_type == "If":
             return self._branch(proto, inputs, scope, depth, label)
-        attributes = {
-            each.name: self._attribute(each, scope)
-            for each in proto.attribute
-        }
+        attributes = {each.name: self._attribute(each, scope) for each in proto.attribute}
         node = Node(
             proto.op_type, label, inputs, list(proto.output),
             {name: value for name, value in attributes.items() if value is not None},
@@ -382,7 +404,11 @@ class _Translator:
             function = schema.function_body
         elif schema.has_context_dependent_function:
             version = max(
-                (each for each in schema.context_dependent_function_opset_versions if each <= scope.opset),
+                (
+                    each
+                    for each in schema.context_dependent_function_opset_versions
+                    if each <= scope.opset
+                ),
                 default=None,
             )
             if version is None:
@@ -403,6 +429,33 @@ class _Translator:
                 made.attribute_proto.append(attribute.default_value)
         return made
 
+
+def is_open(size: TensorShapeProto.Dimension) -> bool:
+    """Whether a size is a symbol; some exporters write -1 for one."""
+    return not size.HasField("dim_value") or size.dim_value == -1
+
+
+def size_key(info: ValueInfoProto, axis: int, size: TensorShapeProto.Dimension) -> str:
+    """What an open size is called: as the file says, or after its input and axis."""
+    return size.dim_param if size.dim_param.strip("?") else f"{info.name}:{axis}"
+
+
+def is_switch(info: ValueInfoProto) -> bool:
+    """Whether an input is one whole number or truth value, which may be given for good."""
+    tensor = info.type.tensor_type
+    is_whole = tensor.elem_type in (Proto.INT32, Proto.INT64, Proto.BOOL)
+    return is_whole and all(size.dim_value == 1 for size in tensor.shape.dim)
+
+
+def open_names(inputs: Sequence[ValueInfoProto]) -> set[str]:
+    """What may be given as a number: sizes that are open, and inputs of one whole number."""
+    sizes = {
+        size_key(each, axis, size)
+        for each in inputs
+        for axis, size in enumerate(each.type.tensor_type.shape.dim)
+        if is_open(size)
+    }
+    return sizes | {each.name for each in inputs if is_switch(each)}
 
 
 def _type_proto(value: Value | None) -> bytes:

@@ -126,7 +126,9 @@ class BodyWriter:
         if before in self.holders and not self.left[self.holders[before]]:
             name = before
         else:
-            name = next(each for each in self._pool() if each not in self.taken and self._is_free(each))
+            name = next(
+                each for each in self._pool() if each not in self.taken and self._is_free(each)
+            )
         self.holders[name] = value.id
         self.names[value.id] = name
         return name

@@ -8,8 +8,8 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
-from meganeura_runtime.importing.onnx.folding import CASTS, element_of
-from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.folding import CASTS
+from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 
 ARRAYS: Mapping[DType, str] = {
     DType.F32: "f4", DType.F16: "f2", DType.I32: "i8", DType.U32: "u4", DType.BOOL: "?",
@@ -50,6 +50,17 @@ def _of(make: Callable[[Builder, Tensor], Tensor]) -> Entry:
         return [make(node.build, _floats(node, 0))]
 
     return entry
+
+
+def _multiply(node: Node) -> list[Value | None]:
+    """`x * sigmoid(x)` is `silu(x)`."""
+    pair = [node.value(0), node.value(1)]
+    for x, gate in (pair, pair[::-1]):
+        if isinstance(x, Tensor) and isinstance(gate, Tensor):
+            made = node.build.applied(gate)
+            if made is not None and made.callee == "sigmoid" and made.source == x.id:
+                return [node.build.block("silu", x)]
+    return [_arithmetic(node, "*", node.operand(0), node.operand(1))]
 
 
 def _binary(operator: str) -> Entry:
@@ -125,8 +136,10 @@ def _truncated(build: Builder, x: Tensor) -> Tensor:
 def _compare(operator: str) -> Entry:
     def entry(node: Node) -> list[Value | None]:
         a, b = node.operand(0), node.operand(1)
-        if isinstance(a, Tensor) and a.dtype is DType.BOOL or (
-            isinstance(b, Tensor) and b.dtype is DType.BOOL
+        if (
+            isinstance(a, Tensor)
+            and a.dtype is DType.BOOL
+            or (isinstance(b, Tensor) and b.dtype is DType.BOOL)
         ):
             a, b = node.tensor(0), node.tensor(1)
         return [_arithmetic(node, operator, a, b)]
@@ -411,7 +424,7 @@ OPS: Mapping[str, Entry] = {
     **{name: _function(name.lower()) for name in ("Exp", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")},
     **{name: _layer(name.lower()) for name in ("Sigmoid", "Softplus")},
     "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign, "Swish": _swish,
-    "Add": _binary("+"), "Sub": _binary("-"), "Mul": _binary("*"), "Div": _divide, "Mod": _mod,
+    "Add": _binary("+"), "Sub": _binary("-"), "Mul": _multiply, "Div": _divide, "Mod": _mod,
     "Pow": _power, "Sum": _several(lambda build, a, b: build.binary("+", a, b)), "Mean": _mean,
     "Max": _extreme("maximum"), "Min": _extreme("minimum"), "Clip": _clip,
     "Equal": _compare("=="), "Less": _compare("<"), "LessOrEqual": _compare("<="),

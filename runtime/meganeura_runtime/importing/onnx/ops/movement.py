@@ -11,6 +11,8 @@ from meganeura_runtime.importing.onnx.code import Applied, Tensor
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
 
+LONG = 1 << 16
+"""An end of a slice beyond this, of an axis whose size is open, is taken to be behind it."""
 FAR = 1 << 31
 """Ends of slices beyond this mean all there is."""
 
@@ -96,9 +98,7 @@ def _tile(node: Node) -> list[Value | None]:
             x = build.expand(x, shape)
             continue
         spread = (*x.shape[:axis], times, *x.shape[axis:])
-        repeated = build.expand(
-            build.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])), spread
-        )
+        repeated = build.expand(build.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:])), spread)
         x = build.reshape(repeated, (*x.shape[:axis], times * x.shape[axis], *x.shape[axis + 1 :]))
     return [x]
 
@@ -157,7 +157,11 @@ def _part(node: Node, x: Tensor, axis: int, start: Size, end: Size, step: int) -
         count = (last - first + step - 1) // step
     else:
         first = _clamped(node, start, size, highest=-1)
-        last = -1 if isinstance(end, int) and end < -FAR else _clamped(node, end, size, lowest=-1, highest=-1)
+        last = (
+            -1
+            if isinstance(end, int) and end < -FAR
+            else _clamped(node, end, size, lowest=-1, highest=-1)
+        )
         count = (first - last - step - 1) // -step
     if isinstance(count, int) and count < 1:
         raise UnsayableError("a slice has no elements")
@@ -180,6 +184,9 @@ def _clamped(node: Node, at: Size, size: Size, lowest: int = 0, highest: int = 0
         if isinstance(size, int):
             return min(at, size + highest)
     if at == size:
+        return size + highest
+    if isinstance(at, int) and at > LONG:
+        build.need(">=", at, size, "an axis is longer than a slice of all of it")
         return size + highest
     build.need(">=", size, at, "a slice ends behind its axis")
     return at
@@ -256,7 +263,9 @@ def _gather_nd(node: Node) -> list[Value | None]:
     size = x.shape[batch]
     for level in range(1, depth):
         step = x.shape[batch + level]
-        place = build.binary("+", build.binary("*", place, step), build.entry(ids, ids.rank - 1, level))
+        place = build.binary(
+            "+", build.binary("*", place, step), build.entry(ids, ids.rank - 1, level)
+        )
         size = size * step
     rest = x.shape[batch + depth :]
     table = build.reshape(x, (*x.shape[:batch], size, *rest))
@@ -353,7 +362,9 @@ def _image(x: Tensor) -> tuple[Size, Size, Size, Size]:
 def _range(node: Node) -> list[Value | None]:
     build = node.build
     start, limit, step = (node.sizes(index, "bounds")[0] for index in range(3))
-    if not all(isinstance(each, int | Dim) for each in (start, limit, step)) or not isinstance(step, int):
+    if not all(isinstance(each, int | Dim) for each in (start, limit, step)) or not isinstance(
+        step, int
+    ):
         raise UnsayableError("its bounds are no whole numbers")
     if step < 1:
         raise UnsayableError("its step is below 1")

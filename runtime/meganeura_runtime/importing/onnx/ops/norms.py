@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.importing.onnx.builder import UnsayableError
+from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
 from meganeura_runtime.importing.onnx.ops.elementwise import Entry
@@ -18,11 +18,7 @@ def _float(node: Node, name: str, default: float) -> float:
 def _epsilon(node: Node, usual: float) -> tuple[tuple[str], ...]:
     """The argument `eps`, if it is not the layer's default."""
     eps = float(str(np.float32(node.attribute("epsilon", 1e-5))))
-    return () if eps == usual else ((f"eps={_text(eps)}",),)
-
-
-def _text(number: float) -> str:
-    return repr(number).replace("e+", "e")
+    return () if eps == usual else ((f"eps={number_text(eps)}",),)
 
 
 def _batch_norm(node: Node) -> list[Value | None]:
@@ -34,7 +30,10 @@ def _batch_norm(node: Node) -> list[Value | None]:
     known = {
         name: each
         for name, each in parts.items()
-        if isinstance(each, Known) and node.is_own(each) and each.dtype is DType.F32 and each.rank == 1
+        if isinstance(each, Known)
+        and node.is_own(each)
+        and each.dtype is DType.F32
+        and each.rank == 1
     }
     if len(known) == len(names) and x.dtype is DType.F32:
         build.need("==", x.shape[1], known["weight"].array.shape[0], "it has other channels")
@@ -42,7 +41,7 @@ def _batch_norm(node: Node) -> list[Value | None]:
         for name, each in known.items():
             kind = "state" if name.startswith("running") else "param"
             node.keep(label, name, each.array, each.name, kind)
-        node.keep(label, "num_batches_tracked", np.zeros((), np.float32), "", "state")
+        node.keep(label, "num_batches_tracked", np.zeros((), np.int32), "", "state")
         return [build.block("batch_norm", x, *_epsilon(node, 1e-5), label=label)]
     scale, bias, mean, variance = (build.along(node.tensor(i), 1, x.shape) for i in range(1, 5))
     centered = build.binary("-", x, mean)
@@ -146,7 +145,9 @@ def _local_response(node: Node) -> list[Value | None]:
     total = build.between(squares, 1, 0, x.shape[1])
     for start in range(1, size):
         total = build.binary("+", total, build.between(squares, 1, start, start + x.shape[1]))
-    alpha, beta, bias = (_float(node, *each) for each in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    alpha, beta, bias = (
+        _float(node, *each) for each in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
     base = build.binary("+", build.binary("*", total, float(np.float32(alpha / size))), bias)
     power = build.elementwise("exp", build.binary("*", build.elementwise("log", base), -beta))
     return [build.binary("*", x, power)]

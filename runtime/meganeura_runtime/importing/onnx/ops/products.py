@@ -113,7 +113,10 @@ def _linear(node: Node, x: Tensor, weight: Known, bias: Known | None) -> Tensor:
 
 
 def window_pads(
-    node: Node, sizes: Sequence[Size], kernel: Sequence[int], strides: Sequence[int],
+    node: Node,
+    sizes: Sequence[Size],
+    kernel: Sequence[int],
+    strides: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[list[int], list[int]]:
     """What is added before and after each axis."""
@@ -180,13 +183,22 @@ def _conv(node: Node) -> list[Value | None]:
         for size, pad, span, stride in zip(x.shape[2:], before, spans, strides, strict=True)
     ]
     shape = (x.shape[0], channels, *spatial)
-    geometry = {"stride": (strides, 1), "pad": (before, 0), "dilation": (dilations, 1), "groups": ([groups], 1)}
+    geometry = {
+        "stride": (strides, 1),
+        "pad": (before, 0),
+        "dilation": (dilations, 1),
+        "groups": ([groups], 1),
+    }
     bias = node.value(2) if node.has(2) else None
     layer = _conv_layer(node, x, weight, bias, geometry, kernel, shape)
     if layer is not None:
         return [layer]
     config: list[tuple[Piece, ...]] = [(Ref(node.tensor(1).id),)]
-    config += [(f"{name}={_list(each)}",) for name, (each, usual) in geometry.items() if set(each) != {usual}]
+    config += [
+        (f"{name}={_list(each)}",)
+        for name, (each, usual) in geometry.items()
+        if set(each) != {usual}
+    ]
     y = build.call("conv", x, *config, shape=shape)
     if bias is not None:
         y = build.binary("+", y, build.along(node.tensor(2), 1, shape))
@@ -198,8 +210,13 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _conv_layer(
-    node: Node, x: Tensor, weight: Value, bias: Value | None,
-    geometry: Mapping[str, tuple[Sequence[int], int]], kernel: Sequence[int], shape: tuple[Size, ...],
+    node: Node,
+    x: Tensor,
+    weight: Value,
+    bias: Value | None,
+    geometry: Mapping[str, tuple[Sequence[int], int]],
+    kernel: Sequence[int],
+    shape: tuple[Size, ...],
 ) -> Tensor | None:
     """`conv1d` or `conv2d`, if the weights are its own and all axes are treated as one."""
     if len(kernel) > 2 or len(set(kernel)) != 1 or not isinstance(weight, Known):
@@ -263,8 +280,12 @@ def _conv_transpose(node: Node) -> list[Value | None]:
 
 
 def _transposed_pads(
-    node: Node, sizes: Sequence[Size], kernel: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int], extra: list[int],
+    node: Node,
+    sizes: Sequence[Size],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    extra: list[int],
 ) -> tuple[list[int], list[int]]:
     """What is cut off before and after each axis."""
     rank, kind = len(kernel), node.attribute("auto_pad", "NOTSET")
@@ -294,7 +315,11 @@ def _einsum(node: Node) -> list[Value | None]:
     """Sums of products over named axes: each operand is spread over all names, then summed."""
     build = node.build
     equation = node.attribute("equation", "").replace(" ", "")
-    if "..." in equation or not equation or set(equation) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,->"):
+    if (
+        "..." in equation
+        or not equation
+        or set(equation) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,->")
+    ):
         return None  # pyright: ignore[reportReturnType] - the table allows it
     left, _, right = equation.partition("->")
     terms = left.split(",")
@@ -325,7 +350,11 @@ def _einsum(node: Node) -> list[Value | None]:
 
 
 def _contract(
-    build: Builder, terms: Sequence[str], operands: Sequence[Tensor], right: str, sizes: Mapping[str, Size]
+    build: Builder,
+    terms: Sequence[str],
+    operands: Sequence[Tensor],
+    right: str,
+    sizes: Mapping[str, Size],
 ) -> Tensor:
     """Two operands, as one product of batches of matrices."""
     (first, second), (a, b) = terms, operands
@@ -353,7 +382,9 @@ def _contract(
             merged.append(size)
         return build.reshape(build.transpose(x, order), tuple(merged))
 
-    y = matmul(build, flat(a, first, (batch, rows, summed)), flat(b, second, (batch, summed, columns)))
+    y = matmul(
+        build, flat(a, first, (batch, rows, summed)), flat(b, second, (batch, summed, columns))
+    )
     made = [*batch, *rows, *columns]
     y = build.reshape(y, tuple(shape[name] for name in made))
     return build.transpose(y, [made.index(name) for name in right])

@@ -39,7 +39,8 @@ def _reduction(callee: str, since: int = AXES_ARE_OPERANDS) -> Entry:
 
 
 def _through(
-    before: Callable[[Builder, Tensor], Tensor] | None, after: Callable[[Builder, Tensor], Tensor] | None
+    before: Callable[[Builder, Tensor], Tensor] | None,
+    after: Callable[[Builder, Tensor], Tensor] | None,
 ) -> Entry:
     """A sum with a function of each element before it and one of the result."""
 
@@ -75,7 +76,9 @@ def _log_sum_exp(node: Node) -> list[Value | None]:
     if not x.dtype.is_float:
         raise UnsayableError("it is applied to whole numbers")
     largest = build.reduce("max", x, axes, keep=True)
-    total = build.reduce("sum", build.elementwise("exp", build.binary("-", x, largest)), axes, keep=True)
+    total = build.reduce(
+        "sum", build.elementwise("exp", build.binary("-", x, largest)), axes, keep=True
+    )
     result = build.binary("+", largest, _log(build, total))
     if keep:
         return [result]
@@ -172,7 +175,11 @@ def _cumulative(callee: str) -> Entry:
             start = build.filled(
                 0 if callee == "cumsum" else 1, x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :])
             )
-            x = build.concat([start, build.between(x, axis, 0, size - 1)], axis) if size != 1 else start
+            x = (
+                build.concat([start, build.between(x, axis, 0, size - 1)], axis)
+                if size != 1
+                else start
+            )
         x = build.call(callee, x, (str(axis),), shape=x.shape)
         if backwards:
             x = build.call("reverse", x, (str(axis),), shape=x.shape)
@@ -194,7 +201,9 @@ def _lp_normalization(node: Node) -> list[Value | None]:
     p = node.attribute("p", 2)
     if p not in (1, 2):
         raise UnsayableError(f"its norm is of order {p}")
-    size = build.reduce("sum", _absolute(build, x) if p == 1 else _squared(build, x), [axis], keep=True)
+    size = build.reduce(
+        "sum", _absolute(build, x) if p == 1 else _squared(build, x), [axis], keep=True
+    )
     size = size if p == 1 else _root(build, size)
     size = build.expand(size, x.shape)
     is_zero = build.binary("==", size, 0.0)
@@ -205,7 +214,9 @@ def _global_lp(node: Node) -> list[Value | None]:
     build, x, p = node.build, node.tensor(0), node.attribute("p", 2)
     if p not in (1, 2):
         raise UnsayableError(f"its norm is of order {p}")
-    size = build.reduce("sum", _absolute(build, x) if p == 1 else _squared(build, x), range(2, x.rank), keep=True)
+    size = build.reduce(
+        "sum", _absolute(build, x) if p == 1 else _squared(build, x), range(2, x.rank), keep=True
+    )
     return [size if p == 1 else _root(build, size)]
 
 

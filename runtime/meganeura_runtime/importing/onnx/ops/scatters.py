@@ -38,11 +38,15 @@ def _combined(
             there = build.binary(">", hits, 0.0)
             rest = data.shape[batch + 1 :]
             if rest:
-                there = build.expand(build.reshape(there, (*there.shape, *(1,) * len(rest))), data.shape)
+                there = build.expand(
+                    build.reshape(there, (*there.shape, *(1,) * len(rest))), data.shape
+                )
             arrived = _scatter(build, "scatter_add", ids, updates, size, batch, "")
             made = build.where(there, arrived, data)
         case "add":
-            made = build.binary("+", data, _scatter(build, "scatter_add", ids, updates, size, batch, ""))
+            made = build.binary(
+                "+", data, _scatter(build, "scatter_add", ids, updates, size, batch, "")
+            )
         case "max" | "min" if data.dtype.is_float:
             empty = "-3.4028235e38" if manner == "max" else "3.4028235e38"
             arrived = _scatter(build, f"scatter_{manner}", ids, updates, size, batch, empty)

@@ -36,7 +36,11 @@ def _geometry(
         total = size + before[axis] + after[axis] - span
         node.build.need(">=", total, 0, "its window does not fit")
         out = total // stride + 1
-        if node.attribute("ceil_mode", 0) and node.attribute("auto_pad", "NOTSET") == "NOTSET" and stride > 1:
+        if (
+            node.attribute("ceil_mode", 0)
+            and node.attribute("auto_pad", "NOTSET") == "NOTSET"
+            and stride > 1
+        ):
             if not isinstance(size, int) or not isinstance(out, int):
                 raise UnsayableError("it rounds up a size that is open")
             up = -(-(size + before[axis] + after[axis] - span) // stride) + 1
@@ -48,7 +52,9 @@ def _geometry(
     return kernel, strides, dilations, before, after, sizes
 
 
-def _padded(build: Builder, x: Tensor, before: Sequence[int], after: Sequence[int], value: float) -> Tensor:
+def _padded(
+    build: Builder, x: Tensor, before: Sequence[int], after: Sequence[int], value: float
+) -> Tensor:
     for axis, (low, high) in enumerate(zip(before, after, strict=True)):
         x = build.pad(x, axis + 2, low, high, value)
     return x
@@ -84,8 +90,14 @@ def _max_pool(node: Node) -> list[Value | None]:
 
 
 def _dilated_max(
-    build: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-    before: Sequence[int], after: Sequence[int], shape: tuple[Size, ...],
+    build: Builder,
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    shape: tuple[Size, ...],
 ) -> Tensor:
     """Along one axis after the other, the largest of the places of the window."""
     x = _padded(build, x, before, after, LOWEST)
@@ -139,7 +151,11 @@ def _is_rounded_up(node: Node) -> bool:
 
 
 def _window_sum(
-    build: Builder, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+    build: Builder,
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
     shape: tuple[Size, ...],
 ) -> Tensor:
     channels = x.shape[1]
@@ -217,8 +233,13 @@ def _proportional(
 
 
 def _resized(
-    node: Node, x: Tensor, axis: int, scale: float | None, size: Size | None,
-    attributes: Mapping[str, object], roi: Sequence[float] | None,
+    node: Node,
+    x: Tensor,
+    axis: int,
+    scale: float | None,
+    size: Size | None,
+    attributes: Mapping[str, object],
+    roi: Sequence[float] | None,
 ) -> Tensor:
     build, old = node.build, x.shape[axis]
     if roi is None and (scale == 1 or (size is not None and build.same(size, old))):
@@ -264,13 +285,21 @@ def _repeats(attributes: Mapping[str, object], node: Node) -> bool:
 
 
 def _matrix(
-    node: Node, old: int, scale: float | None, size: Size | None,
-    attributes: Mapping[str, object], roi: Sequence[float] | None,
+    node: Node,
+    old: int,
+    scale: float | None,
+    size: Size | None,
+    attributes: Mapping[str, object],
+    roi: Sequence[float] | None,
 ) -> Array:
     """What each element of the result takes of each of the operand, by ONNX's own reference."""
     given = dict(attributes)
     if node.opset < 11:
-        given = {"mode": given.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        given = {
+            "mode": given.get("mode", "nearest"),
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
     kinds = {"roi": TensorProto.FLOAT, "scales": TensorProto.FLOAT, "sizes": TensorProto.INT64}
     feeds = {"x": np.eye(old, dtype=np.float32)}
     if roi is not None:
@@ -282,7 +311,11 @@ def _matrix(
     names = ["x", *[name if name in feeds else "" for name in kinds]]
     resize = helper.make_node("Resize", names, ["y"], **given)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None])]
-    inputs += [helper.make_tensor_value_info(name, kind, [None]) for name, kind in kinds.items() if name in feeds]
+    inputs += [
+        helper.make_tensor_value_info(name, kind, [None])
+        for name, kind in kinds.items()
+        if name in feeds
+    ]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])]
     model = helper.make_model(
         helper.make_graph([resize], "resize", inputs, outputs),
