@@ -14,7 +14,6 @@ from meganeura_dsl.ir.types import DType, Shape, TensorType
 from meganeura_dsl.symbolic.assumptions import Facts, Proved
 from meganeura_dsl.symbolic.conditions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product, show
-from meganeura_runtime.importing.onnx.moves import Move, Pattern, split_and_joined
 from meganeura_runtime.importing.onnx.code import (
     Applied,
     Code,
@@ -31,6 +30,7 @@ from meganeura_runtime.importing.onnx.code import (
     listed,
     size_piece,
 )
+from meganeura_runtime.importing.onnx.moves import Move, Pattern, split_and_joined
 
 BINARY: dict[str, Level] = {
     "+": Level.SUM, "-": Level.SUM, "*": Level.PRODUCT, "/": Level.PRODUCT, "%": Level.PRODUCT,
@@ -72,6 +72,8 @@ class Builder:
     """The values that are rearranged, and of what."""
     _count: int = 0
     _codes: dict[int, Expression] = field(default_factory=dict[int, Expression])
+    stated: list[Compare] = field(default_factory=list[Compare])
+    """What the program states of sizes."""
     _needs: list[Compare] = field(default_factory=list[Compare])
 
     # --- statements ------------------------------------------------------------------------------
@@ -144,6 +146,7 @@ class Builder:
         if self.facts.example(condition) is None:
             raise UnsayableError(f"{otherwise}: {condition} never holds")
         self.facts = self.facts.assume(condition)
+        self.stated.append(condition)
         self._needs.append(condition)
 
     def same(self, left: Size, right: Size) -> bool:
@@ -220,10 +223,8 @@ class Builder:
         level = BINARY[operator]
         left, right = self._sides(a, b)
         dtype, shape = _common(left, right)
-        if level is Level.COMPARE:
-            needed = Level.SUM, Level.SUM
-        else:
-            needed = level, Level(level + 1)
+        is_relation = level is Level.COMPARE
+        needed = (Level.SUM, Level.SUM) if is_relation else (level, Level(level + 1))
         pieces = (
             self._side(left, dtype, needed[0]), f" {operator} ", self._side(right, dtype, needed[1])
         )  # fmt: skip
@@ -275,7 +276,7 @@ class Builder:
         return self.add(Code(("not ", Ref(x.id, Level.NOT)), Level.NOT), x.dtype, x.shape)
 
     def power(self, x: Tensor, exponent: float) -> Tensor:
-        """x ** k for a whole number, 0.5 or -0.5."""
+        """X ** k for a whole number, 0.5 or -0.5."""
         text = number_text(exponent) if exponent % 1 else str(int(exponent))
         pieces = (Ref(x.id, Level.ATOM), f" ** {text}")
         return self.add(Code(pieces, Level.POWER), x.dtype, x.shape)

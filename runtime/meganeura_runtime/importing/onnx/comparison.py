@@ -7,7 +7,7 @@ import onnxruntime
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType, example_sizes
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
@@ -32,7 +32,7 @@ def compared(
     sizes = _sizes(translation)
     graph = pipeline.elaborate_model(proved.program, sizes=sizes).graph
     inputs = random_inputs(graph, len(sizes))
-    fed = {own: _fed(graph, inputs, own, value.dtype) for _, own, value in translation.inputs}
+    fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
     stored = {name: each.values for name, each in translation.build.stored.items()}
     found = list(reference_run(graph, stored, {each: fed[each] for each in inputs}).values())
     wanted = _by_runtime(file, translation, fed)
@@ -54,7 +54,7 @@ def _sizes(translation: Translation) -> dict[str, int]:
     """Sizes that satisfy all that the program states of them."""
     facts = translation.build.facts
     sizes = example_sizes(value.type for _, _, value in translation.inputs)
-    if all(_holds(each, sizes) for each in facts.stated):
+    if all(_holds(each, sizes) for each in translation.build.stated):
         return sizes
     for name in sizes:
         found = facts.example(Compare(">=", dim(name), 1)) or {}
@@ -62,15 +62,9 @@ def _sizes(translation: Translation) -> dict[str, int]:
     return sizes
 
 
-def _holds(condition: object, sizes: Mapping[str, int]) -> bool:
-    assert isinstance(condition, Compare)
+def _holds(condition: Compare, sizes: Mapping[str, int]) -> bool:
     left, right = evaluate(condition.left, sizes), evaluate(condition.right, sizes)
     return left == right if condition.operator == "==" else left >= right
-
-
-def _fed(graph: Graph, inputs: Mapping[str, Array], name: str, dtype: DType) -> Array:
-    """A random input, or zeros for one that no output reads."""
-    return inputs[name] if name in inputs else inputs[f"_{name}"]
 
 
 def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Array]) -> list[Array]:

@@ -6,13 +6,13 @@ make much of little, as `Expand` does of numbers, is computed up to a bound.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.symbolic.assumptions import Compare
+from meganeura_dsl.symbolic.assumptions import Compare, Operator
 from meganeura_dsl.symbolic.size import Dim, Size, product
 from meganeura_runtime.importing.onnx.builder import UnsayableError
 from meganeura_runtime.importing.onnx.node import (
@@ -145,6 +145,11 @@ SHAPES: Mapping[str, Callable[[Node], list[Value | None] | None]] = {
 # --- arithmetic ----------------------------------------------------------------------------------
 
 
+def _are_sizes(*arrays: Array) -> bool:
+    """Whether some of these hold symbols."""
+    return any(each.dtype == object for each in arrays)
+
+
 def _bounded(arrays: Sequence[Array]) -> None:
     if prod(np.broadcast_shapes(*(each.shape for each in arrays))) > LARGEST:
         raise ValueError("the result is too large")
@@ -171,7 +176,7 @@ def _several(function: Callable[[Any, Any], Any]) -> Fold:
 
 def _divide(a: Array, b: Array) -> Array:
     """Whole numbers are truncated; sizes are at least 1, so that truncation is the floor."""
-    if a.dtype == object or b.dtype == object:
+    if _are_sizes(a, b):
         return a // b
     if a.dtype.kind == "f":
         return np.divide(a, b)
@@ -188,28 +193,28 @@ def _mod(node: Node, arrays: list[Array]) -> Array:
 def _power(node: Node, arrays: list[Array]) -> Array | None:
     _bounded(arrays)
     a, b = arrays
-    if a.dtype == object or b.dtype == object:
+    if _are_sizes(a, b):
         return None
     if a.dtype.kind in "iu" and b.dtype.kind in "iu" and int(np.abs(b).max(initial=0)) > 64:
         raise ValueError("the exponent is too large")
     return np.power(a, b).astype(a.dtype)
 
 
-def _decided(relation: str, node: Node, left: Any, right: Any) -> bool:
+def _decided(relation: Operator, node: Node, left: object, right: object) -> bool:
     """A relation of two numbers or sizes, which the facts decide."""
     left, right = plain(left), plain(right)
     if not isinstance(left, Dim) and not isinstance(right, Dim):
         return bool(RELATIONS[relation](left, right))
     for side in (left, right):
-        if not isinstance(side, int | Dim):
+        if isinstance(cast("object", side), float):
             raise UnsayableError("a size is compared with a number that is not whole")
-    truth = node.build.facts.truth(Compare(relation, left, right))  # pyright: ignore[reportArgumentType] - one of its operators
+    truth = node.build.facts.truth(Compare(relation, left, right))
     if truth is None:
-        raise UnsayableError(f"it depends on sizes: {Compare(relation, left, right)}")  # pyright: ignore[reportArgumentType] - as above
+        raise UnsayableError(f"it depends on sizes: {Compare(relation, left, right)}")
     return truth
 
 
-RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+RELATIONS: Mapping[Operator, Callable[[Any, Any], Any]] = {
     "==": np.equal,
     "<": np.less,
     "<=": np.less_equal,
@@ -218,10 +223,10 @@ RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _compare(relation: str) -> Fold:
+def _compare(relation: Operator) -> Fold:
     def fold(node: Node, arrays: list[Array]) -> Array:
         _bounded(arrays)
-        if all(each.dtype != object for each in arrays):
+        if not _are_sizes(*arrays):
             return np.asarray(RELATIONS[relation](*arrays))
         a, b = np.broadcast_arrays(*arrays)
         pairs = zip(a.reshape(-1), b.reshape(-1), strict=True)
@@ -231,12 +236,12 @@ def _compare(relation: str) -> Fold:
     return fold
 
 
-def _extreme(relation: str, function: Callable[[Any, Any], Any]) -> Fold:
+def _extreme(relation: Operator, function: Callable[[Any, Any], Any]) -> Fold:
     def fold(node: Node, arrays: list[Array]) -> Array:
         _bounded(arrays)
         total = arrays[0]
         for each in arrays[1:]:
-            if total.dtype != object and each.dtype != object:
+            if not _are_sizes(total, each):
                 total = function(total, each)
                 continue
             a, b = np.broadcast_arrays(total, each)
@@ -336,21 +341,23 @@ def _slice(node: Node, arrays: list[Array]) -> Array | None:
     if "starts" in node.attributes:
         starts, ends = node.attributes["starts"], node.attributes["ends"]
         axes, steps = node.attributes.get("axes"), None
+    elif _are_sizes(*arrays[1:]):
+        return None
     else:
-        if any(each.dtype == object for each in arrays[1:]):
-            return None
-        lists = [None if each is None else each.array.tolist() for each in node.inputs]  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue] - all are known
-        starts, ends = lists[1], lists[2]
-        axes = lists[3] if len(lists) > 3 else None
-        steps = lists[4] if len(lists) > 4 else None
+        starts, ends, axes, steps = (_row(node, index) for index in range(1, 5))
+    if starts is None or ends is None:
+        raise ValueError("it has no bounds")
     axes = range(len(starts)) if axes is None else axes
     steps = steps or [1] * len(starts)
     places = [slice(None)] * arrays[0].ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if step < 0 and end < -arrays[0].shape[axis]:
-            end = None
-        places[axis] = slice(start, end, step)
+        is_whole = step < 0 and end < -arrays[0].shape[axis]
+        places[axis] = slice(start, None if is_whole else end, step)
     return arrays[0][tuple(places)]
+
+
+def _row(node: Node, index: int) -> list[int] | None:
+    return node.integers(index, "bounds") if node.has(index) else None
 
 
 def _split(node: Node, arrays: list[Array]) -> list[Array] | None:
@@ -368,12 +375,13 @@ def _transpose(node: Node, arrays: list[Array]) -> Array:
 
 
 def _range(node: Node, arrays: list[Array]) -> Array | None:
-    if any(each.dtype == object for each in arrays):
+    if _are_sizes(*arrays):
         return None
     start, limit, step = (each.reshape(-1)[0] for each in arrays)
     if step == 0 or abs((limit - start) / step) > LARGEST:
         raise ValueError("the range is too long")
-    return np.arange(start, limit, step, arrays[0].dtype)
+    made: Array = np.arange(start, limit, step)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of any numbers
+    return made.astype(arrays[0].dtype)
 
 
 def _expand(node: Node, arrays: list[Array]) -> Array | None:

@@ -30,9 +30,9 @@ class UnreadableOnnx(Problem, code="E0640", topic="import"):
 class UnsafeExternalData(Problem, code="E0641", topic="import"):
     """An ONNX file asks for the bytes of a tensor from outside of its own folder.
 
-    Large weights may lie beside a model, in files that it names. A name that is absolute, that leads
-    out of the folder, or that is a link to somewhere else, could make any file of the machine part
-    of the weights, and is refused before anything is opened.
+    Large weights may lie beside a model, in files that it names. A name that is absolute, that
+    leads out of the folder, or that is a link to somewhere else, could make any file of the machine
+    part of the weights, and is refused before anything is opened.
     """
 
     file: Path

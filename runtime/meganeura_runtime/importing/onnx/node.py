@@ -58,7 +58,7 @@ def element_of(of: np.dtype[Any]) -> DType:
     return DType.U32 if of == np.uint32 else DType.I32
 
 
-def plain(number: Any) -> Size:
+def plain(number: Any) -> Size:  # noqa: ANN401 - an element of any array
     """An element of an array as Python's own number, or as the size it is."""
     return (
         number if isinstance(number, Dim) else number.item() if hasattr(number, "item") else number
@@ -181,7 +181,7 @@ class Node:
             raise UnsayableError(f"there is no axis {axis} of {rank}")
         return axis % rank
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: Any) -> Any:  # noqa: ANN401 - as the file has it
         """An attribute, or what it is if it is not given."""
         return self.attributes.get(name, default)
 

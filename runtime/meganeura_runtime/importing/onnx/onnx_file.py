@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -146,6 +146,8 @@ def parsed_onnx(path: Path, content: bytes) -> OnnxFile:
     file = OnnxFile(path, model)
     if not model.HasField("graph") or not model.opset_import:
         raise file.fault("it holds no graph, or no opset")
+    if not _is_text(model):
+        raise file.fault("a name in it is no UTF-8")
     count = 0
     bodies = (each.node for each in model.functions)
     for depth, nodes in [
@@ -158,6 +160,18 @@ def parsed_onnx(path: Path, content: bytes) -> OnnxFile:
         if count > MOST_NODES:
             raise file.fault(f"it has more than {MOST_NODES:,} nodes")
     return file
+
+
+def _is_text(message: Message) -> bool:
+    """Whether all texts in a message are UTF-8; those that are not are left as bytes."""
+    for field, value in message.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        parts: list[object] = [value] if isinstance(value, str | bytes | Message) else [*value]
+        for part in parts:
+            if isinstance(part, bytes) or (isinstance(part, Message) and not _is_text(part)):
+                return False
+    return True
 
 
 def _nested(nodes: "Iterator[NodeProto] | object", depth: int) -> Iterator[tuple[int, int]]:

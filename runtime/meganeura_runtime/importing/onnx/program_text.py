@@ -1,6 +1,6 @@
 """The whole program as canonical text."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from meganeura_dsl.symbolic.polynomial import variables_of
 from meganeura_dsl.symbolic.size import Dim, dim
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
-from meganeura_runtime.importing.onnx.code import Tensor, Words
+from meganeura_runtime.importing.onnx.builder import Stored
+from meganeura_runtime.importing.onnx.code import Statement, Tensor, Words
 from meganeura_runtime.importing.onnx.names import Names, identifier
 from meganeura_runtime.importing.onnx.size_text import SizeScope
 from meganeura_runtime.importing.onnx.structure import Body, Repeat
@@ -30,7 +31,7 @@ class ProgramNames:
 
 
 def names_of(path: Path) -> ProgramNames:
-    """Names like that of the file: `yolo-v8.onnx` has the block `YoloV8` and the model `yolo_v8`."""
+    """Names like the file's: `yolo-v8.onnx` has the block `YoloV8` and the model `yolo_v8`."""
     names = Names()
     model = names.give(path.stem.lower(), "model")
     return ProgramNames(names.give(_capitalized(model), "Net"), model)
@@ -66,7 +67,7 @@ class ProgramText:
         given = [value for _, _, value in self.translation.inputs]
         header = ", ".join(f"{inputs[each.id]}: {type_text(each.type, sizes)}" for each in given)
         results = ", ".join(type_text(each.type, sizes) for _, each in self.translation.outputs)
-        facts = [condition_text(each, sizes) for each in build.facts.stated]
+        facts = [condition_text(each, sizes) for each in build.stated]
         where = f"\n    where {', '.join(facts)}" if facts else ""
         lines = BodyWriter(self.body, inputs, sizes, self._taken, blocks).lines()
         text = "\n".join(
@@ -103,7 +104,7 @@ class ProgramText:
         results = ", ".join(type_text(each.type, sizes) for each in repeat.results)
         facts = [
             condition_text(each, sizes)
-            for each in (build.facts.stated if self.with_facts else ())
+            for each in (build.stated if self.with_facts else ())
             if (variables_of(each.left) | variables_of(each.right)) <= sizes.symbols
         ]
         where = f"\n    where {', '.join(facts)}" if facts else ""
@@ -139,11 +140,9 @@ def _repeats(body: Body) -> Iterator[Repeat]:
             yield from _repeats(each.body)
 
 
-def _read(step: object) -> Iterator[int]:
-    if isinstance(step, Repeat):
-        yield from (*step.starts, *step.shared)
-    else:
-        yield from step.operands  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType] - a statement
+def _read(step: Statement | Repeat) -> Iterator[int]:
+    """The values that a step reads."""
+    yield from (*step.starts, *step.shared) if isinstance(step, Repeat) else step.operands
 
 
 def _title(prefix: Words) -> str:
@@ -153,11 +152,11 @@ def _title(prefix: Words) -> str:
     return _capitalized(last.removesuffix("s") if len(last) > SHORTEST else last)
 
 
-def _below(path: Words, stored: "object") -> Iterator[Words]:
-    for each in stored:  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType] - an iterable of parameters
-        words: Words = each.words  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - as above
-        if words[: len(path)] == path:
-            yield words[len(path) :]
+def _below(path: Words, stored: Iterable[Stored]) -> Iterator[Words]:
+    """The paths of parameters below a path, without it."""
+    for each in stored:
+        if each.words[: len(path)] == path:
+            yield each.words[len(path) :]
 
 
 def formatted(text: str) -> str:

@@ -44,19 +44,21 @@ class SizeScope:
     def _term(self, monomial: tuple[Atom, ...], count: int) -> tuple[str, Level]:
         if not monomial:
             return str(count), Level.ATOM if count >= 0 else Level.SIGN
-        factors = [self._factor(atom, len(monomial) > 1 or count != 1) for atom in monomial]
+        is_product = len(monomial) > 1 or count != 1
+        factors = [self._factor(atom) for atom in monomial]
+        if is_product:
+            factors = [f"({each})" if " // " in each else each for each in factors]
         if count != 1:
             factors.insert(0, str(count))
         text = " * ".join(factors)
         if len(factors) > 1:
             return text, Level.PRODUCT
-        return text, Level.ATOM if isinstance(monomial[0], str) else Level.PRODUCT
+        return text, Level.PRODUCT if " // " in text else Level.ATOM
 
-    def _factor(self, atom: Atom, is_part: bool) -> str:
+    def _factor(self, atom: Atom) -> str:
         if isinstance(atom, Floor):
             upper = self.text(atom.numerator, Level.PRODUCT)
-            text = f"{upper} // {self.text(atom.denominator, Level.SIGN)}"
-            return f"({text})" if is_part else text
+            return f"{upper} // {self.text(atom.denominator, Level.SIGN)}"
         if atom not in self.symbols:
             raise UnnamedSizeError(atom)
         return atom

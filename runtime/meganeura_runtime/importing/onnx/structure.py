@@ -1,7 +1,7 @@
 """Runs of statements that repeat, as a block applied in a loop.
 
-A run repeats if its rounds differ in one index of the paths of their parameters and in what they are
-given by the round before, and in nothing else.
+A run repeats if its rounds differ in one index of the paths of their parameters and in what they
+are given by the round before, and in nothing else.
 """
 
 from collections.abc import Iterator, Sequence

@@ -18,9 +18,10 @@ from onnx import (
     TensorShapeProto,
     TypeProto,
     ValueInfoProto,
+    defs,
+    helper,
 )
 from onnx import TensorProto as Proto
-from onnx import defs, helper
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
@@ -306,7 +307,7 @@ class _Translator:
             raise UnsayableError(f"`{name[:80]}` is not defined before it")
         return scope.values[name]
 
-    def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:
+    def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:  # noqa: ANN401 - of any type
         if attribute.ref_attr_name:
             found = scope.attributes.get(attribute.ref_attr_name)
             if found is None:
@@ -400,26 +401,8 @@ class _Translator:
                 copied = plain_node.attribute.add()
                 copied.CopyFrom(outer)
                 copied.name = each.name
-        if schema.has_function:
-            function = schema.function_body
-        elif schema.has_context_dependent_function:
-            version = max(
-                (
-                    each
-                    for each in schema.context_dependent_function_opset_versions
-                    if each <= scope.opset
-                ),
-                default=None,
-            )
-            if version is None:
-                return None
-            types = [_type_proto(each) for each in inputs]
-            content = schema.get_context_dependent_function_with_opset_version(
-                version, plain_node.SerializeToString(), types
-            )
-            function = FunctionProto()
-            function.ParseFromString(content)
-        else:
+        function = _defined(schema, plain_node, scope.opset, inputs)
+        if function is None:
             return None
         made = FunctionProto()
         made.CopyFrom(function)
@@ -428,6 +411,28 @@ class _Translator:
             if name not in known and attribute.default_value.name:
                 made.attribute_proto.append(attribute.default_value)
         return made
+
+
+def _defined(
+    schema: Any,  # noqa: ANN401 - its stub lacks all of this
+    node: NodeProto,
+    opset: int,
+    inputs: Sequence[Value | None],
+) -> FunctionProto | None:
+    """The function of an op, which may depend on its operands; None if it has none."""
+    if schema.has_function:
+        return schema.function_body
+    versions: list[int] = schema.context_dependent_function_opset_versions
+    version = max((each for each in versions if each <= opset), default=None)
+    if version is None:
+        return None
+    function = FunctionProto()
+    function.ParseFromString(
+        schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), [_type_proto(each) for each in inputs]
+        )
+    )
+    return function
 
 
 def is_open(size: TensorShapeProto.Dimension) -> bool:
@@ -462,8 +467,7 @@ def _type_proto(value: Value | None) -> bytes:
     """The type of an operand, for functions that depend on it."""
     if value is None:
         return TypeProto().SerializeToString()
-    numbers = {of: number for number, of in reversed(ELEMENT.items())}
-    element = numbers[value.dtype]
+    element = next(number for number, of in ELEMENT.items() if of is value.dtype)
     if isinstance(value, Known) and value.array.dtype in (np.dtype(object), np.dtype(np.int64)):
         element = Proto.INT64
     shape = [size if isinstance(size, int) else str(size) for size in value.shape]

@@ -136,10 +136,8 @@ def _truncated(build: Builder, x: Tensor) -> Tensor:
 def _compare(operator: str) -> Entry:
     def entry(node: Node) -> list[Value | None]:
         a, b = node.operand(0), node.operand(1)
-        if (
-            isinstance(a, Tensor)
-            and a.dtype is DType.BOOL
-            or (isinstance(b, Tensor) and b.dtype is DType.BOOL)
+        if (isinstance(a, Tensor) and a.dtype is DType.BOOL) or (
+            isinstance(b, Tensor) and b.dtype is DType.BOOL
         ):
             a, b = node.tensor(0), node.tensor(1)
         return [_arithmetic(node, operator, a, b)]
@@ -237,7 +235,7 @@ def _is_usual(number: object) -> bool:
 
 def _cast(node: Node) -> list[Value | None]:
     x, to = node.tensor(0), CASTS.get(node.attribute("to", 0))
-    if to is None or to.itemsize == 1 and to.kind != "b" or to == np.float64:
+    if to is None or (to.itemsize == 1 and to.kind != "b") or to == np.float64:
         raise UnsayableError("the language has no such element type")
     return [node.build.cast(x, element_of(to))]
 
@@ -420,10 +418,13 @@ def _swish(node: Node) -> list[Value | None]:
     return [build.binary("*", x, gate)]
 
 
+FUNCTIONS = ("Exp", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")
+"""Ops that are functions of the same name."""
 OPS: Mapping[str, Entry] = {
-    **{name: _function(name.lower()) for name in ("Exp", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")},
+    **{name: _function(name.lower()) for name in FUNCTIONS},
     **{name: _layer(name.lower()) for name in ("Sigmoid", "Softplus")},
-    "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign, "Swish": _swish,
+    "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign,
+    "Swish": _swish,
     "Add": _binary("+"), "Sub": _binary("-"), "Mul": _multiply, "Div": _divide, "Mod": _mod,
     "Pow": _power, "Sum": _several(lambda build, a, b: build.binary("+", a, b)), "Mean": _mean,
     "Max": _extreme("maximum"), "Min": _extreme("minimum"), "Clip": _clip,

@@ -27,11 +27,10 @@ def target(shape: Shape, wanted: "list[Size]", allow_zero: int) -> Shape:
     """The shape that `Reshape` means: 0 copies, -1 is what is left."""
     sizes: list[Size] = []
     for axis, size in enumerate(wanted):
-        if size == 0 and not allow_zero:
-            if axis >= len(shape):
-                raise UnsayableError("it copies a size that is not there")
-            size = shape[axis]
-        sizes.append(size)
+        is_copied = size == 0 and not allow_zero
+        if is_copied and axis >= len(shape):
+            raise UnsayableError("it copies a size that is not there")
+        sizes.append(shape[axis] if is_copied else size)
     if -1 in sizes:
         at = sizes.index(-1)
         known = product(sizes[:at] + sizes[at + 1 :])
@@ -256,7 +255,8 @@ def _gather_elements(node: Node) -> list[Value | None]:
 
 def _gather_nd(node: Node) -> list[Value | None]:
     build, x, ids = node.build, node.tensor(0), node.tensor(1)
-    batch, depth = node.attribute("batch_dims", 0), ids.shape[-1]
+    batch: int = node.attribute("batch_dims", 0)
+    depth = ids.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= x.rank - batch:
         raise UnsayableError("the length of an index is not known")
     place = build.entry(ids, ids.rank - 1, 0)
@@ -306,7 +306,6 @@ def _mirrored(node: Node, x: Tensor, axis: int, before: Size, after: Size, mode:
     parts: list[Tensor] = []
     for amount, is_before in ((before, True), (after, False)):
         if amount == 0:
-            parts += [] if is_before else []
             continue
         match mode:
             case "edge":
@@ -362,9 +361,7 @@ def _image(x: Tensor) -> tuple[Size, Size, Size, Size]:
 def _range(node: Node) -> list[Value | None]:
     build = node.build
     start, limit, step = (node.sizes(index, "bounds")[0] for index in range(3))
-    if not all(isinstance(each, int | Dim) for each in (start, limit, step)) or not isinstance(
-        step, int
-    ):
+    if any(isinstance(each, float) for each in (start, limit)) or not isinstance(step, int):
         raise UnsayableError("its bounds are no whole numbers")
     if step < 1:
         raise UnsayableError("its step is below 1")

@@ -131,7 +131,8 @@ def window_pads(
         return [0] * rank, [0] * rank
     if kind not in ("SAME_UPPER", "SAME_LOWER"):
         raise UnsayableError(f"its padding is `{kind[:40]}`")
-    before, after = [], []
+    before: list[int] = []
+    after: list[int] = []
     for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         span = dilation * (k - 1) + 1
         if isinstance(size, int):
@@ -293,7 +294,8 @@ def _transposed_pads(
     if wanted is None and kind in ("NOTSET", "VALID", ""):
         pads = node.attribute("pads", [0] * (2 * rank))
         return list(pads[:rank]), list(pads[rank:])
-    before, after = [], []
+    before: list[int] = []
+    after: list[int] = []
     for axis in range(rank):
         size = sizes[axis]
         if not isinstance(size, int):
@@ -340,10 +342,9 @@ def _einsum(node: Node) -> list[Value | None]:
     total: Tensor | None = None
     for term, x in zip(terms, operands, strict=True):
         order = sorted(range(len(term)), key=lambda axis, term=term: names.index(term[axis]))
-        x = build.transpose(x, order)
-        given = [term[axis] for axis in order]
-        x = build.reshape(x, tuple(sizes[name] if name in given else 1 for name in names))
-        total = x if total is None else build.binary("*", total, x)
+        moved = build.transpose(x, order)
+        part = build.reshape(moved, tuple(sizes[name] if name in term else 1 for name in names))
+        total = part if total is None else build.binary("*", total, part)
     assert total is not None
     total = build.expand(total, tuple(sizes[name] for name in names))
     return [build.reduce("sum", total, range(len(right), len(names)), keep=False)]

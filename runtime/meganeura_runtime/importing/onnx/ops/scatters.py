@@ -71,8 +71,9 @@ def _scatter_elements(node: Node) -> list[Value | None]:
         raise UnsayableError("its indices do not reach along all other axes")
     last = [*order, axis]
     ids = _counted(build, ids, data.shape[axis])
-    moved = [build.transpose(each, last) for each in (data, ids, updates)]
-    made = _combined(build, *moved, data.rank - 1, node.attribute("reduction", "none"))
+    table, places, parts = (build.transpose(each, last) for each in (data, ids, updates))
+    manner = node.attribute("reduction", "none")
+    made = _combined(build, table, places, parts, data.rank - 1, manner)
     return [build.transpose(made, [last.index(each) for each in range(data.rank)])]
 
 

@@ -1,6 +1,6 @@
 """Pools over windows, and resizing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -73,7 +73,8 @@ def _max_pool(node: Node) -> list[Value | None]:
     kernel, strides, dilations, before, after, sizes = _geometry(node, x)
     shape = (*x.shape[:2], *sizes)
     if set(dilations) != {1}:
-        return [_dilated_max(build, x, kernel, strides, dilations, before, after, shape)]
+        x = _padded(build, x, before, after, LOWEST)
+        return [_dilated_max(build, x, (kernel, strides, dilations), shape)]
     is_even = before == after and all(2 * pad <= k for pad, k in zip(before, kernel, strict=True))
     if not is_even:
         x, before = _padded(build, x, before, after, LOWEST), [0] * len(before)
@@ -92,21 +93,17 @@ def _max_pool(node: Node) -> list[Value | None]:
 def _dilated_max(
     build: Builder,
     x: Tensor,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
+    windows: tuple[Sequence[int], Sequence[int], Sequence[int]],
     shape: tuple[Size, ...],
 ) -> Tensor:
     """Along one axis after the other, the largest of the places of the window."""
-    x = _padded(build, x, before, after, LOWEST)
-    for axis, (k, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True)):
-        count = shape[axis + 2]
-        parts = [build.strided(x, axis + 2, place * dilation, count, stride) for place in range(k)] \
-            if stride == 1 else [
-                build.gather(x, _places(build, count, stride, place * dilation), axis + 2) for place in range(k)
-            ]  # fmt: skip
+    for axis, (k, stride, dilation) in enumerate(zip(*windows, strict=True), 2):
+        starts = [place * dilation for place in range(k)]
+        if stride == 1:
+            parts = [build.between(x, axis, each, each + shape[axis]) for each in starts]
+        else:
+            places = [_places(build, shape[axis], stride, each) for each in starts]
+            parts = [build.gather(x, each, axis) for each in places]
         x = parts[0]
         for each in parts[1:]:
             x = build.pair("maximum", x, each)
@@ -190,11 +187,11 @@ def _lp_pool(node: Node) -> list[Value | None]:
 
 def _resize(node: Node) -> list[Value | None]:
     """Along each axis by itself: repeated, picked, or a product with a matrix of weights."""
-    build, x = node.build, node.tensor(0)
+    x = node.tensor(0)
     attributes = dict(node.attributes)
     axes = attributes.pop("axes", None)
     axes = list(range(x.rank)) if axes is None else [node.checked_axis(a, x.rank) for a in axes]
-    scales, sizes = _scales(node, x, axes)
+    scales, sizes = _scales(node, axes)
     roi = None
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         roi = [float(each) for each in node.sizes(1, "region")]  # pyright: ignore[reportArgumentType] - numbers
@@ -210,26 +207,31 @@ def _resize(node: Node) -> list[Value | None]:
     return [x]
 
 
-def _scales(
-    node: Node, x: Tensor, axes: Sequence[int]
-) -> tuple[list[float | None], list[Size | None]]:
+def _scales(node: Node, axes: Sequence[int]) -> tuple[list[float | None], list[Size | None]]:
+    """For each axis a scale or a size."""
     if node.op == "Upsample" or len(node.inputs) == 2:
-        found = node.attributes.get("scales") or node.sizes(1, "scales")
-        return [float(each) for each in found], [None] * len(axes)
+        return _floats(node.attributes.get("scales") or node.sizes(1, "scales")), [None] * len(axes)
     if node.has(2) and node.value(2).shape != (0,):
-        return [float(each) for each in node.sizes(2, "scales")], [None] * len(axes)  # pyright: ignore[reportArgumentType] - numbers
+        return _floats(node.sizes(2, "scales")), [None] * len(axes)
     return [None] * len(axes), list(node.sizes(3, "sizes"))
+
+
+def _floats(numbers: Sequence[object]) -> list[float | None]:
+    if not all(isinstance(each, int | float) for each in numbers):
+        raise UnsayableError("its scales depend on sizes")
+    return [float(each) for each in numbers if isinstance(each, int | float)]
 
 
 def _proportional(
     x: Tensor, axes: Sequence[int], sizes: Sequence[Size | None], policy: str
 ) -> list[Size | None]:
-    pairs = [(size, x.shape[axis]) for size, axis in zip(sizes, axes, strict=True)]
-    if not all(isinstance(a, int) and isinstance(b, int) for a, b in pairs):
+    old = [size for axis in axes if isinstance(size := x.shape[axis], int)]
+    new = [size for size in sizes if isinstance(size, int)]
+    if len(old) != len(axes) or len(new) != len(axes):
         raise UnsayableError("its proportions depend on a size that is open")
-    ratios = [a / b for a, b in pairs]  # pyright: ignore[reportOperatorIssue] - both are numbers
+    ratios = [a / b for a, b in zip(new, old, strict=True)]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return [int(np.floor(scale * x.shape[axis] + 0.5)) for axis in axes]  # pyright: ignore[reportOperatorIssue] - a number
+    return [int(np.floor(scale * size + 0.5)) for size in old]
 
 
 def _resized(
@@ -301,7 +303,7 @@ def _matrix(
             "nearest_mode": "floor",
         }
     kinds = {"roi": TensorProto.FLOAT, "scales": TensorProto.FLOAT, "sizes": TensorProto.INT64}
-    feeds = {"x": np.eye(old, dtype=np.float32)}
+    feeds: dict[str, Array] = {"x": np.eye(old, dtype=np.float32)}
     if roi is not None:
         feeds["roi"] = np.array([0, roi[0], 1, roi[1]], np.float32)
     if scale is not None:
@@ -309,7 +311,8 @@ def _matrix(
     else:
         feeds["sizes"] = np.array([old, size], np.int64)
     names = ["x", *[name if name in feeds else "" for name in kinds]]
-    resize = helper.make_node("Resize", names, ["y"], **given)
+    resize = helper.make_node("Resize", names, ["y"])
+    resize.attribute.extend(helper.make_attribute(*each) for each in given.items())
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None])]
     inputs += [
         helper.make_tensor_value_info(name, kind, [None])
@@ -322,7 +325,8 @@ def _matrix(
         opset_imports=[helper.make_opsetid("", 19)],
     )
     try:
-        (made,) = ReferenceEvaluator(model).run(None, feeds)  # pyright: ignore[reportGeneralTypeIssues] - a list of arrays
+        run: Callable[..., list[Array]] = ReferenceEvaluator(model).run  # pyright: ignore[reportUnknownMemberType, reportAssignmentType] - it leaves its results open
+        (made,) = run(None, feeds)
     except Exception as error:  # noqa: BLE001  its reference raises what NumPy raises
         raise UnsayableError(f"it cannot be resized: {str(error)[:100]}") from None
     return np.asarray(made).T
