@@ -12,11 +12,12 @@ import soundfile
 from PIL import Image
 
 import meganeura as api
+from fuzz.onnx_models import convolutional
 from tests.cli.command import Command
 from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-NAMES = ("weights.md", "inference.md", "deploy.md", "training.md")
+NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "onnx.md")
 
 # These need another library, or stand for what is shown elsewhere.
 FOREIGN = ("from safetensors.torch",)
@@ -52,6 +53,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--weights", "digits_cnn.safetensors", "-o", "model.mgb"]
     command = [sys.executable, "-m", "meganeura", *build, *given]
     subprocess.run(command, cwd=place, check=True, capture_output=True)
+    (place / "model.onnx").write_bytes(convolutional().SerializeToString())
+    api.import_onnx(place / "model.onnx", place / "network.mgn")
+    np.save(place / "x.npy", np.zeros((1, 3, 16, 16), np.float32))
     (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
     return place
 

@@ -34,7 +34,7 @@ def compared(
     inputs = random_inputs(graph, len(sizes))
     fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
     stored = {name: each.values for name, each in translation.build.stored.items()}
-    found = list(reference_run(graph, stored, {each: fed[each] for each in inputs}).values())
+    found = list(reference_run(graph, stored, inputs).values())
     wanted = _by_runtime(file, translation, fed)
     largest = 0.0
     for (name, value), given, expected in zip(translation.outputs, found, wanted, strict=True):

@@ -380,8 +380,8 @@ def _range(node: Node, arrays: list[Array]) -> Array | None:
     start, limit, step = (each.reshape(-1)[0] for each in arrays)
     if step == 0 or abs((limit - start) / step) > LARGEST:
         raise ValueError("the range is too long")
-    made: Array = np.arange(start, limit, step)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - of any numbers
-    return made.astype(arrays[0].dtype)
+    arange: Callable[..., Array] = np.arange
+    return arange(start, limit, step).astype(arrays[0].dtype)
 
 
 def _expand(node: Node, arrays: list[Array]) -> Array | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.folding import CASTS
@@ -229,8 +229,8 @@ def _where(node: Node) -> list[Value | None]:
     return [build.where(condition, shown[0], shown[1])]
 
 
-def _is_usual(number: object) -> bool:
-    return isinstance(number, Dim) or bool(np.isfinite(number))  # pyright: ignore[reportArgumentType, reportCallIssue] - a number
+def _is_usual(number: Size) -> bool:
+    return isinstance(number, Dim) or bool(np.isfinite(number))
 
 
 def _cast(node: Node) -> list[Value | None]:

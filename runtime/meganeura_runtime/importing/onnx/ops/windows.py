@@ -1,6 +1,7 @@
 """Pools over windows, and resizing."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -253,8 +254,9 @@ def _resized(
         return build.call("repeat", x, (f"{axis}",), (f"{times}",), shape=shape)
     if not isinstance(old, int) or isinstance(size, Dim):
         raise UnsayableError("it resizes an axis whose size is open, not by repetition")
-    if old > LARGEST_AXIS or (size or 0) > LARGEST_AXIS or (scale or 0) * old > LARGEST_AXIS:
-        raise UnsayableError(f"an axis is longer than {LARGEST_AXIS:,}")
+    new = size if scale is None else scale * old
+    if old > LARGEST_AXIS or new is None or not 1 <= new <= LARGEST_AXIS:
+        raise UnsayableError(f"an axis is resized beyond 1 to {LARGEST_AXIS:,}")
     matrix = _matrix(node, old, scale, size, attributes, roi)
     if mode == "nearest" and not (matrix.sum(1) != 1).any():
         ids = Known(matrix.argmax(1), DType.I32)
@@ -325,8 +327,9 @@ def _matrix(
         opset_imports=[helper.make_opsetid("", 19)],
     )
     try:
-        run: Callable[..., list[Array]] = ReferenceEvaluator(model).run  # pyright: ignore[reportUnknownMemberType, reportAssignmentType] - it leaves its results open
-        (made,) = run(None, feeds)
+        run = cast("Callable[..., list[Array]]", ReferenceEvaluator(model).run)  # pyright: ignore[reportUnknownMemberType] - it leaves its results open
+        with np.errstate(all="ignore"):
+            (made,) = run(None, feeds)
     except Exception as error:  # noqa: BLE001  its reference raises what NumPy raises
         raise UnsayableError(f"it cannot be resized: {str(error)[:100]}") from None
     return np.asarray(made).T
