@@ -11,9 +11,9 @@ from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Repor
 class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 
-    Images are decoded by Pillow, sounds by soundfile and soxr; ONNX files are written and
-    read by onnx and tried by onnxruntime. Few programs need them, so they come with the extras `images`, `audio` and
-    `onnx`.
+    Images are decoded by Pillow, sounds by soundfile and soxr; ONNX files are written and read by
+    onnx and tried by onnxruntime. Few programs need them, so they come with the extras `images`,
+    `audio` and `onnx`.
     """
 
     module: str
