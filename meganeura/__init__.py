@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from meganeura.program import Model, Program, Run
+    from meganeura.program import Model, Program, Run, Weights
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -43,6 +43,7 @@ __all__ = [
     "Run",
     "Session",
     "SessionError",
+    "Weights",
     "__version__",
     "check",
     "import_onnx",
@@ -60,6 +61,7 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
+    "Weights": "meganeura.program",
 }
 """Public names of modules that load NumPy."""
 

@@ -3,33 +3,39 @@
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
+from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.importing.onnx import import_problems
 from meganeura_runtime.infer import inference_problems
-from meganeura_runtime.io import weights
-from meganeura_runtime.io.data import data_problems, index_problems
+from meganeura_runtime.io import weight_names, weights
+from meganeura_runtime.io.data import data_problems, index_problems, source_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
+from meganeura_runtime.train.report import report_problems
 
 
 def problems() -> tuple[type[Problem], ...]:
     """All kinds of problems, by their classes."""
     return PROBLEMS + problems_in(
         data_problems,
+        source_problems,
         file_problems,
         index_problems,
         weights,
+        weight_names,
         inference_problems,
         preprocess_problems,
         optional_imports,
         training_problems,
+        report_problems,
         deployment_problems,
         container_problems,
         onnx_problems,
         import_problems,
+        cache_problems,
         device_problems,
     )

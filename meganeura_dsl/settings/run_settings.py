@@ -9,12 +9,13 @@ from pydantic import (
     AfterValidator,
     Field,
     NonNegativeInt,
+    PlainValidator,
     PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
@@ -24,6 +25,7 @@ from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleCho
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
@@ -60,6 +62,21 @@ def _sharding(name: str) -> str:
     return name
 
 
+def _validation(given: object) -> str | float | None:
+    """A file, or the share of the examples that is held out."""
+    if isinstance(given, float) and not 0 < given < 1:
+        raise ValueError("must be above 0 and below 1, or a file")
+    if given is None or (isinstance(given, str | float) and given):
+        return given
+    raise PydanticCustomError("no_validation", "a text or a share is due")
+
+
+def _log(names: list[str]) -> list[str]:
+    if not {*names} <= {*LogFormat}:
+        raise ValueError(f"must list {' or '.join(LogFormat)}")
+    return names
+
+
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
@@ -67,7 +84,11 @@ class RunSettings(Strict):
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
     """For inputs whose tensors have other names in the data, these names."""
     sizes: dict[str, PositiveInt]
+    validation: Annotated[str | float | None, PlainValidator(_validation)] = None
+    sampling_weights: Annotated[str, Field(min_length=1)] | None = None
+    balance: Annotated[str, Field(min_length=1)] | None = None
     epochs: NonNegativeInt = 1
+    steps_per_epoch: PositiveInt | None = None
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice | None] = Field(
         default_factory=dict[str, OptimizerChoice | None]
@@ -79,6 +100,7 @@ class RunSettings(Strict):
     drop_last: bool = True
     clip_norm: PositiveFloat | None = None
     log_every: NonNegativeInt = 50
+    log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
     device: Annotated[str, AfterValidator(_device)] = "auto"
@@ -94,8 +116,12 @@ class RunSettings(Strict):
 
 
 MEANINGS = {
-    "data": "a file of examples, or the name of an embedded data set",
+    "data": "a file of examples, a glob of several, or the name of an embedded data set",
+    "validation": "what is held out: a file, or a share such as 0.1 of the examples",
+    "sampling_weights": "a tensor that says how often each example is drawn, with replacement",
+    "balance": "an integer tensor of classes, of which each is drawn as often as the others",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
+    "steps_per_epoch": "how many batches make an epoch, where that is not all examples",
     "optimizer": "the rule that moves the parameters, such as adam",
     "schedule": "how the learning rate changes, such as cosine",
     "seed": "the start of everything random",
@@ -103,6 +129,7 @@ MEANINGS = {
     "clip_norm": "the largest norm all gradients together may have",
     "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
     "log_every": "steps between two lines of the log; 0 logs no steps",
+    "log": "logs of other tools that a run keeps too: tensorboard, wandb",
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
     "device": "what it runs on, as `meganeura devices` lists it, or auto",
@@ -266,6 +293,7 @@ EXPECTED = {
     "float_type": "a number",
     "string_type": "a text",
     "bool_type": "true or false",
+    "no_validation": "a file in quotes, or a share such as 0.1",
     "list_type": "a list",
 }
 """Kinds of values, by pydantic's name for the error of not being one."""

@@ -9,14 +9,16 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_runtime.backends.backend import ALONE, Hosts
+from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
+from meganeura_runtime.io.data.source_problems import NotForStreams
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
 from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.data_fingerprint import changes
 from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.job_data import NOTHING, Given
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import leaves
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
@@ -24,6 +26,7 @@ from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 CHANGEABLE = (
     "epochs",
     "log_every",
+    "log",
     "eval_every",
     "save_every",
     "device",
@@ -31,6 +34,8 @@ CHANGEABLE = (
     "sharding",
     "precision",
     "data",
+    "validation",
+    "workers",
 )
 """Settings that change no formula of a step, but perhaps how it rounds.
 
@@ -57,6 +62,13 @@ class RunOptions:
     """A tracer of what the host does."""
     hosts: Hosts = ALONE
     """The processes that run it together."""
+    device: OpenDevice | None = None
+    """What it runs on, as far as its page says so."""
+
+    @property
+    def step(self) -> int:
+        """Steps that were made before."""
+        return 0 if self.resumption is None else self.resumption.progress.step
 
 
 FROM_THE_START = RunOptions()
@@ -64,7 +76,12 @@ FROM_THE_START = RunOptions()
 
 
 def resume_job(
-    program: Program, train: str, base: Path, overrides: Sequence[str], folder: RunFolder
+    program: Program,
+    train: str,
+    base: Path,
+    overrides: Sequence[str],
+    folder: RunFolder,
+    data: Given = NOTHING,
 ) -> tuple[Job, Resumption]:
     """The job of an earlier run with the settings it began with, and how far it has come.
 
@@ -76,7 +93,7 @@ def resume_job(
     job = prepare(
         program, train, base, overrides,
         revise=lambda now: _revised(progress.settings, overrides, now),
-        run=folder.path,
+        data=replace(data, run=folder.path),
     )  # fmt: skip
     if progress.program != job.program_hash:
         raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
@@ -111,6 +128,8 @@ def _instead(folder: RunFolder) -> Help | None:
 
 def _require_same_data(job: Job, progress: Progress) -> None:
     """Raise `ProblemError` unless the run is fed what it was fed when it began."""
+    if job.dataset.train.is_ordered:
+        raise ProblemError(NotForStreams("resume"))
     if not progress.data:
         raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
     changed = tuple(changes(progress.data, job.fingerprints))
@@ -130,7 +149,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
 
 def _kept(tensors: Mapping[str, StoredTensor], job: Job) -> dict[str, Array]:
     """The tensors of a checkpoint, which must be those that the job keeps between steps."""
-    wanted = {leaf.name: leaf for leaf in leaves(job.step) if leaf.is_kept}
+    wanted = {leaf.name: leaf for leaf in leaves(job.compiled) if leaf.is_kept}
     if set(tensors) != set(wanted):
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():
