@@ -101,15 +101,10 @@ def test_the_page_lists_the_ops_that_are_read() -> None:
 
 
 def _page(text: str) -> str:
-    names = ", ".join(f"`{each}`" for each in sorted({*TABLE, *SHAPES, "If"}))
+    names = ", ".join(sorted({*TABLE, *SHAPES, "If"}))
     lines = re.findall(r".{1,99}(?:,|$)(?: |$)", names)
     listed = "\n".join(each.rstrip() for each in lines)
-    return re.sub(
-        r"<!-- ops -->\n.*?<!-- end -->",
-        f"<!-- ops -->\n{listed}\n<!-- end -->",
-        text,
-        flags=re.DOTALL,
-    )
+    return re.sub(r"```text\n.*?```", f"```text\n{listed}\n```", text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

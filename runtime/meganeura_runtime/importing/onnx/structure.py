@@ -165,7 +165,7 @@ def _form(statement: Statement) -> object:
 
 
 class _DiffersError(Exception):
-    """Rounds are not alike."""
+    """Rounds differ in more than their index."""
 
 
 def _verified(
@@ -215,7 +215,7 @@ def _flow(
     statements: Sequence[Statement], first: int, period: int, count: int,
     where: dict[int, tuple[int, int]],
 ) -> tuple[dict[tuple[int, int], int], list[int]]:  # fmt: skip
-    """What each carried value is before the first round, and what all rounds read alike."""
+    """What each carried value is before the first round, and what every round reads."""
     starts: dict[tuple[int, int], int] = {}
     shared: dict[int, None] = {}
     for offset in range(period):
