@@ -94,6 +94,8 @@ class RunSettings(Strict):
         default_factory=dict[str, OptimizerChoice | None]
     )
     """Those of the paths that match a glob, of which the last counts; None moves nothing."""
+    intervals: dict[str, PositiveInt] = Field(default_factory=dict[str, PositiveInt])
+    """How many steps those of the paths that match a glob wait; the last match counts."""
     schedule: ScheduleChoice
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
@@ -146,6 +148,13 @@ MEANINGS = {
 """
 
 
+EVERY = "every"
+"""The setting of how many steps parameters wait, which is always for some paths."""
+FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY}
+"""The fields of settings for paths, and how these are written."""
+BY_PATH = tuple(FIELDS_BY_PATH.values())
+
+
 def resolve_settings(
     raw: RawSettings, overrides: Sequence[str], free_dims: Sequence[str], devices: DeviceNames
 ) -> RunSettings:
@@ -157,7 +166,8 @@ def resolve_settings(
     known = {
         name: each
         for name, each in written.items()
-        if name in {*MEANINGS, *free_dims} or paths_of(name)[0] == "optimizer"
+        if name in {*MEANINGS, *free_dims}
+        or (paths_of(name)[0] in BY_PATH and paths_of(name)[1] is not None)
     }
     try:
         settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
@@ -194,7 +204,7 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
         *(
             NoPaths(setting.span, paths_of(name)[0])
             for name, setting in written.items()
-            if paths_of(name)[1] is not None and paths_of(name)[0] != "optimizer"
+            if paths_of(name)[1] is not None and paths_of(name)[0] not in BY_PATH
         ),
         *(
             MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)
@@ -249,7 +259,18 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
         given |= {"data": path, "tensors": dict(tensors)}
     choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
-    return {**choices, **given, "sizes": sizes, "optimizers": _optimizers(known)}
+    return {**choices, **given, "sizes": sizes, **_by_path(known)}
+
+
+def _by_path(known: RawSettings) -> dict[str, object]:
+    """The settings that are for paths, by their globs."""
+    intervals = {
+        glob: _plain(setting.value)
+        for key, setting in known.items()
+        for name, glob in [paths_of(key)]
+        if glob is not None and name == EVERY
+    }
+    return {"optimizers": _optimizers(known), "intervals": intervals}
 
 
 def _optimizers(known: RawSettings) -> dict[str, object]:
@@ -260,8 +281,8 @@ def _optimizers(known: RawSettings) -> dict[str, object]:
     )
     found: dict[str, object] = {}
     for name, setting in known.items():
-        glob = paths_of(name)[1]
-        if glob is None:
+        setting_name, glob = paths_of(name)
+        if glob is None or setting_name != "optimizer":
             continue
         value = setting.value
         if isinstance(value, Invocation) and value.name == FROZEN and not value.arguments:
@@ -315,8 +336,9 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
     setting = path[1] if path[0] == "sizes" else path[0]
-    if setting == "optimizers":
-        setting, path = "optimizer", [setting_key("optimizer", path[1]), *path[2:]]
+    if setting in FIELDS_BY_PATH:
+        setting = FIELDS_BY_PATH[setting]
+        path = [setting_key(setting, path[1]), *path[2:]]
     key = path[0] if path[0] in written else setting
     if kind == "missing":
         return MissingSetting(setting, MEANINGS[setting], f'{setting} = "digits"', _first(written))

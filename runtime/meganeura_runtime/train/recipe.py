@@ -296,7 +296,11 @@ def _require_paths(
     settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
 ) -> None:
     """Refuse paths that match no parameter; those given on a command line have their own place."""
-    keys = {setting_key("optimizer", glob): glob for glob in settings.optimizers}
+    keys = {
+        setting_key(name, glob): glob
+        for name, globs in (("optimizer", settings.optimizers), ("every", settings.intervals))
+        for glob in globs
+    }
     places = {key: written[key].span if key in written else whole(key) for key in keys}
     names = tuple(each.name for each in parameters if each.kind == "param")
     problems = unmatched_paths(places, names)
@@ -314,6 +318,7 @@ def training_settings(
         options.steered or not settings.schedule.is_steady,
         tuple(settings.optimizers.items()),
         options.gradients,
+        tuple(settings.intervals.items()),
     )
 
 
