@@ -17,6 +17,7 @@ from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started,
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
 from tests.runtime.runs import FAILING, Place, contents
 
@@ -187,10 +188,13 @@ def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.Monk
     measure = Evaluator.measure
 
     def slow(
-        self: Evaluator, batches: Iterable[HeldBatch], kept: Mapping[str, Array]
+        self: Evaluator,
+        batches: Iterable[HeldBatch],
+        kept: Mapping[str, Array],
+        shown: Shown | None = None,
     ) -> dict[str, float]:
         now[0] += 1000.0
-        return measure(self, batches, kept)
+        return measure(self, batches, kept, shown)
 
     monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
     monkeypatch.setattr(Evaluator, "measure", slow)
