@@ -568,14 +568,14 @@ PLANTS = (
     ),
     Plant(
         "the second moment is corrected by the decay of the first",
-        "meganeura_dsl/transforms/optimizers/optimizers.py",
-        "update.op(Sqrt(), _bias_correction(update, self.beta2))",
-        "update.op(Sqrt(), _bias_correction(update, self.beta1))",
+        "meganeura_dsl/transforms/optimizers/adam.py",
+        "mean, _root(update, square, self.beta2, self.eps)",
+        "mean, _root(update, square, self.beta1, self.eps)",
         (TRAINING,),
     ),
     Plant(
         "weight decay is forgotten where Nesterov looks ahead",
-        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "meganeura_dsl/transforms/optimizers/sgd.py",
         "update.op(Add(), decayed, update.times(self.momentum, direction))",
         "update.op(Add(), g, update.times(self.momentum, direction))",
         (TRAINING,),

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -26,11 +25,11 @@ from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.parameter_groups import group_problems
 from meganeura_dsl.settings.run_settings import (
     RunSettings,
     data_of,
     resolve_settings,
-    unmatched_paths,
 )
 from meganeura_dsl.settings.setting_values import (
     FILE,
@@ -39,7 +38,7 @@ from meganeura_dsl.settings.setting_values import (
     whole,
     with_overrides,
 )
-from meganeura_dsl.settings.settings_problems import UnknownSetting
+from meganeura_dsl.settings.settings_problems import MetricTaken, UnknownSetting
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.backend import OpenDevice, Spread
@@ -249,7 +248,7 @@ def prepare(
         return pipeline.elaborate_train(program, train, sizes=sizes, training=training)
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
-    _require_paths(settings, raw, forward.parameters)
+    require_trainable(settings, raw, forward)
     wanted = training_settings(settings)
     device = model_of(settings.device, settings.precision)
     checked = with_checks(forward.graph)
@@ -316,7 +315,7 @@ def step_of(
 ) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
-    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    require_trainable(settings, pipeline.train_settings(program, train), forward)
     checked = with_checks(forward.graph)
     wanted = training_settings(settings)
     graph = training.training_step(checked, wanted)
@@ -324,16 +323,15 @@ def step_of(
     return Step(graph, forward.parameters, optimized)
 
 
-def _require_paths(
-    settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
-) -> None:
-    """Refuse paths that match no parameter; those given on a command line have their own place."""
-    keys = {setting_key("optimizer", glob): glob for glob in settings.optimizers}
-    places = {key: written[key].span if key in written else whole(key) for key in keys}
-    names = tuple(each.name for each in parameters if each.kind == "param")
-    problems = unmatched_paths(places, names)
+def require_trainable(settings: RunSettings, written: RawSettings, forward: Elaboration) -> None:
+    """Raise `ProblemsError` unless the settings fit the parameters and metrics of the program."""
+    places = {key: setting.span for key, setting in written.items()}
+    problems: list[Problem] = list(group_problems(settings, places, forward.parameters))
+    name = training.GRADIENT_NORM
+    if settings.gradient_norm and name in forward.graph.outputs:
+        problems.append(MetricTaken(places.get(name) or whole(name), name))
     if problems:
-        raise ProblemsError(problems)
+        raise ProblemsError(tuple(problems))
 
 
 def training_settings(settings: RunSettings) -> training.TrainingSettings:
@@ -343,6 +341,8 @@ def training_settings(settings: RunSettings) -> training.TrainingSettings:
         settings.clip_norm,
         not settings.schedule.is_steady,
         tuple(settings.optimizers.items()),
+        settings.clip_value,
+        settings.gradient_norm,
     )
 
 

@@ -1,0 +1,71 @@
+"""Which optimizer moves which parameters, and what is wrong with that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.setting_values import whole
+from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
+from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
+
+OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """The parameters that one line of the settings is for."""
+
+    glob: str | None
+    """The paths it names; `None` for `optimizer` alone."""
+    optimizer: Optimizer | None
+    """What moves them; `None` if nothing does."""
+    parameters: tuple[ParameterInfo, ...]
+
+    @property
+    def key(self) -> str:
+        """How the settings write it: `optimizer["*.bias"]`."""
+        return setting_key(OPTIMIZER, self.glob)
+
+
+def parameter_groups(
+    settings: RunSettings, parameters: Sequence[ParameterInfo]
+) -> tuple[ParameterGroup, ...]:
+    """The trained parameters by the setting that is for them, the last that matches.
+
+    The first group is that of `optimizer` alone; a group whose parameters later ones take is empty.
+    """
+    globs = [None, *settings.optimizers]
+    found: dict[str | None, list[ParameterInfo]] = {glob: [] for glob in globs}
+    for each in parameters:
+        if each.kind == "param":
+            matching = [glob for glob in globs[1:] if fnmatchcase(each.name, glob or "")]
+            found[matching[-1] if matching else None].append(each)
+    optimizers = {None: settings.optimizer, **settings.optimizers}
+    return tuple(ParameterGroup(glob, optimizers[glob], tuple(found[glob])) for glob in globs)
+
+
+def group_problems(
+    settings: RunSettings, places: Mapping[str, Span], parameters: Sequence[ParameterInfo]
+) -> Iterator[Problem]:
+    """Paths that match no parameter, and parameters that their optimizer cannot move.
+
+    `places` are those of the settings, by key; what a run that goes on was given has its own.
+    """
+    names = tuple(each.name for each in parameters if each.kind == "param")
+    for group in parameter_groups(settings, parameters):
+        place = places.get(group.key) or whole(group.key)
+        glob, optimizer = group.glob, group.optimizer
+        if glob is not None and not any(fnmatchcase(name, glob) for name in names):
+            yield UnmatchedPaths(place, glob, names)
+        if optimizer is None:
+            continue
+        demands = {each.name: optimizer.demand(each.type) for each in group.parameters}
+        unfit = tuple(each for each in group.parameters if demands[each.name])
+        if unfit:
+            shown = tuple((each.name, str(each.type)) for each in unfit)
+            yield UnfitParameters(place, optimizer.word, demands[unfit[0].name], shown)
