@@ -117,7 +117,7 @@ def choice_page(word: str) -> str | None:
             choice = choices[word]
             listed = arguments(choice)
             call = ", ".join(f"{each.name}={each.default}" for each in listed)
-            width = max(len(each.name) for each in listed) + 2
+            width = max(12, *(len(each.name) for each in listed)) + 2
             lines = [f"  {each.name:<{width}}{each.values}" for each in listed]
             page = cleandoc(choice.__doc__ or "")
             return "\n".join((f"{setting} = {word}({call})", "", page, "", *lines))

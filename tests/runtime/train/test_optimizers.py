@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 import meganeura
 from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS
-from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Event, Logged
 from tests.optimizers import ALL_OPTIMIZERS, write_points
 
@@ -21,7 +21,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def trained(place: Path, device: str, optimize: str) -> dict[str, Array]:
+def trained(place: Path, device: str, optimize: str) -> dict[str, NDArray[np.float32]]:
     """All weights after ten steps."""
     settings = {"device": device, "optimize": optimize}
     name = f"{device.replace(':', '-')}-{optimize}"
@@ -31,7 +31,7 @@ def trained(place: Path, device: str, optimize: str) -> dict[str, Array]:
 
 
 @pytest.fixture(scope="module")
-def expected(place: Path) -> dict[str, Array]:
+def expected(place: Path) -> dict[str, NDArray[np.float32]]:
     """Those of the reference, and each layer has moved."""
     begun = meganeura.load(str(place / "all.mgn")).train(
         settings={"device": "cpu", "epochs": 0}, out=place / "begun"
@@ -49,7 +49,7 @@ def expected(place: Path) -> dict[str, Array]:
     [("cpu", "true"), ("wgpu:0", "true"), ("wgpu:0", "false"), ("xla:cpu", "true")],
 )
 def test_devices_agree_on_all_optimizers(
-    place: Path, expected: dict[str, Array], device: str, optimize: str
+    place: Path, expected: dict[str, NDArray[np.float32]], device: str, optimize: str
 ) -> None:
     found = trained(place, device, optimize)
     for name, values in expected.items():
