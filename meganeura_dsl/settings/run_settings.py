@@ -41,6 +41,7 @@ from meganeura_dsl.settings.settings_problems import (
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -88,9 +89,9 @@ class RunSettings(Strict):
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
-    def learning_rate(self, step: int, steps: int) -> float:
-        """The rate of a step, counted from 0, in a run of `steps`."""
-        return self.optimizer.lr * self.schedule.factor(step, steps)
+    def learning_rate(self, step: int, run: RunLength) -> float:
+        """The rate of a step, counted from 0, before what evaluations do to it."""
+        return self.optimizer.lr * self.schedule.at(step, run)
 
 
 MEANINGS = {

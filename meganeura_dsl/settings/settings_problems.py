@@ -284,3 +284,31 @@ class MetricTaken(SettingProblem, code="E0544"):
             f"the program has a metric `{self.name}` of its own",
             advice=Help("rename it, or leave the setting out"),
         )
+
+
+@dataclass(frozen=True)
+class NothingToFollow(SettingProblem, code="E0545"):
+    """A schedule follows what nothing measures.
+
+    `plateau` lowers the learning rate where the loss or a metric of held-out examples gets no
+    better. So the data has to have a `test` split, and `metric` is `"loss"` or a `metric` of the
+    program.
+    """
+
+    word: str
+    metric: str
+    known: tuple[str, ...]
+    """What is measured on held-out examples; empty where there are none."""
+
+    def report(self) -> Report:
+        """Say what is missing, and what there is."""
+        if not self.known:
+            return self.words(
+                f"`{self.word}` follows held-out examples, and there are none",
+                advice=Help("give the data a `test` split, or choose another schedule"),
+            )
+        return self.words(
+            f"`{self.word}` follows the metric `{self.metric}`, which is not measured",
+            remarks=(Remark("there are", ", ".join(self.known)),),
+            advice=_did_you_mean(self.span, self.metric, self.known, ()),
+        )

@@ -19,6 +19,8 @@ class Feeder:
         """`own` says which of so many examples of a batch this process feeds."""
         self._job = job
         self._own = own
+        self._scales: list[tuple[int, float]] = []
+        """What rates are multiplied with, each from a step on."""
         self._order = lru_cache(maxsize=1)(self._order_of)
 
     def feeds(self, step: int) -> dict[str, Array]:
@@ -30,6 +32,16 @@ class Feeder:
         own = self._own(len(batch))
         return self._feeds(step, batch[own.start : own.stop])
 
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        found = [scale for first, scale in self._scales if first <= step]
+        rate = self._job.settings.learning_rate(step, self._job.length)
+        return rate * found[-1] if found else rate
+
+    def scale_rates(self, first: int, scale: float) -> None:
+        """Multiply the rates of step `first` and all later ones, instead of what did so far."""
+        self._scales.append((first, scale))
+
     def whole(self, step: int) -> dict[str, Array]:
         """What all processes together feed."""
         return self._feeds(step, self._batch(step))
@@ -40,8 +52,8 @@ class Feeder:
 
     def _feeds(self, step: int, examples: NDArray[np.int64]) -> dict[str, Array]:
         job = self._job
-        rate = job.settings.learning_rate(step, job.steps)
-        return feeds(job.compiled, job.dataset.train.take(examples), job.settings.seed, step, rate)
+        data = job.dataset.train.take(examples)
+        return feeds(job.compiled, data, job.settings.seed, step, self.rate(step))
 
     def _order_of(self, epoch: int) -> NDArray[np.int64]:
         settings, examples = self._job.settings, self._job.dataset.train.examples

@@ -38,9 +38,14 @@ from meganeura_dsl.settings.setting_values import (
     whole,
     with_overrides,
 )
-from meganeura_dsl.settings.settings_problems import MetricTaken, UnknownSetting
+from meganeura_dsl.settings.settings_problems import (
+    MetricTaken,
+    NothingToFollow,
+    UnknownSetting,
+)
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
 from meganeura_runtime.backends.errors import DeviceError
@@ -177,6 +182,11 @@ class Job:
         """Steps of the whole run."""
         return self.steps_per_epoch * self.settings.epochs
 
+    @property
+    def length(self) -> RunLength:
+        """How long the whole run is."""
+        return RunLength(self.steps, self.steps_per_epoch)
+
     @cached_property
     def program_hash(self) -> str:
         """A hash of what a step means: ops, attributes, shapes and names, not places."""
@@ -249,6 +259,7 @@ def prepare(
 
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
     require_trainable(settings, raw, forward)
+    _require_measured(settings, raw, forward, dataset)
     wanted = training_settings(settings)
     device = model_of(settings.device, settings.precision)
     checked = with_checks(forward.graph)
@@ -332,6 +343,17 @@ def require_trainable(settings: RunSettings, written: RawSettings, forward: Elab
         problems.append(MetricTaken(places.get(name) or whole(name), name))
     if problems:
         raise ProblemsError(tuple(problems))
+
+
+def _require_measured(
+    settings: RunSettings, written: RawSettings, forward: Elaboration, dataset: Dataset
+) -> None:
+    """Raise `ProblemError` unless what the schedule follows is measured after epochs."""
+    follows = settings.schedule.follows
+    known = () if dataset.test is None else tuple(forward.graph.outputs)
+    if follows is not None and follows not in known:
+        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        raise ProblemError(NothingToFollow(place, settings.schedule.word, follows, known))
 
 
 def training_settings(settings: RunSettings) -> training.TrainingSettings:

@@ -16,6 +16,7 @@ from time import perf_counter
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
@@ -151,6 +152,7 @@ class Trainer:
         """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
         self.feeder = Feeder(job, session.own)
+        self.reduction = Reduction()
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
@@ -170,6 +172,7 @@ class Trainer:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
+        self._reduce(progress.reduction)
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -235,7 +238,7 @@ class Trainer:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(position), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = job.settings.learning_rate(self.step, job.steps)
+        rate = self.feeder.rate(self.step)
         self.step += 1
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
@@ -343,6 +346,9 @@ class Trainer:
         """Measure the held-out examples, and keep the weights if no loss was lower."""
         with self.span("evaluation"):
             metrics = self.evaluator.measure(held_out, kept)
+        schedule = self.job.settings.schedule
+        if schedule.follows is not None:
+            self._reduce(schedule.measured(self.reduction, metrics[schedule.follows]))
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
@@ -350,6 +356,14 @@ class Trainer:
         if best:
             self.lowest = loss
             self._write_weights(self.folder.best, kept)
+
+    def _reduce(self, reduction: Reduction) -> None:
+        """Change the rates of the next steps, if an evaluation does."""
+        if reduction.scale != self.reduction.scale:
+            self.feeder.scale_rates(self.step, reduction.scale)
+            if self.ahead is not None:
+                self.ahead.forget()
+        self.reduction = reduction
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
         self._write_weights(self.folder.weights, kept)
@@ -384,6 +398,7 @@ class Trainer:
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
+            reduction=self.reduction,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
 

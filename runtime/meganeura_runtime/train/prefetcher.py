@@ -29,11 +29,16 @@ class Prefetcher:
             self._next = self._thread.submit(self._staged, step + 1)
         return staged
 
+    def forget(self) -> None:
+        """Give back what is staged for the next step, as that is fed otherwise now."""
+        if self._next is not None and self._next.exception() is None:
+            self._next.result().close()
+        self._next = None
+
     def close(self) -> None:
         """Stop, and give back what no step took."""
         self._thread.shutdown()
-        if self._next is not None and self._next.exception() is None:
-            self._next.result().close()
+        self.forget()
 
     def _staged(self, step: int) -> Uploaded:
         return self._session.stage(self._feeder.feeds(step))
