@@ -29,7 +29,7 @@ from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.timing.example_inputs import example_of
-from meganeura_runtime.train.job import settings_of, step_of
+from meganeura_runtime.train.recipe import settings_of, step_of
 
 ROUNDS = 5
 WARM_UP = 3

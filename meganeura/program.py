@@ -33,9 +33,10 @@ from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
-from meganeura_runtime.train.job import Start, prepare, settings_of
+from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
+from meganeura_runtime.train.recipe import Start, settings_of
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import folder_of
 

@@ -173,7 +173,7 @@ PLANTS = (
     ),
     Plant(
         "the hash of a program forgets attributes",
-        "runtime/meganeura_runtime/train/job.py",
+        "runtime/meganeura_runtime/train/recipe.py",
         "return sha256(text.encode()).hexdigest()",
         'text = "".join(line.partition("(")[0] for line in text.splitlines())\n'
         "        return sha256(text.encode()).hexdigest()",
@@ -235,8 +235,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "rate = job.settings.learning_rate(step, job.steps)",
-        "rate = job.settings.learning_rate(max(0, step - 1), job.steps)",
+        "job.settings.seed, step, self.rate(step))",
+        "job.settings.seed, step, self.rate(max(0, step - 1)))",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
@@ -392,9 +392,9 @@ PLANTS = (
     ),
     Plant(
         "what is loaded after a smaller batch goes to the other session",
-        "runtime/meganeura_runtime/backends/pair_session.py",
+        "runtime/meganeura_runtime/backends/sized_session.py",
         "self._current.write(name, array)",
-        "self._large.write(name, array)",
+        "next(iter(self._opened.values())).write(name, array)",
         ("tests/runtime/train/test_last_batch.py",),
     ),
     Plant(

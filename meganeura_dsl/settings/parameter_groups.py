@@ -1,15 +1,16 @@
 """Which optimizer moves which parameters, and what is wrong with that."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from meganeura_dsl.diagnostics.problem import Problem
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting, setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Invocation
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.settings.setting_values import whole
+from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
 from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
 
@@ -50,17 +51,17 @@ def parameter_groups(
 
 
 def group_problems(
-    settings: RunSettings, places: Mapping[str, Span], parameters: Sequence[ParameterInfo]
+    settings: RunSettings, written: RawSettings, parameters: Sequence[ParameterInfo]
 ) -> Iterator[Problem]:
     """Paths that match no parameter, and parameters that their optimizer cannot move.
 
-    `places` are those of the settings, by key; what a run that goes on was given has its own.
+    `written` are the settings of the program; what a run was given besides has its own place.
     """
     names = tuple(each.name for each in parameters if each.kind == "param")
     for group in parameter_groups(settings, parameters):
-        place = places.get(group.key) or whole(group.key)
         glob, optimizer = group.glob, group.optimizer
         if glob is not None and not any(fnmatchcase(name, glob) for name in names):
+            place = written[group.key].span if group.key in written else whole(group.key)
             yield UnmatchedPaths(place, glob, names)
         if optimizer is None:
             continue
@@ -68,4 +69,14 @@ def group_problems(
         unfit = tuple(each for each in group.parameters if demands[each.name])
         if unfit:
             shown = tuple((each.name, str(each.type)) for each in unfit)
+            place = _place(written, group.key, optimizer.word)
             yield UnfitParameters(place, optimizer.word, demands[unfit[0].name], shown)
+
+
+def _place(written: RawSettings, key: str, word: str) -> Span:
+    """Where an optimizer was chosen: a line of the program, or else the setting by itself."""
+    match written.get(key):
+        case Setting(value=Invocation(name=name), span=span) if name == word:
+            return span
+        case _:
+            return whole(f"{key}={word}")

@@ -39,6 +39,8 @@ from meganeura_dsl.transforms.simplify_loops import simplify_loops
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
+GRADIENT = "gradient."
+"""How the names of outputs begin that are gradients."""
 GRADIENT_NORM = "gradient_norm"
 """The output that measures the norm of all gradients together."""
 
@@ -54,15 +56,17 @@ class TrainingSettings:
     `feed_learning_rate` makes the rate a scalar input `learning_rate`, for schedules; the
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
-    rate that is fed scales all rates by one factor. `clip_value` bounds each element of a gradient
-    before `clip_norm` bounds the norm of all. `gradient_norm` adds an output of that name: the
-    norm of all gradients before either.
+    rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
+    parameter that is moved an output `gradient.PATH`, before they are clipped, and `gradient_norm`
+    the norm of all of them an output of that name. `clip_value` bounds each element of a gradient
+    before `clip_norm` bounds the norm of all.
     """
 
     optimizer: Optimizer
     clip_norm: float | None = None
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
+    gradients: bool = False
     clip_value: float | None = None
     gradient_norm: bool = False
 
@@ -94,7 +98,8 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     parameters = _moved(graph, settings)
     found = gradients(build, graph.outputs[LOSS], tuple(parameters.values()))
     moved = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
-    outputs = dict(graph.outputs)
+    shown = {f"{GRADIENT}{name}": each for name, each in moved.items() if settings.gradients}
+    outputs = {**graph.outputs, **shown}
     if settings.gradient_norm:
         outputs[GRADIENT_NORM] = _norm(build, tuple(moved.values()))
     bounded = _bounded(build, tuple(moved.values()), settings.clip_value)
