@@ -12,6 +12,7 @@ from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.elaborate.problems import (
     layer_problems,
     name_problems,
+    objective_problems,
     scan_problems,
     shape_problems,
     training_problems,
@@ -32,6 +33,7 @@ PROBLEMS = problems_in(
     grammar_problems,
     name_problems,
     layer_problems,
+    objective_problems,
     shape_problems,
     scan_problems,
     training_problems,

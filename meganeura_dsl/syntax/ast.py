@@ -289,9 +289,11 @@ class Update(Node):
 
 @dataclass(frozen=True, eq=False)
 class Minimize(Node):
-    """`minimize e`"""
+    """`minimize e`, or `minimize e over PATH, PATH`: an objective, and what it moves."""
 
     value: Expression
+    over: tuple[Path, ...]
+    """The paths of what it moves; none if it moves all that its gradient reaches."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,8 +142,7 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.path(node.path)
             _equals(phrase, node.value)
         case ast.Minimize():
-            phrase.write("minimize ")
-            phrase.expression(node.value)
+            _minimize(phrase, node)
         case ast.Metric():
             phrase.write(f"metric {node.name.text}")
             _equals(phrase, node.value)
@@ -183,6 +182,14 @@ def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
     phrase.write("..")
     phrase.condition(node.stop)
     phrase.write(":")
+
+
+def _minimize(phrase: Phrase, node: ast.Minimize) -> None:
+    phrase.write("minimize ")
+    phrase.expression(node.value)
+    if node.over:
+        phrase.write(" over ")
+        phrase.listed(node.over, phrase.path)
 
 
 def _equals(phrase: Phrase, value: ast.Expression | None) -> None:

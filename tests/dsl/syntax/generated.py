@@ -148,7 +148,7 @@ ANYWHERE: Strategy[ast.Statement] = st.one_of(
 IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
 IN_TRAIN = st.one_of(
     ANYWHERE,
-    made(ast.Minimize, EXPRESSIONS),
+    made(ast.Minimize, EXPRESSIONS, several(PATHS)),
     made(ast.Metric, NAMES, EXPRESSIONS),
     made(ast.Run, SETTINGS),
 )

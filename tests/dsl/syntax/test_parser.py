@@ -121,6 +121,22 @@ def test_statement(text: str, expected: object) -> None:
     assert plain(statements(text)) == (expected,)
 
 
+def test_objectives() -> None:
+    text = """\
+train fit(x: [n, 2]):
+  minimize x |> over over a.b[0], over
+  minimize over
+"""
+    (train,) = tree(text).declarations
+    assert isinstance(train, ast.Train)
+    paths = ("Path", ("a", "b", ("Integer", 0))), ("Path", ("over",))
+    over = ("Name", "over")
+    assert plain(train.body) == (
+        ("Minimize", ("Pipe", X, call("over")), paths),
+        ("Minimize", over, ()),
+    )
+
+
 def test_train() -> None:
     text = """\
 train fit(x: [n, 2], y: i32[n]) where n >= 1:
@@ -160,7 +176,7 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
             ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
-            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X),))),
+            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X, ()),))),
         ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
             "Block", ("Name", "f"), (
                 ("Parameter", "g", ("BlockKind", None), X),
