@@ -8,6 +8,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
+from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
 from meganeura_dsl.elaborate.problems.objective_problems import (
@@ -184,7 +185,10 @@ def _elaborate_train(
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
         raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text))
-    return finish(state, {**state.outputs, **_objectives(state)})
+    found = finish(state, {**state.outputs, **_objectives(state)})
+    for cache in found.caches:
+        raise ProblemError(CacheInTraining(cache.place, cache.name, train.name.text))
+    return found
 
 
 def _objectives(state: ElaborationState) -> dict[str, Tensor]:

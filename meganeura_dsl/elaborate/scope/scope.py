@@ -251,7 +251,7 @@ class ElaborationState:
             return self.current(info.name)
         if info.name in self.claimed and not self.shared:
             raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))
-        if not self.generic:
+        if not self.generic and info.kind != "cache":
             symbolic = {
                 name
                 for size in info.type.shape

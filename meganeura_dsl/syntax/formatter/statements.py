@@ -138,9 +138,7 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("layer ")
             _labelled(phrase, call)
         case ast.Update():
-            phrase.write("update ")
-            phrase.path(node.path)
-            _equals(phrase, node.value)
+            _update(phrase, node)
         case ast.Minimize():
             _minimize(phrase, node)
         case ast.Metric():
@@ -159,6 +157,14 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
 def _part(phrase: Phrase, node: ast.Part) -> None:
     phrase.write(node.target.text)
     phrase.bracketed("[]", node.entries, phrase.entry)
+    _equals(phrase, node.value)
+
+
+def _update(phrase: Phrase, node: ast.Update) -> None:
+    phrase.write("update ")
+    phrase.path(node.path)
+    if node.entries:
+        phrase.bracketed("[]", node.entries, phrase.entry)
     _equals(phrase, node.value)
 
 

@@ -105,7 +105,12 @@ def test_expression(text: str, expected: object) -> None:
             ("Path", ("a", "b", ("Integer", 0))), ("Type", "i32", ("Pattern", (X,))), Y)),
         ("state s: bool[] = zeros()", ("Declare", "state", ("Path", ("s",)),
             ("Type", "bool", ("Pattern", ())), call("zeros"))),
-        ("update a.s = x", ("Update", ("Path", ("a", "s")), X)),
+        ("update a.s = x", ("Update", ("Path", ("a", "s")), X, ())),
+        ("update a[0].s[1] = x", ("Update", ("Path", ("a", ("Integer", 0), "s", ONE)), X, ())),
+        ("update s[:, y] = x", ("Update", ("Path", ("s",)), X, (("Range", None, None), Y))),
+        ("update s[y, z] = x", ("Update", ("Path", ("s",)), X, (Y, Z))),
+        ("cache s: [x]", ("Declare", "cache", ("Path", ("s",)),
+            ("Type", None, ("Pattern", (X,))), None)),
         ("if x == 1:\n  y = x", ("If", binary("==", X, ONE), (("Bind", (Y,), X),), ())),
         ("if x:\n  y = x\nelse:\n  y = z", ("If", X, (("Bind", (Y,), X),), (("Bind", (Y,), Z),))),
         ("if x:\n  y = x\nelse if y:\n  y = z\nelse:\n  y = 1", ("If", X, (("Bind", (Y,), X),), (
