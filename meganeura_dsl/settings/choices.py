@@ -99,6 +99,8 @@ def _values(annotation: object) -> str:
     if get_origin(annotation) is Literal:
         return " or ".join(map(shown_value, get_args(annotation)))
     kind, *about = cast("tuple[object, ...]", get_args(annotation) or (annotation,))
+    if get_origin(kind) is tuple:
+        return f"a list of numbers, {_values(get_args(kind)[0])}"
     bounds = [each for field in about if isinstance(field, FieldInfo) for each in field.metadata]
     words = [
         f"{word} {shown_value(getattr(bound, name))}"
@@ -106,7 +108,11 @@ def _values(annotation: object) -> str:
         for name, word in BOUNDS.items()
         if hasattr(bound, name)
     ]
-    kinds: Mapping[object, str] = {bool: "true or false", int: "a whole number"}
+    kinds: Mapping[object, str] = {
+        bool: "true or false",
+        int: "a whole number",
+        str: "a text",
+    }
     return ", ".join([*([kinds[kind]] if kind in kinds else []), *words])
 
 

@@ -258,6 +258,7 @@ EXPECTED = {
     "string_type": "a text",
     "bool_type": "true or false",
     "list_type": "a list",
+    "tuple_type": "a list",
 }
 """Kinds of values, by pydantic's name for the error of not being one."""
 

@@ -178,7 +178,8 @@ class Piecewise(WarmedUp):
     """A factor of its own from each milestone on, and 1 before the first.
 
     Milestones are epochs from the start of the run, in order, and need not be whole.
-    `piecewise(milestones=[30, 60], factors=[0.1, 0.01])` is `MultiStepLR` of PyTorch with `gamma=0.1`.
+    `piecewise(milestones=[30, 60], factors=[0.1, 0.01])` is PyTorch's `MultiStepLR` of
+    `milestones=[30, 60], gamma=0.1`.
     """
 
     word = "piecewise"
@@ -272,10 +273,11 @@ class Plateau(WarmedUp):
     """The factor `factor` once more where a measurement stays, as PyTorch's `ReduceLROnPlateau`.
 
     `metric` is `loss` or a metric of the program on held-out examples, measured every `eval_every`
-    epochs. A value is better if it is below best (1 - threshold), or above best (1 + threshold) with
-    `mode="max"`; with `threshold_mode="abs"` these are best - threshold and best + threshold. After
-    more than `patience` values in a row that are not, the rate is multiplied with `factor`, to no
-    less than `final` times `lr`, and the next `cooldown` values do not count as worse.
+    epochs. A value is better if it is below best (1 - threshold), or with `mode="max"` above
+    best (1 + threshold); these are best - threshold and best + threshold with
+    `threshold_mode="abs"`. After more than `patience` values in a row that are not better, the rate
+    is multiplied with `factor`, to no less than `final` times `lr`, and the next `cooldown` values
+    do not count as worse.
     """
 
     word = "plateau"

@@ -332,19 +332,25 @@ class Loop:
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out.examples, held_out.take)
             metrics = self.trained.measure(batches, kept)
-        schedule = self.job.settings.schedule
-        if schedule.follows is not None:
-            self._reduce(schedule.measured(self.reduction, metrics[schedule.follows]))
+        rate = self._follow(metrics)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best))
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
         if best:
             self.lowest = loss
             self._write_weights(self.folder.best, kept)
 
+    def _follow(self, measured: Mapping[str, float]) -> float | None:
+        """Let the schedule follow an evaluation; the rate from here on, where that changed."""
+        schedule, before = self.job.settings.schedule, self.reduction.scale
+        if schedule.follows is None:
+            return None
+        self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
+        return None if self.reduction.scale == before else self.feeder.rate(self.step)
+
     def _reduce(self, reduction: Reduction) -> None:
-        """Change the rates of the next steps, if an evaluation does."""
+        """Change the rates of the next steps to what evaluations made of them."""
         if reduction.scale != self.reduction.scale:
             self.feeder.scale_rates(self.step, reduction.scale)
             if self.ahead is not None:
