@@ -172,7 +172,7 @@ def test_what_is_staged_is_forgotten_where_the_rate_changes(
     monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
     sessions = Sessions()
     found = place.start("behind", open_session=sessions)
-    assert len(sessions.opened[0].stagers) == 22, "three of them once more"
+    assert len(sessions.opened[0].stagers) == 21, "two of them once more"
     assert measured(found) == measured(expected)
     assert same_files(found, expected)
 
