@@ -58,11 +58,12 @@ def group_problems(
     `written` are the settings of the program; what a run was given besides has its own place.
     """
     names = tuple(each.name for each in parameters if each.kind == "param")
+    named = ((OPTIMIZER, settings.optimizers), ("every", settings.intervals))
+    for key, glob in ((setting_key(name, glob), glob) for name, globs in named for glob in globs):
+        if not any(fnmatchcase(name, glob) for name in names):
+            yield UnmatchedPaths(written[key].span if key in written else whole(key), glob, names)
     for group in parameter_groups(settings, parameters):
-        glob, optimizer = group.glob, group.optimizer
-        if glob is not None and not any(fnmatchcase(name, glob) for name in names):
-            place = written[group.key].span if group.key in written else whole(group.key)
-            yield UnmatchedPaths(place, glob, names)
+        optimizer = group.optimizer
         if optimizer is None:
             continue
         demands = {each.name: optimizer.demand(each.type) for each in group.parameters}

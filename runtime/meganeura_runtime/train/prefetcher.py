@@ -2,6 +2,9 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
+
+from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Session, Uploaded
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
@@ -19,6 +22,8 @@ class Prefetcher:
         self._end = end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
         self._next: Future[Uploaded] | None = None
+        self._fed: dict[str, Array] = {}
+        """What that is, before it is staged."""
 
     def take(self, step: int) -> Uploaded:
         """The inputs of a step; steps have to come in order."""
@@ -29,19 +34,23 @@ class Prefetcher:
             self._next = self._thread.submit(self._staged, step + 1)
         return staged
 
-    def forget(self) -> None:
-        """Give back what is staged for the next step, as that is fed otherwise now."""
-        if self._next is not None and self._next.exception() is None:
-            self._next.result().close()
-        self._next = None
+    def refresh(self, rate: float) -> None:
+        """Stage the inputs of the next step once more, with another learning rate."""
+        if self._next is None or self._next.exception() is not None:
+            return
+        self._next.result().close()
+        fed = self._fed | {LEARNING_RATE: np.array(rate, np.float32)}
+        self._next = self._thread.submit(self._session.stage, fed)
 
     def close(self) -> None:
         """Stop, and give back what no step took."""
         self._thread.shutdown()
-        self.forget()
+        if self._next is not None and self._next.exception() is None:
+            self._next.result().close()
 
     def _staged(self, step: int) -> Uploaded:
-        return self._session.stage(self._feeder.feeds(step))
+        self._fed = self._feeder.feeds(step)
+        return self._session.stage(self._fed)
 
 
 def is_worthwhile(session: Session, fed: dict[str, Array]) -> bool:

@@ -35,6 +35,7 @@ from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 from meganeura_runtime.train.training_problems import IndivisibleBatch
@@ -49,6 +50,11 @@ class Start:
 
     files: tuple[Path, ...]
     allowed: Allowed = STRICT
+    names: Names = AS_STORED
+
+    def compared(self, parameters: Sequence[ParameterInfo]) -> Comparison:
+        """The tensors of the files beside the parameters; raises `ProblemError` as `compare`."""
+        return compare(self.files, parameters, self.allowed, self.names)
 
 
 @dataclass(frozen=True)
@@ -233,7 +239,7 @@ def recipe_of(
     forward = elaborated({}, training=True)
     require_trainable(settings, pipeline.train_settings(program, train), forward)
     first = sized(forward.graph, {})
-    found = None if start is None else compare(start.files, forward.parameters, start.allowed)
+    found = None if start is None else start.compared(forward.parameters)
     return Recipe(
         name=train,
         settings=settings,
@@ -308,6 +314,7 @@ def training_settings(
         options.steered or not settings.schedule.is_steady,
         tuple(settings.optimizers.items()),
         options.gradients,
+        tuple(settings.intervals.items()),
         settings.clip_value,
         settings.gradient_norm,
     )

@@ -164,7 +164,7 @@ def test_large_inputs_are_staged_by_a_thread(place: Place, monkeypatch: pytest.M
     assert same_files(resumed, expected)
 
 
-def test_what_is_staged_is_forgotten_where_the_rate_changes(
+def test_what_is_staged_is_staged_anew_where_the_rate_changes(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.write(PROGRAM.replace("cosine(warmup=3)", "plateau(threshold=0.9, patience=0)"))
