@@ -68,6 +68,12 @@ from meganeura_runtime.io.data.data_problems import (
     UnequalExamples,
     UnknownFormat,
 )
+from meganeura_runtime.io.data.folder_problems import (
+    BadColumn,
+    NoClasses,
+    WorkerDied,
+    WrongReader,
+)
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.io.data.source_problems import (
     DataFromPython,
@@ -180,6 +186,16 @@ EXAMPLES: Mapping[str, Problem] = {
             "u8[500, 28, 28]",
             Path("digits-1.safetensors"),
             "u8[1000, 784]",
+        ),
+        NoClasses(DATA, Path("flowers"), "`flowers/rose` has no images"),
+        WorkerDied(-9, "flowers/rose/1.jpg"),
+        WrongReader(DATA, FILE, "images lie in a folder of folders, each a class"),
+        BadColumn(
+            DATA,
+            Path("flowers.csv"),
+            "label",
+            "`kind` holds string, and no numbers",
+            ("width", "height", "kind"),
         ),
         UnclearValidation(whole("validation=0.001"), "0.001 of 50 examples are 0"),
         WrongWeights(

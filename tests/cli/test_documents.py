@@ -63,6 +63,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for shard in range(2):
         values = {"image": pixels, "label": np.arange(200) % 10}
         np.savez(place / f"digits-{shard}.npz", **values)
+    for each in range(10):
+        (place / "scans" / str(each)).mkdir(parents=True)
+        for number in range(8):
+            shade = np.full((12, 10), 20 * each, np.uint8)
+            Image.fromarray(shade).save(place / "scans" / str(each) / f"{number}.png")
+    (place / "corpus.txt").write_text("to be or not to be\n" * 100)
     (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
     return place
 

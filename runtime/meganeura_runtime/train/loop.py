@@ -253,7 +253,7 @@ class Loop:
         if self.ahead is not None:
             return self.ahead.take(self.step)
         fed = self.feeder.feeds(self.step)
-        if is_worthwhile(self.session, fed):
+        if is_worthwhile(self.feeder, self.session, fed):
             self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
