@@ -139,7 +139,8 @@ def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) ->
     schedule = recipe.settings.schedule
     if schedule.follows is None:
         return
-    known = () if dataset.test is None else tuple(recipe.evaluation({}).outputs)
+    measured = {} if dataset.test is None else recipe.evaluation({}).outputs
+    known = tuple(name for name, value in measured.items() if value.type.rank == 0)
     if schedule.follows not in known:
         place = written["schedule"].span if "schedule" in written else whole("schedule")
         raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
