@@ -192,7 +192,7 @@ EXAMPLES: Mapping[str, Problem] = {
         NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
-        NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
+        NotAnArtefact("model.mgb", "it is of version 3 of the format, and this is version 2"),
         LossNotFinite(
             1200,
             "nan",
