@@ -141,7 +141,8 @@ def _compile(
     plan = compiled.plan
     counts = f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels"
     if output.suffix == PAGE:
-        return f"written: {write_page(output, compiled, job, files, options)}, {counts}"
+        title = stages.program.model() if job is None else f"{Path(target).stem}: {job.name}"
+        return f"written: {write_page(output, title, compiled, job, files, options)}, {counts}"
     compiled.write(output)
     return f"written: {output} ({counts})"
 

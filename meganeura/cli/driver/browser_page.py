@@ -42,6 +42,7 @@ class PageOptions:
 
 def write_page(
     output: Path,
+    title: str,
     artefact: "Artefact",
     job: "Job | None",
     weights: list[Path] | None,
@@ -69,7 +70,7 @@ def write_page(
     )
     page = Page(
         artefact,
-        artefact.model,
+        title,
         forms,
         options.labels or (),
         _data(job) if job is not None and options.with_data else None,

@@ -40,6 +40,7 @@ export function widgetFor(input: Signature, form: InputForm, changed: () => void
 export function drawing(form: PictureForm, changed: () => void, failed: (text: string) => void) {
   const canvas = el("canvas", { width: CANVAS, height: CANVAS, className: "drawing" });
   canvas.setAttribute("aria-label", "draw here");
+  const frame = el("div", { className: "frame" }, canvas);
   const context = canvas.getContext("2d", { willReadFrequently: true })!;
   let dropped: ImageBitmap | null = null;
   const clear = () => {
@@ -47,6 +48,7 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
     [canvas.width, canvas.height] = [CANVAS, CANVAS];
     context.fillStyle = "black";
     context.fillRect(0, 0, CANVAS, CANVAS);
+    frame.classList.add("empty");
   };
   const place = (event: PointerEvent): [number, number] => {
     const box = canvas.getBoundingClientRect();
@@ -68,6 +70,7 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
   };
   canvas.onpointerdown = (event) => {
     if (dropped) clear();
+    frame.classList.remove("empty");
     canvas.setPointerCapture(event.pointerId);
     from = place(event);
     line(from);
@@ -86,6 +89,7 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
       failed(`\`${file!.name}\` is no picture that this browser reads`);
       return;
     }
+    frame.classList.remove("empty");
     [canvas.width, canvas.height] = [dropped.width, dropped.height];
     context.drawImage(dropped, 0, 0);
     changed();
@@ -97,7 +101,7 @@ export function drawing(form: PictureForm, changed: () => void, failed: (text: s
     const image = source.getContext("2d")!.getImageData(0, 0, source.width, source.height);
     return prepared(pixelsOf(image, form.colors), form);
   };
-  return { canvas, clear, take, read };
+  return { frame, clear, take, read };
 }
 
 function pictureWidget(input: Signature, form: PictureForm, changed: () => void): Widget {
@@ -118,7 +122,7 @@ function pictureWidget(input: Signature, form: PictureForm, changed: () => void)
   show(seen, read(), form);
   const element = el(
     "div", { className: "picture" },
-    pad.canvas,
+    pad.frame,
     el("div", { className: "side" },
       el("figure", {}, seen, el("figcaption", {}, `what the model sees`)),
       el("label", { className: "check" }, center, "fit what is drawn to the frame"),
@@ -219,13 +223,15 @@ function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): W
   const length = elements(input.shape);
   const area = el("textarea", { rows: 5, value: "The ", spellcheck: false });
   const note = el("p", { className: "note" });
-  const bytes = () => [...new TextEncoder().encode(area.value)].slice(-length);
+  // What is written on may be no text, so the bytes are held beside it.
+  let whole = [...new TextEncoder().encode(area.value)];
+  const bytes = () => whole.slice(-length);
   const update = () => {
-    const whole = new TextEncoder().encode(area.value).length;
-    note.textContent = whole > length
-      ? `the last ${length} of ${whole} bytes` : `${whole} of ${length} bytes`;
+    note.textContent = whole.length > length
+      ? `the last ${length} of ${whole.length} bytes` : `${whole.length} of ${length} bytes`;
   };
   area.oninput = () => {
+    whole = [...new TextEncoder().encode(area.value)];
     update();
     changed();
   };
@@ -236,8 +242,8 @@ function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): W
     return input.dtype === "i32" ? values : Uint32Array.from(values);
   };
   const append = (more: number[]) => {
-    const before = new TextEncoder().encode(area.value);
-    area.value = new TextDecoder().decode(Uint8Array.from([...before, ...more]));
+    whole.push(...more);
+    area.value = new TextDecoder().decode(Uint8Array.from(whole));
     update();
   };
   const element = el("div", {}, area, note);

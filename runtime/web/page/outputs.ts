@@ -19,7 +19,13 @@ export function outputView(
   const [classes = 0] = shape.slice(-1);
   const lead = shape.slice(0, -1);
   const isRow = lead.every((size) => size === 1) && classes > 1 && classes <= MOST_CLASSES;
-  const title = el("h3", {}, name, el("code", {}, shown(dtype, shape)));
+  const save = () => {
+    const stored = { stored: dtype, shape, bytes: toStored(dtype, dtype, data) };
+    download(`${name}.safetensors`, serializeTensors(new Map([[name, stored]]), new Map()));
+  };
+  const button = el("button", { type: "button", className: "small", onclick: save }, "Save");
+  button.title = "as safetensors";
+  const title = el("h3", {}, name, el("code", {}, shown(dtype, shape)), button);
   if (float && isRow) return el("section", {}, title, likeliest(data, labels));
   if (float && position !== null && shape.length === 3 && shape[0] === 1) {
     const row = data.subarray(position * classes, (position + 1) * classes);
@@ -31,9 +37,9 @@ export function outputView(
   if (float && shape.length === 4 && n === 1 && [1, 3].includes(colors) && Math.min(height, width) > 3) {
     const canvas = el("canvas", { className: "seen" });
     show(canvas, data, { colors, crop: { height, width } });
-    return el("section", {}, title, canvas, numbersView(name, tensor));
+    return el("section", {}, title, canvas, numbersView(tensor));
   }
-  return el("section", {}, title, numbersView(name, tensor));
+  return el("section", {}, title, numbersView(tensor));
 }
 
 /** The likeliest classes, with the share each has if the numbers are logits. */
@@ -70,23 +76,16 @@ function byteName(byte: number): string {
   return byte > 32 && byte < 127 ? String.fromCharCode(byte) : `byte ${byte}`;
 }
 
-function numbersView(name: string, tensor: Tensor): HTMLElement {
-  const numbers = Array.from(tensor.data);
+function numbersView({ data }: Tensor): HTMLElement {
   let [least, most, sum] = [Infinity, -Infinity, 0];
-  for (const value of numbers) {
+  for (const value of data) {
     [least, most, sum] = [Math.min(least, value), Math.max(most, value), sum + value];
   }
-  const first = numbers.slice(0, SHOWN).map(brief).join("  ");
-  const rest = numbers.length > SHOWN ? " ..." : "";
-  const save = () => {
-    const { dtype, shape, data } = tensor;
-    const stored = { stored: dtype, shape, bytes: toStored(dtype, dtype, data) };
-    download(`${name}.safetensors`, serializeTensors(new Map([[name, stored]]), new Map()));
-  };
+  const first = Array.from(data.subarray(0, SHOWN), brief).join("  ");
+  const rest = data.length > SHOWN ? " ..." : "";
   return el(
     "div", {},
-    el("p", {}, `from ${brief(least)} to ${brief(most)}, mean ${brief(sum / numbers.length)}`),
+    el("p", {}, `from ${brief(least)} to ${brief(most)}, mean ${brief(sum / data.length)}`),
     el("pre", {}, first + rest),
-    el("button", { type: "button", onclick: save }, "Save as safetensors"),
   );
 }

@@ -117,7 +117,12 @@ function weightsOf(
 ): { first: number; weights: number[] } {
   const scale = old / size;
   const center = (to + 0.5) * scale;
-  if (filter === "nearest") return { first: Math.floor(center), weights: [1] };
+  if (filter === "nearest") {
+    // Pillow adds the scale again and again, with its roundings.
+    let place = scale / 2;
+    for (let i = 0; i < to; i++) place += scale;
+    return { first: Math.min(old - 1, Math.floor(place)), weights: [1] };
+  }
   const { support, weight } = KERNELS[filter];
   const wide = Math.max(1, scale);
   const first = Math.max(0, Math.floor(center - support * wide + 0.5));

@@ -35,6 +35,7 @@ export interface Calls {
   useDrawn(tensors: Readonly<Record<string, Tensor>>): RunState;
   train(steps: number): RunState;
   pause(): null;
+  state(): RunState;
   weights(): Uint8Array<ArrayBuffer>;
   checkpoint(): Uint8Array<ArrayBuffer>;
   load(bytes: Uint8Array): RunState;

@@ -44,6 +44,12 @@ export function trainingPage(
   const once = el("button", { type: "button", disabled: true }, "One step");
   const recover = el("button", { type: "button", hidden: true }, "Open the device again");
   const files = { weights: "weights.safetensors", checkpoint: "checkpoint.safetensors" };
+  let metrics: object[] = [];
+  const saveMetrics = el("button", { type: "button" }, "Save metrics");
+  saveMetrics.onclick = () => {
+    const lines = metrics.map((each) => `${JSON.stringify(each)}\n`);
+    download("metrics.jsonl", new TextEncoder().encode(lines.join("")));
+  };
   const saves = (["weights", "checkpoint"] as const).map((what) => {
     const button = el("button", { type: "button" }, `Save ${what}`);
     button.onclick = async () => attempt(async () => download(files[what], await link.call(what)));
@@ -91,9 +97,14 @@ export function trainingPage(
     isRunning = true;
     speed = { step: 0, time: 0, rate: 0 };
     update();
-    await attempt(async () => {
+    const done = await attempt(async () => {
       state = await link.call("train", steps);
     });
+    if (!done) {
+      // It is back at what was saved last.
+      state = await link.call("state");
+      last = null;
+    }
     isRunning = false;
     update();
   }
@@ -122,6 +133,7 @@ export function trainingPage(
     void attempt(async () => {
       state = await link.call("load", new Uint8Array(await file!.arrayBuffer()));
       last = null;
+      metrics = [];
       curve.clear();
       fill(held);
       update();
@@ -143,9 +155,9 @@ export function trainingPage(
       el("section", { className: "card" }, el("h2", {}, "Weights"),
         el("p", { className: "note" }, "Weights load wherever safetensors do. A checkpoint has also "
           + "what the optimizer keeps, and the step."),
-        el("div", { className: "row" }, ...saves), load)),
+        el("div", { className: "row" }, ...saves, saveMetrics), load)),
     el("section", { className: "card" },
-      el("h2", {}, opened.name),
+      el("h2", {}, "Run"),
       el("div", { className: "row" }, start, once, recover), bar, where, numbers, canvas, table),
   );
   update();
@@ -153,7 +165,10 @@ export function trainingPage(
   return {
     useFiles,
     steps(steps) {
-      for (const step of steps) curve.add(step.step, step.loss);
+      for (const { step, epoch, loss, metrics: measured, rate } of steps) {
+        curve.add(step, loss);
+        metrics.push({ kind: "step", step, epoch, loss, ...measured, learning_rate: rate });
+      }
       last = steps.at(-1) ?? last;
       const now = performance.now();
       if (last && now - speed.time > 500) {
@@ -162,9 +177,10 @@ export function trainingPage(
       }
       update();
     },
-    heldOut({ step, loss, metrics }) {
+    heldOut({ step, loss, metrics: measured }) {
       curve.addHeldOut(step, loss);
-      const words = Object.entries({ loss, ...metrics }).map(([name, value]) => `${name} ${brief(value)}`);
+      metrics.push({ kind: "held_out", step, loss, ...measured });
+      const words = Object.entries({ loss, ...measured }).map(([name, value]) => `${name} ${brief(value)}`);
       table.hidden = false;
       held.prepend(el("tr", {}, el("th", {}, `step ${step}`), el("td", {}, words.join(", "))));
     },
@@ -222,6 +238,6 @@ function drawnExamples(
     [label.name, { dtype: "i32", shape: [classes.length], data: Int32Array.from(classes) }],
   ]) as Record<string, Tensor>);
   return el("section", { className: "card" }, el("h2", {}, "Draw examples"),
-    el("div", { className: "picture" }, pad.canvas,
+    el("div", { className: "picture" }, pad.frame,
       el("div", { className: "side" }, el("div", { className: "names" }, ...buttons), train, note)));
 }

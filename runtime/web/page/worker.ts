@@ -130,6 +130,10 @@ const handlers: Handlers = {
     return null;
   },
 
+  async state() {
+    return state();
+  },
+
   async weights() {
     return started().weights();
   },

@@ -1,5 +1,6 @@
 /** Tensors of files that people have: safetensors, .npy and .npz. */
 
+import { crc32 } from "./checksums.ts";
 import { MeganeuraError } from "./problems.ts";
 import { parseTensors } from "./safetensors.ts";
 import type { Stored, StoredTensor } from "./tensor.ts";
@@ -72,6 +73,7 @@ async function readNpz(file: string, bytes: Uint8Array): Promise<Map<string, Sto
     const content = bytes.subarray(inside(first, packed), first + packed);
     if (method !== 0 && method !== 8) throw refuse(`\`${title}\` is packed in a way of its own`);
     const array = method === 0 ? content : await inflated(content, size, refuse);
+    if (crc32(array) !== view.getUint32(at + 16, true)) throw refuse(`\`${title}\` is damaged`);
     found.set(title.replace(/\.npy$/, ""), parseNpy(`${file}: ${title}`, array));
     at += 46 + name! + extra! + comment!;
   }

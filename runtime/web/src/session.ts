@@ -79,6 +79,10 @@ export class Session {
     return bytesOf(this.plan);
   }
 
+  get isLost(): boolean {
+    return this.#lost !== null;
+  }
+
   /** Put parameters into memory, as the bytes that the device holds. */
   write(values: ReadonlyMap<string, Uint8Array>): void {
     this.#check();

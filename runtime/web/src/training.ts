@@ -134,7 +134,8 @@ export class Training {
 
   /**
    * Make steps until the run is at its end, or as far as `options` say. Throws `MeganeuraError`
-   * where a loss is not finite, or the device fails: `recover` goes back to the last epoch then.
+   * where a loss is not finite, and goes back to what was saved last; where the device is lost,
+   * `recover` does.
    */
   async run(options: RunOptions = {}): Promise<void> {
     const { steps = Infinity, signal, onStep, onHeldOut } = options;
@@ -154,10 +155,13 @@ export class Training {
         const heldOut = await this.evaluate();
         if (heldOut) onHeldOut?.(heldOut);
       }
-    } finally {
       await settle(0);
+      await this.save();
+    } catch (error) {
+      this.#step = this.#saved.step;
+      if (!this.#session.isLost) this.#session.write(this.#saved.kept);
+      throw error;
     }
-    await this.save();
   }
 
   /** One step on the device; its number decides all that it is fed. */
@@ -218,7 +222,15 @@ export class Training {
 
   /** Keep what there is on the host, where no lost device can take it. */
   async save(): Promise<void> {
-    this.#saved = { step: this.#step, kept: await this.#session.kept() };
+    const kept = await this.#session.kept();
+    for (const { name, dtype, shape } of this.artefact.plan.parameters) {
+      if (dtype !== "f32" && dtype !== "f16") continue;
+      const values = fromDevice(dtype, kept.get(name)!, elements(shape));
+      if (values.every(Number.isFinite)) continue;
+      const text = `\`${name}\` is not finite after step ${this.#step}`;
+      throw new MeganeuraError("E0550", text, "a smaller learning rate may help");
+    }
+    this.#saved = { step: this.#step, kept };
   }
 
   /** Open the device again, and go back to what was saved last. */
