@@ -10,6 +10,9 @@ export interface Pixels {
   readonly bytes: Uint8ClampedArray;
 }
 
+/** Pillow's weights are whole multiples of 1 / FIXED. */
+const FIXED = 1 << 22;
+
 type Kernel = { readonly support: number; readonly weight: (x: number) => number };
 
 const sinc = (x: number) => (x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x));
@@ -70,6 +73,11 @@ export function prepared(picture: Pixels, form: PictureForm): Float32Array {
   return values;
 }
 
+/** The nearest whole number; half goes away from zero. */
+function rounded(value: number): number {
+  return Math.trunc(value + (value < 0 ? -0.5 : 0.5));
+}
+
 /** Half of what is cut off; half a pixel goes down, or to the even side. */
 function corner(spare: number, roundsDown: boolean): number {
   const down = Math.floor(spare / 2);
@@ -105,7 +113,7 @@ function along(
         weights.forEach((weight, i) => {
           sum += weight * picture.bytes[source + (first + i) * step + color]!;
         });
-        bytes[target + color] = Math.floor(sum + 0.5);
+        bytes[target + color] = Math.floor((sum + FIXED / 2) / FIXED);
       }
     }
   }
@@ -121,7 +129,7 @@ function weightsOf(
     // Pillow adds the scale again and again, with its roundings.
     let place = scale / 2;
     for (let i = 0; i < to; i++) place += scale;
-    return { first: Math.min(old - 1, Math.floor(place)), weights: [1] };
+    return { first: Math.min(old - 1, Math.floor(place)), weights: [FIXED] };
   }
   const { support, weight } = KERNELS[filter];
   const wide = Math.max(1, scale);
@@ -130,7 +138,7 @@ function weightsOf(
   const weights = Array.from({ length: last - first }, (_, i) =>
     weight((first + i - center + 0.5) / wide));
   const sum = weights.reduce((total, each) => total + each, 0);
-  return { first, weights: weights.map((each) => each / sum) };
+  return { first, weights: weights.map((each) => rounded((each / sum) * FIXED)) };
 }
 
 /** What is drawn on a black canvas, made as large as its frame and put into the middle. */
