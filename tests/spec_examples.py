@@ -40,7 +40,7 @@ from meganeura_runtime.backends.device_problems import (
     UnsupportedPrecision,
 )
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
-from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.infer.inference_problems import (
     InputShape,
@@ -192,6 +192,9 @@ EXAMPLES: Mapping[str, Problem] = {
         NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
+        NotCompiled(
+            "drop_last=false", "the last batch would have 29 examples, and is another step"
+        ),
         NotAnArtefact("model.mgb", "it is of version 3 of the format, and this is version 2"),
         LossNotFinite(
             1200,

@@ -76,6 +76,7 @@ FULL = (
     "runtime/backends/xla",
     "runtime/export",
     "runtime/train",
+    "runtime/web",
     "stdlib_models",
     "test_end_to_end.py",
     "test_new_pieces.py",

@@ -32,7 +32,7 @@ def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) ->
 
 
 def _require_one_plan(job: "Job") -> None:
-    from meganeura_runtime.export.mgb.training_problems import NotCompiled
+    from meganeura_runtime.export.mgb.container_problems import NotCompiled
 
     settings = job.settings
     if settings.devices > 1:

@@ -53,7 +53,7 @@ class Page:
         if self.data is not None:
             data = _content(partial(write_tensors, tensors=self.data, metadata={}))
             parts.append(_held("meganeura-data", data))
-        template = files(__package__).joinpath("page.html").read_text("utf-8")
+        template = files("meganeura_runtime.export.page").joinpath("page.html").read_text("utf-8")
         before, _, rest = template.partition(FORM)
         between, _, after = rest.partition(PAYLOAD)
         text = "".join([before, _in_html(json.dumps(form)), between, "\n".join(parts), after])
