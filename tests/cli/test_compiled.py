@@ -76,3 +76,16 @@ def test_another_file_is_refused(meganeura: Command, tmp_path: Path) -> None:
     shown = meganeura("run", str(tmp_path / "other.mgb"), "--input", "x.npy")
     assert shown.code == 1
     assert "error[E0581]" in shown.err
+
+
+def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_path: Path) -> None:
+    file = str(tmp_path / "step.mgb")
+    shown = meganeura("build", "digits_mlp", "--mode", "train", "-o", file)
+    assert (shown.code, shown.err) == (0, "")
+    shown = meganeura("run", file, "--input", "x.npy")
+    assert "error[E0581]" in shown.err
+    assert "it is a training step" in shown.err
+    shown = meganeura(
+        "build", "digits_mlp", "--mode", "train", "--set", "drop_last=false", "-o", file
+    )
+    assert "error[E0630]" in shown.err

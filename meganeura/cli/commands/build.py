@@ -107,9 +107,9 @@ def build(
         require_device(device)
     names = None if labels is None else read_labels(labels)
     options = PageOptions(split, with_data, names, white)
-    options.require_page(output)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
+    options.require_page(output, trains=wanted is Mode.TRAIN)
     stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
         if device is not None:

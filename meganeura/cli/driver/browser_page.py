@@ -25,9 +25,12 @@ class PageOptions:
     """Names of classes."""
     white: float | None = None
 
-    def require_page(self, output: Path | None) -> None:
-        """Refuse them where no page is written."""
+    def require_page(self, output: Path | None, *, trains: bool) -> None:
+        """Refuse them where no page is written, and data in a page that does not train."""
         if output is not None and output.suffix == SUFFIX:
+            if self.with_data and not trains:
+                text = "the page of a model has no data: --mode train"
+                raise typer.BadParameter(text, param_hint="--with-data")
             return
         given = {
             "--split": self.split,
@@ -54,9 +57,6 @@ def write_page(
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
 
-    if options.with_data and job is None:
-        text = "a page of a model alone has no data: --mode train"
-        raise typer.BadParameter(text, param_hint="--with-data")
     training = artefact.training
     named = {each.name for each in training.inputs} if training else artefact.inputs.keys()
     inputs = {name: of for name, of in artefact.inputs.items() if name in named}

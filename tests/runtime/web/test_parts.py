@@ -15,7 +15,13 @@ from meganeura_runtime.io.preprocess.images import Filter, read_image
 from meganeura_runtime.io.preprocess.input_transforms import Choices
 from meganeura_runtime.io.preprocess.mel import log_mel
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
-from tests.runtime.export.mgb.test_artefact import FORGED, compiled, forged
+from tests.runtime.export.mgb.test_artefact import (
+    FORGED,
+    FORGED_RUNS,
+    compiled,
+    forged,
+    forged_run,
+)
 from tests.runtime.web.conftest import Ask
 
 RANDOM = np.random.default_rng(0)
@@ -116,6 +122,16 @@ def test_an_artefact_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Path) 
     accepted = {name for name, found in zip(FORGED, rest, strict=True) if "code" not in found}
     assert accepted == beyond
     assert {found["code"] for found in rest if "code" in found} == {"E0581"}
+
+
+def test_a_training_step_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Path) -> None:
+    files = [
+        forged_run(tmp_path / f"{number}.mgb", change)
+        for number, change in enumerate([lambda _: None, *FORGED_RUNS.values()])
+    ]
+    first, *rest = ask([{"ask": "artefact", "file": str(file)} for file in files])
+    assert first["answer"]["trains"]
+    assert [found.get("code") for found in rest] == ["E0581"] * len(FORGED_RUNS)
 
 
 def test_types_of_devices_and_of_files(ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""The sources of pages: their types fit, they are small, and the committed page is built of them."""
+"""The sources of pages: types fit, they are small, and the committed page is built of them."""
 
 import json
 from pathlib import Path

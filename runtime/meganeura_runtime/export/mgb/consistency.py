@@ -60,11 +60,11 @@ def _require_training(
         raise MismatchError("its data is not what its graph is fed")
     if not {each.name for each in training.parameters} <= kept.keys():
         raise MismatchError("its parameters are not those of its graph")
-    if LOSS not in outputs or training.batch < 1 or not training.rates:
-        raise MismatchError("it has no loss, no batch or no learning rate")
+    if LOSS not in outputs or not training.rates:
+        raise MismatchError("it has no loss or no learning rate")
     for evaluation in training.evaluations:
         found = _types(evaluation.plan.parameters)
-        if evaluation.examples < 1 or any(kept.get(name) != of for name, of in found.items()):
+        if any(kept.get(name) != of for name, of in found.items()):
             raise MismatchError("its evaluation is of another model")
 
 

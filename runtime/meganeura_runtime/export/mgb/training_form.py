@@ -1,8 +1,15 @@
 """The run that a compiled training step is a part of, as data."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from meganeura_runtime.backends.webgpu.plan import Plan
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+"""How many of something there are, which is a number that every program can hold."""
+Some = Annotated[int, Field(ge=1, lt=1 << 53)]
 
 
 @dataclass(frozen=True)
@@ -12,7 +19,7 @@ class DataInput:
     name: str
     tensor: str
     """The name of its tensor in the data."""
-    rows: int
+    rows: Count
     """Rows of the tensor that make one example; 0 where the tensor is fed whole."""
 
 
@@ -29,7 +36,7 @@ class WeightsTensor:
 class Evaluation:
     """What measures the loss and the metrics of so many held-out examples at once."""
 
-    examples: int
+    examples: Some
     plan: Plan
 
 
@@ -41,9 +48,9 @@ class TrainingForm:
     """Of the `train` block."""
     program: str
     """Hash of what a step means; a checkpoint is of one program."""
-    batch: int
-    epochs: int
-    seed: int
+    batch: Some
+    epochs: Count
+    seed: Count
     shuffle: bool
     inputs: tuple[DataInput, ...]
     parameters: tuple[WeightsTensor, ...]
