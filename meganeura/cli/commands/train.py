@@ -31,7 +31,8 @@ from meganeura_dsl.support.phases import recorded
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
     from meganeura_runtime.train.events import Finished
-    from meganeura_runtime.train.job import Job, Start
+    from meganeura_runtime.train.job import Job
+    from meganeura_runtime.train.recipe import Start
     from meganeura_runtime.train.run_folder import RunFolder
 
 NAMED = 8
@@ -78,8 +79,9 @@ def train(
     from meganeura_dsl import pipeline
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device, meet_hosts
-    from meganeura_runtime.train.job import prepare, settings_of
+    from meganeura_runtime.train.job import prepare
     from meganeura_runtime.train.loop import train as run_job
+    from meganeura_runtime.train.recipe import settings_of
     from meganeura_runtime.train.resume import RunOptions, resume_job
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
@@ -135,7 +137,7 @@ def _start(
     files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
 ) -> "Start | None":
     """What `--weights` and the options beside it ask for."""
-    from meganeura_runtime.train.job import Start
+    from meganeura_runtime.train.recipe import Start
 
     if files:
         return Start(tuple(files), allowed(missing, unexpected))

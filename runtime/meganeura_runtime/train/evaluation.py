@@ -1,49 +1,84 @@
-"""Measures held-out examples: all of them, each once, the last batch as small as it is."""
+"""Measures examples: all of them, each once, the last batch as small as it is."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
-from meganeura_runtime.io.data.dataset import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.job import Job, rewriting_of
+from meganeura_runtime.train.recipe import Recipe, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
+
+MOST = 4
+"""Sessions that are open at a time."""
+
+
+@dataclass(frozen=True)
+class HeldBatch:
+    """Some examples to measure."""
+
+    examples: int
+    sizes: Mapping[str, int]
+    """The sizes of the batch that are others than those of the settings."""
+    take: Callable[[range], Mapping[str, Array]]
+    """What to feed for some of its examples, by their numbers from 0."""
+
+
+def held_batches(
+    recipe: Recipe, examples: int, take: Callable[[slice], Mapping[str, Array]]
+) -> Iterator[HeldBatch]:
+    """Examples in their own order, in batches that leave no remainder where that can be."""
+    batch = even_batch(examples, recipe.batch, recipe.settings.devices)
+    counter = recipe.demand.counter
+    for run in runs(examples, batch):
+        count = run.stop - run.start
+
+        def part(own: range, start: int = run.start) -> Mapping[str, Array]:
+            return take(slice(start + own.start, start + own.stop))
+
+        yield HeldBatch(count, {} if counter is None else {counter: count}, part)
+
+
+Sizes = tuple[tuple[str, int], ...]
 
 
 class Evaluator:
     """Sessions that measure batches, one for each size that occurs; opened when first needed."""
 
-    def __init__(self, job: Job, open_session: OpenSession) -> None:
-        self.job = job
+    def __init__(self, recipe: Recipe, open_session: OpenSession) -> None:
+        self.recipe = recipe
         self.open_session = open_session
-        self.opened: dict[int, tuple[Graph, Session]] = {}
+        self.opened: dict[Sizes, tuple[Graph, Session]] = {}
 
-    def measure(self, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
-        """The mean loss and metrics over all examples, with these parameters and states."""
+    def measure(self, batches: Iterable[HeldBatch], kept: Mapping[str, Array]) -> dict[str, float]:
+        """The mean loss and metrics over all examples, with these parameters and states.
+
+        Empty where there are no examples.
+        """
         totals: dict[str, float] = {}
         unread: deque[tuple[int, Outputs]] = deque()
-        written: set[int] = set()
-        batch = even_batch(split.examples, self.job.batch, self.job.settings.devices)
-        for run in runs(split.examples, batch):
-            examples = run.stop - run.start
-            graph, session = self._session(examples)
-            if examples not in written:
+        written: set[Sizes] = set()
+        examples = 0
+        for batch in batches:
+            key = tuple(sorted(batch.sizes.items()))
+            if key not in self.opened and len(self.opened) >= MOST:
+                _add_all(totals, unread)
+                written.discard(self._close_oldest())
+            graph, session = self._session(key)
+            if key not in written:
                 session.load({name: kept[name] for name in session.names})
-                written.add(examples)
-            own = session.own(examples)
-            here = slice(run.start + own.start, run.start + own.stop)
-            fed = feeds(graph, split.take(here), self.job.settings.seed, 0, 0.0)
-            outputs = session.step(fed)
+                written.add(key)
+            data = batch.take(session.own(batch.examples))
+            outputs = session.step(feeds(graph, data, self.recipe.settings.seed, 0, 0.0))
             outputs.request()
-            unread.append((examples, outputs))
-            if len(unread) > session.ahead:
-                _add(totals, *unread.popleft())
-        for each in unread:
-            _add(totals, *each)
-        return {name: total / split.examples for name, total in totals.items()}
+            unread.append((batch.examples, outputs))
+            examples += batch.examples
+            _add_all(totals, unread, session.ahead)
+        _add_all(totals, unread)
+        return {name: total / examples for name, total in totals.items()}
 
     def close(self) -> None:
         """Give the memory of all sessions back."""
@@ -51,15 +86,22 @@ class Evaluator:
             session.close()
         self.opened.clear()
 
-    def _session(self, examples: int) -> tuple[Graph, Session]:
-        if examples not in self.opened:
-            graph = self.job.evaluation(examples)
-            rewriting = rewriting_of(self.job.settings, self.job.device)
-            self.opened[examples] = graph, open_inference(graph, self.open_session, rewriting)
-        return self.opened[examples]
+    def _session(self, key: Sizes) -> tuple[Graph, Session]:
+        if key not in self.opened:
+            graph = self.recipe.evaluation(dict(key))
+            rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
+            self.opened[key] = graph, open_inference(graph, self.open_session, rewriting)
+        return self.opened[key]
+
+    def _close_oldest(self) -> Sizes:
+        oldest = next(iter(self.opened))
+        self.opened.pop(oldest)[1].close()
+        return oldest
 
 
-def _add(totals: dict[str, float], examples: int, outputs: Outputs) -> None:
-    """Add the means over so many examples, as often as there are examples."""
-    for name, value in outputs.items():
-        totals[name] = totals.get(name, 0.0) + float(value) * examples
+def _add_all(totals: dict[str, float], unread: deque[tuple[int, Outputs]], behind: int = 0) -> None:
+    """Read all but the last few, and add their means as often as there are examples."""
+    while len(unread) > behind:
+        examples, outputs = unread.popleft()
+        for name, value in outputs.items():
+            totals[name] = totals.get(name, 0.0) + float(value) * examples

@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job
@@ -28,20 +29,20 @@ class Feeder:
         """
         batch = self._batch(step)
         own = self._own(len(batch))
-        return self._feeds(step, batch[own.start : own.stop])
+        return self._feeds(self._job.compiled, step, batch[own.start : own.stop])
 
     def whole(self, step: int) -> dict[str, Array]:
-        """What all processes together feed."""
-        return self._feeds(step, self._batch(step))
+        """What all processes together feed to the step as the program says it."""
+        return self._feeds(self._job.step, step, self._batch(step))
 
     def _batch(self, step: int) -> NDArray[np.int64]:
         epoch, position = divmod(step, self._job.steps_per_epoch)
         return self._order(epoch)[position * self._job.batch : (position + 1) * self._job.batch]
 
-    def _feeds(self, step: int, examples: NDArray[np.int64]) -> dict[str, Array]:
+    def _feeds(self, graph: Graph, step: int, examples: NDArray[np.int64]) -> dict[str, Array]:
         job = self._job
         rate = job.settings.learning_rate(step, job.steps)
-        return feeds(job.compiled, job.dataset.train.take(examples), job.settings.seed, step, rate)
+        return feeds(graph, job.dataset.train.take(examples), job.settings.seed, step, rate)
 
     def _order_of(self, epoch: int) -> NDArray[np.int64]:
         settings, examples = self._job.settings, self._job.dataset.train.examples

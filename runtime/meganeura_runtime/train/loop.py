@@ -8,19 +8,16 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.backend import ALONE, Hosts
-from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded
-from meganeura_runtime.backends.index_checks import with_indices_checked
-from meganeura_runtime.backends.pair_session import PairSession
+from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
     Origin,
     Progress,
@@ -30,11 +27,10 @@ from meganeura_runtime.io.checkpoint import (
 )
 from meganeura_runtime.io.data.dataset import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.support.background import begin
 from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
-from meganeura_runtime.train.evaluation import Evaluator
+from meganeura_runtime.train.evaluation import held_batches
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -53,6 +49,7 @@ from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
+from meganeura_runtime.train.training_session import TrainingSession
 
 
 def train(
@@ -70,30 +67,18 @@ def train(
     weights = _origins(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    with _opened(job, open_session) as session, closing(Evaluator(job, open_session)) as evaluator:
-        trainer = Trainer(job, folder, session, evaluator, watch, stop)
-        trainer.looks_at_every_step = manner.detect_anomaly
-        trainer.span = manner.span
-        trainer.hosts = manner.hosts
-        trainer.weights = weights
+    others = () if job.last is None else (job.last,)
+    with TrainingSession(job, open_session, others) as trained:
+        trained.origins = weights
+        loop = Loop(job, folder, trained, watch, stop)
+        loop.looks_at_every_step = manner.detect_anomaly
+        loop.span = manner.span
+        loop.hosts = manner.hosts
         if first is not None:
-            trainer.begin(first.result())
+            loop.begin(first.result())
         elif manner.resumption is not None:
-            trainer.go_on(manner.resumption)
-        return trainer.run()
-
-
-def _opened(job: Job, open_session: OpenSession) -> Session:
-    """The session of all steps, whose indices are checked."""
-
-    def checked(graph: Graph) -> Session:
-        return with_indices_checked(graph, open_session(graph), job.bounds)
-
-    last = job.last
-    if last is None:
-        return checked(job.compiled)
-    sized = next(name for name, x in job.dataset.train.feeds.items() if x.rows)
-    return PairSession(job.compiled, last.optimized, sized, checked)
+            loop.go_on(manner.resumption)
+        return loop.run()
 
 
 @dataclass(frozen=True)
@@ -118,44 +103,45 @@ class Reading:
         return self.step + (behind if self.speed is not None or behind == 0 else behind + 1)
 
 
-class Trainer:
+class Loop:
     """A run and how far it has come."""
 
     looks_at_every_step = False
-    weights: tuple[Origin, ...] = ()
-    """What the run started from."""
     hosts: Hosts = ALONE
 
     def __init__(
         self,
         job: Job,
         folder: RunFolder,
-        session: Session,
-        evaluator: Evaluator,
+        trained: TrainingSession,
         watch: Watch,
         stop: Callable[[], bool],
     ) -> None:
         self.job = job
         self.folder = folder
-        self.session = session
-        self.evaluator = evaluator
+        self.trained = trained
+        self.session = trained.session
         self.watch = watch
         self.stop = stop
         self.last: Reading | None = None
         self.losses = Losses()
         self.unread: deque[Reading] = deque()
-        self.step = 0
         self.epoch = 0
         """The epoch to begin with."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
-        self.feeder = Feeder(job, session.own)
+        self.feeder = Feeder(job, self.session.own)
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None
         self.span: Span = unobserved
+
+    @property
+    def step(self) -> int:
+        """The steps made so far."""
+        return self.trained.steps
 
     def begin(self, first: Mapping[str, Array]) -> None:
         """Load what a run starts with; the first checkpoint is written meanwhile."""
@@ -166,7 +152,7 @@ class Trainer:
         """Load what a run goes on with."""
         progress = resumption.progress
         self.session.load(resumption.kept)
-        self.step = self.finite = progress.step
+        self.trained.steps = self.finite = progress.step
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
@@ -235,8 +221,7 @@ class Trainer:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(position), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = job.settings.learning_rate(self.step, job.steps)
-        self.step += 1
+        rate = job.settings.learning_rate(self.step - 1, job.steps)
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
@@ -252,7 +237,7 @@ class Trainer:
     def _run(self) -> Outputs:
         with self.span("feed"):
             inputs = self._inputs()
-        return self.session.step(inputs)
+        return self.trained.step(inputs)
 
     def _inputs(self) -> Mapping[str, Array] | Uploaded:
         """What the next step is fed, staged by a thread where it is much."""
@@ -266,7 +251,7 @@ class Trainer:
     def _look(self, examples: int) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
         suspect = Suspect(self.step, self.session.kept(), self.feeder.whole(self.step))
-        outputs = self.session.step(self.feeder.feeds(self.step))
+        outputs = self.trained.step(self.feeder.feeds(self.step))
         anomaly = suspect.judge(self.job.step_on(examples), self.session, outputs)
         if anomaly is not None:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
@@ -342,7 +327,8 @@ class Trainer:
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if no loss was lower."""
         with self.span("evaluation"):
-            metrics = self.evaluator.measure(held_out, kept)
+            batches = held_batches(self.job, held_out.examples, held_out.take)
+            metrics = self.trained.measure(batches, kept)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
@@ -357,7 +343,7 @@ class Trainer:
 
     def _write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
         if self.folder.writes:
-            write_weights(path, self.job.parameters, kept, self._metadata())
+            self.trained.write_weights(path, kept)
 
     def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
         """Save everything; the next step will be number `position` of `epoch`.
@@ -380,7 +366,7 @@ class Trainer:
             position=position,
             lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
             settings=self.job.settings,
-            weights=self.weights,
+            weights=self.trained.origins,
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
@@ -389,10 +375,6 @@ class Trainer:
 
     def _record(self, kind: str, step: int, epoch: int, numbers: Mapping[str, float]) -> None:
         self.folder.add_metrics({"kind": kind, "step": step, "epoch": epoch, **numbers})
-
-    def _metadata(self) -> dict[str, str]:
-        """What a weights file says of itself. `format` is what other readers look for."""
-        return {"format": "pt", "train": self.job.name, "step": str(self.step)}
 
 
 def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinite:

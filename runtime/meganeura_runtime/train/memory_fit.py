@@ -23,7 +23,7 @@ from meganeura_runtime.backends.compile_cache import cached_inference, cached_tr
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.registry import device_or_any, model_of
-from meganeura_runtime.train.job import rewriting_of, training_settings
+from meganeura_runtime.train.recipe import rewriting_of, training_settings
 from meganeura_runtime.train.session_inputs import NOT_DATA
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 

@@ -130,7 +130,7 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
 
 def _kept(tensors: Mapping[str, StoredTensor], job: Job) -> dict[str, Array]:
     """The tensors of a checkpoint, which must be those that the job keeps between steps."""
-    wanted = {leaf.name: leaf for leaf in leaves(job.step) if leaf.is_kept}
+    wanted = {leaf.name: leaf for leaf in leaves(job.compiled) if leaf.is_kept}
     if set(tensors) != set(wanted):
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():

@@ -29,7 +29,7 @@ from meganeura_runtime.backends.webgpu.memory.memory_usage import memory_of_plan
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
-from meganeura_runtime.train.job import settings_of, step_of
+from meganeura_runtime.train.recipe import settings_of, step_of
 
 
 def chain(batch: int) -> Graph:

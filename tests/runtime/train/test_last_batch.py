@@ -14,8 +14,8 @@ from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Interpreter
 from meganeura_dsl.transforms.training_step import training_step
 from meganeura_runtime.backends.base import OpenSession, Session, SessionError
-from meganeura_runtime.backends.pair_session import PairSession
 from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.sized_session import SizedSession
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -23,7 +23,8 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import EpochEnded, Logged, Started, Stepped
-from meganeura_runtime.train.job import Job, training_settings
+from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.recipe import training_settings
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import feeds
@@ -174,7 +175,8 @@ def test_what_is_not_finite_is_found_in_it(place: Place) -> None:
 def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
     job = place.job(KEEP)
     assert job.last is not None
-    session = PairSession(job.compiled, job.last.optimized, "x", ReferenceSession)
+    session = SizedSession(ReferenceSession(job.compiled), unknown)
+    session.add(ReferenceSession(job.last.optimized))
     with pytest.raises(SessionError, match="no value was written"):
         session.step({})
     session.load(job.initial_values())
@@ -192,6 +194,10 @@ def test_sessions_of_two_sizes_keep_one_set_of_values(place: Place) -> None:
     again = session.kept()
     assert all((again[name] == seen[0][name]).all() for name in session.names)
     session.close()
+
+
+def unknown(shapes: Mapping[str, tuple[int, ...]]) -> ReferenceSession:
+    raise AssertionError(shapes)
 
 
 def test_a_whole_input_does_not_tell_the_sizes_apart(place: Place) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
-from meganeura_runtime.io.data.dataset import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.evaluation import Evaluator
+from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
 from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.loop import train
@@ -187,9 +186,11 @@ def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.Monk
     now = [0.0]
     measure = Evaluator.measure
 
-    def slow(self: Evaluator, split: Split, kept: Mapping[str, Array]) -> dict[str, float]:
+    def slow(
+        self: Evaluator, batches: Iterable[HeldBatch], kept: Mapping[str, Array]
+    ) -> dict[str, float]:
         now[0] += 1000.0
-        return measure(self, split, kept)
+        return measure(self, batches, kept)
 
     monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
     monkeypatch.setattr(Evaluator, "measure", slow)

@@ -33,8 +33,9 @@ from meganeura_runtime.io.files.file_problems import CannotWrite
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Stepped
-from meganeura_runtime.train.job import Start, prepare
+from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.recipe import Start
 from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder, named_folder
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged

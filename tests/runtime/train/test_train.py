@@ -39,8 +39,9 @@ from meganeura_runtime.train.events import (
     Started,
     Stepped,
 )
-from meganeura_runtime.train.job import Job, training_settings
+from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.recipe import SizedStep, training_settings
 from meganeura_runtime.train.run_folder import RunFolder, named_folder, new_folder
 from meganeura_runtime.train.training_problems import LossNotFinite
 
@@ -127,6 +128,7 @@ def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
             **changes,
         }
     )
+    batch = settings.sizes["batch"]
     demand = Demand({"x": TensorType(DType.F32, (dim("batch"), 1))}, settings.sizes)
     splits = ("train.x", "test.x") if held_out else ("x",)
     path = Path("x.safetensors")
@@ -134,14 +136,19 @@ def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
     tensors = {name: StoredTensor(path, name, "f32", data[name]) for name in splits}
     parameter = ParameterInfo("w", TensorType(DType.F32, (1,)), "param", "f32", Ones(), PLACE)
     return Job(
-        "fit",
-        settings,
-        match_data(tensors, demand, path),
-        demand,
-        (parameter,),
-        lambda: training_step(forward(settings.sizes["batch"]), training_settings(settings)),
-        forward,
+        name="fit",
+        settings=settings,
+        dataset=match_data(tensors, demand, path),
+        demand=demand,
+        parameters=(parameter,),
+        make_step=lambda: training_step(forward(batch), training_settings(settings)),
+        evaluation=lambda sizes: forward(sizes["batch"]),
+        resized=never,
     )
+
+
+def never(sizes: Mapping[str, int]) -> SizedStep:
+    raise AssertionError(sizes)
 
 
 def run(

@@ -103,6 +103,24 @@ class Demand:
         """Examples a step takes."""
         return 1 if self.counter is None else self.sizes[self.counter]
 
+    @property
+    def rows(self) -> dict[str, int]:
+        """Of inputs whose first axis counts examples, how many rows one of them has."""
+        counter = self.counter
+        if counter is None:
+            return {}
+        one = {**self.sizes, counter: 1}
+        firsts = {
+            name: each.shape[0]
+            for name, each in self.inputs.items()
+            if each.shape and name not in self.whole
+        }
+        return {
+            name: evaluate(size, one)
+            for name, size in firsts.items()
+            if isinstance(size, Dim) and counter in size.variables()
+        }
+
 
 def match_data(
     tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None

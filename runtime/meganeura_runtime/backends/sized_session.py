@@ -1,0 +1,149 @@
+"""One set of parameters trained by several graphs: one for each size of the batch.
+
+Kernels, memory and strides of a plan are those of its sizes, so each graph has a session of its
+own. The parameters go from one to the other when the size of the batch changes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from weakref import ref
+
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_runtime.backends.base import Outputs, Session, Uploaded, foreign
+
+Shapes = frozenset[tuple[str, tuple[int, ...]]]
+"""The shape of each input by name."""
+MOST = 4
+"""Sessions that are open at a time; the least recently used one is closed for another."""
+
+
+class SizedSession(Session):
+    """Sessions of graphs that keep the same tensors, and differ in the sizes of inputs.
+
+    Takes the memory of all that are open, the parameters and states among it. `open_for` opens the
+    session of other shapes when a step first has them; it raises for shapes that cannot be.
+    """
+
+    def __init__(
+        self, first: Session, open_for: Callable[[Mapping[str, tuple[int, ...]]], Session]
+    ) -> None:
+        super().__init__(first.parameters, first.inputs)
+        self._open_for = open_for
+        self._current = first
+        """The session whose parameters are up to date."""
+        self._opened: OrderedDict[Shapes, Session] = OrderedDict()
+        self._opened[_shapes_of(first)] = first
+        self._results: list[tuple[Session, ref[Outputs]]] = []
+        """The outputs of each session that somebody may still read."""
+
+    def add(self, other: Session) -> None:
+        """Have a session ready for the shapes of its inputs."""
+        self._opened[_shapes_of(other)] = other
+
+    @property
+    def ahead(self) -> int:
+        """As many as of any session."""
+        return max(each.ahead for each in self._opened.values())
+
+    @property
+    def kernels(self) -> int:
+        """Those of all that are open."""
+        return sum(each.kernels for each in self._opened.values())
+
+    def own(self, examples: int) -> range:
+        """Those that each session feeds."""
+        return self._current.own(examples)
+
+    def agree(self, *, wish: bool) -> bool:
+        """Whether any process wishes it."""
+        return self._current.agree(wish=wish)
+
+    def ready(self) -> None:
+        """Wait for all that are open."""
+        for each in self._opened.values():
+            each.ready()
+
+    def wait(self) -> None:
+        """Wait for the steps of all."""
+        for each in self._opened.values():
+            each.wait()
+
+    def close(self) -> None:
+        """Give the memory of all back."""
+        for each in self._opened.values():
+            each.close()
+
+    def kept(self) -> dict[str, Array]:
+        """Read all parameters and states."""
+        return self._current.kept()
+
+    def _put(self, name: str, array: Array) -> None:
+        self._current.write(name, array)
+
+    def _get(self, name: str) -> Array:
+        return self._current.read(name)
+
+    def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(feeds)  # each session has types of its own, and checks them
+
+    def _upload(self, feeds: Mapping[str, Array]) -> Uploaded:
+        session = self._of(feeds)
+        return _Placed(session, session.upload(feeds))
+
+    def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
+        session = self._of(feeds)
+        return _Placed(session, session.stage(feeds))
+
+    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        match feeds:
+            case _Placed():
+                session, given = feeds.session, feeds.inputs
+            case Uploaded():
+                raise foreign()
+            case _:
+                session, given = self._of(feeds), feeds
+        if session is not self._current:
+            session.adopt(self._current)
+            self._current = session
+        outputs = session.step(given)
+        self._results = [each for each in self._results if each[1]() is not None]
+        self._results.append((session, ref(outputs)))
+        return outputs
+
+    def _of(self, feeds: Mapping[str, Array]) -> Session:
+        """The session that these inputs are for, opened if it is not."""
+        shapes = frozenset((name, array.shape) for name, array in feeds.items())
+        found = self._opened.get(shapes)
+        if found is None:
+            found = self._open_for(dict(shapes))
+            self._make_room()
+            self._opened[shapes] = found
+        self._opened.move_to_end(shapes)
+        return found
+
+    def _make_room(self) -> None:
+        """Close a session that has not been used for long, where there are many."""
+        if len(self._opened) >= MOST:
+            oldest = next(key for key, each in self._opened.items() if each is not self._current)
+            session = self._opened.pop(oldest)
+            for owner, result in self._results:
+                outputs = result() if owner is session else None
+                if outputs is not None:
+                    dict(outputs)  # what was computed is read before its memory goes
+            session.close()
+
+
+def _shapes_of(session: Session) -> Shapes:
+    return frozenset((name, concrete_shape(each.shape)) for name, each in session.inputs.items())
+
+
+class _Placed(Uploaded):
+    """Inputs in one of the sessions."""
+
+    def __init__(self, session: Session, inputs: Uploaded) -> None:
+        self.session = session
+        self.inputs = inputs
+
+    def close(self) -> None:
+        self.inputs.close()

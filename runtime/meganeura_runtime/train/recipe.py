@@ -1,0 +1,321 @@
+"""What a `train` block trains, whatever feeds it: settings, step graphs and what they keep."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
+from meganeura_dsl.ir.graph import Graph, Leaf
+from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
+from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.text import format_graph
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings, unmatched_paths
+from meganeura_dsl.settings.setting_values import RawSettings, whole
+from meganeura_dsl.symbolic.size import Dim
+from meganeura_dsl.transforms import training_step as training
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.backend import OpenDevice, Spread
+from meganeura_runtime.backends.compile_cache import cached_training_step
+from meganeura_runtime.backends.errors import DeviceError
+from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
+from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
+from meganeura_runtime.train.training_problems import IndivisibleBatch
+
+DRAWERS = 4
+"""Threads that draw initial values."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Weights to start from, and how they may differ from the parameters."""
+
+    files: tuple[Path, ...]
+    allowed: Allowed = STRICT
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """What a step offers besides what the settings ask for."""
+
+    steered: bool = False
+    """Whether the learning rate of each step is fed, also where the schedule is constant."""
+    gradients: bool = False
+    """Whether the gradients are outputs."""
+
+
+PLAIN = StepOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class SizedStep:
+    """A training step on a batch of one size."""
+
+    examples: int
+    make_step: Callable[[], Graph]
+    optimized: Graph
+    bounds: Mapping[str, Bound]
+    """Of all inputs and parameters that are indices."""
+
+    @cached_property
+    def step(self) -> Graph:
+        """It, as the program says it."""
+        return self.make_step()
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    """What the batches of a `train` block are, and what of its graph depends on them."""
+
+    symbolic: Elaboration
+    demand: Demand
+
+    @staticmethod
+    def of(program: Program, train: str, settings: RunSettings) -> "Signature":
+        """That of a `train` block; raises `ProblemError`."""
+        symbolic = pipeline.elaborate_train(program, train, sizes={}, training=True)
+        demand = Demand(
+            _data_inputs(symbolic.inputs),
+            settings.sizes,
+            pipeline.whole_inputs(program, train),
+            settings.tensors,
+        )
+        return Signature(symbolic, demand)
+
+    def bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
+        """Of inputs and parameters that are indices, how many things they pick from."""
+        return all_of(leaf_bounds(self.symbolic.graph, sizes), self.symbolic.stated_bounds(sizes))
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """The free sizes that some parameter has, so that they are the same in every batch."""
+        sizes = [size for each in self.symbolic.parameters for size in each.type.shape]
+        return frozenset[str]().union(*(s.variables() for s in sizes if isinstance(s, Dim)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recipe:
+    """A `train` block with its settings: the steps it makes, and what they keep."""
+
+    name: str
+    settings: RunSettings
+    demand: Demand
+    parameters: tuple[ParameterInfo, ...]
+    """What the program declares; optimizers add leaves of their own to `step`."""
+    make_step: Callable[[], Graph]
+    """What makes `step`, as a run from the cache hardly needs it."""
+    evaluation: Callable[[Mapping[str, int]], Graph]
+    """The graph that measures the loss and the metrics of a batch, for sizes other than those of
+    the settings."""
+    resized: Callable[[Mapping[str, int]], SizedStep]
+    """The step for sizes other than those of the settings; raises `ProblemError`."""
+    start: Comparison | None = None
+    """The weights to start from, which replace initial values."""
+    given: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """What these weights are."""
+    optimized: Graph | None = None
+    """The same step, rewritten to run faster; `None` runs `step` as it is."""
+    device: DeviceModel = DEFAULT_DEVICE
+    """What it is rewritten for."""
+    bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    """Of inputs and parameters that are indices and have to be checked when they are given."""
+
+    @cached_property
+    def step(self) -> Graph:
+        """One training step as the program says it; its learning rate is an input."""
+        return self.make_step()
+
+    @property
+    def compiled(self) -> Graph:
+        """The graph that runs, with the leaves, outputs and updates of `step`, which it means."""
+        return self.step if self.optimized is None else self.optimized
+
+    @property
+    def batch(self) -> int:
+        """Examples of one step."""
+        return self.demand.batch
+
+    @property
+    def spread(self) -> Spread | None:
+        """How its sessions use several devices; `None` on one."""
+        if self.settings.devices == 1:
+            return None
+        sharding = DeviceSharding(self.settings.sharding)
+        return Spread(self.settings.devices, sharding, self.demand.rows)
+
+    def spread_over(self, device: OpenDevice) -> OpenDevice:
+        """The device, or the several as one that the settings ask for; raises `DeviceError`."""
+        if self.spread is not None:
+            return device.spread(self.spread)
+        hosts = device.hosts.count
+        if hosts > 1:
+            raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
+        return device
+
+    @cached_property
+    def program_hash(self) -> str:
+        """A hash of what a step means: ops, attributes, shapes and names, not places."""
+        text = format_graph(self.step, origins=False).removesuffix("\n")
+        return sha256(text.encode()).hexdigest()
+
+    def initial_values(self) -> dict[str, Array]:
+        """What every kept leaf of the step holds before the first one; moments start at zero."""
+        declared = {each.name: each for each in self.parameters}
+        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
+        with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
+            of_leaves = [declared.get(leaf.name) for leaf in kept]
+            arrays = threads.map(self._initial, kept, of_leaves)
+            return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
+
+    def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
+        """What a kept leaf begins with: what was given, what was declared, or zeros."""
+        if leaf.name in self.given:
+            return self.given[leaf.name]
+        shape = concrete_shape(leaf.shape)
+        if declared is None:
+            return np.zeros(shape, NUMPY[leaf.dtype])
+        first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
+        return first.astype(NUMPY[leaf.dtype], copy=False)
+
+
+def recipe_of(
+    program: Program,
+    train: str,
+    settings: RunSettings,
+    signature: Signature,
+    start: Start | None = None,
+    options: StepOptions = PLAIN,
+) -> Recipe:
+    """A `train` block with its settings.
+
+    Raises `ProblemError` or `ProblemsError` for everything that is wrong with settings and weights.
+    """
+
+    def elaborated(sizes: Mapping[str, int], *, training: bool) -> Elaboration:
+        return pipeline.elaborate_train(
+            program, train, sizes={**settings.sizes, **sizes}, training=training
+        )
+
+    device = model_of(settings.device, settings.precision)
+    wanted = training_settings(settings, options)
+    named = replace(wanted, feed_learning_rate=True, gradients=False)
+
+    def sized(forward: Graph, sizes: Mapping[str, int]) -> SizedStep:
+        checked = with_checks(forward)
+        optimized = cached_training_step(checked, wanted, rewriting_of(settings, device))
+        make = partial(training.training_step, forward, named)
+        here = {**settings.sizes, **sizes}
+        counter = signature.demand.counter
+        return SizedStep(
+            1 if counter is None else here[counter], make, optimized, signature.bounds(here)
+        )
+
+    def resized(sizes: Mapping[str, int]) -> SizedStep:
+        return sized(elaborated(sizes, training=True).graph, sizes)
+
+    forward = elaborated({}, training=True)
+    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    first = sized(forward.graph, {})
+    found = None if start is None else compare(start.files, forward.parameters, start.allowed)
+    return Recipe(
+        name=train,
+        settings=settings,
+        demand=signature.demand,
+        parameters=forward.parameters,
+        make_step=first.make_step,
+        evaluation=lambda sizes: elaborated(sizes, training=False).graph,
+        resized=resized,
+        start=found,
+        given={} if found is None else found.read(),
+        optimized=first.optimized,
+        device=device,
+        bounds=first.bounds,
+    )
+
+
+def require_shares(
+    counter: str | None, batch: int, settings: RunSettings, *, is_last: bool = False
+) -> None:
+    """Raise `ProblemError` unless the devices can share a batch evenly."""
+    if batch % settings.devices:
+        problem = IndivisibleBatch(counter or "", batch, settings.devices, is_last)
+        raise ProblemError(problem)
+
+
+def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
+    """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
+    raw = pipeline.train_settings(program, train)
+    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train), DEVICE_NAMES)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The graph of one training step, and the parameters the program declares."""
+
+    graph: Graph
+    parameters: tuple[ParameterInfo, ...]
+    optimized: training.OptimizedStep
+
+
+def step_of(
+    program: Program, train: str, settings: RunSettings, device: DeviceModel = DEFAULT_DEVICE
+) -> Step:
+    """One training step of a `train` block, as it is written and as it runs."""
+    forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
+    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    checked = with_checks(forward.graph)
+    wanted = training_settings(settings)
+    graph = training.training_step(checked, wanted)
+    optimized = training.optimized_training_step(checked, wanted, rewriting_of(settings, device))
+    return Step(graph, forward.parameters, optimized)
+
+
+def _require_paths(
+    settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
+) -> None:
+    """Refuse paths that match no parameter; those given on a command line have their own place."""
+    keys = {setting_key("optimizer", glob): glob for glob in settings.optimizers}
+    places = {key: written[key].span if key in written else whole(key) for key in keys}
+    names = tuple(each.name for each in parameters if each.kind == "param")
+    problems = unmatched_paths(places, names)
+    if problems:
+        raise ProblemsError(problems)
+
+
+def training_settings(
+    settings: RunSettings, options: StepOptions = PLAIN
+) -> training.TrainingSettings:
+    """The part of the settings that the graph of a step depends on."""
+    return training.TrainingSettings(
+        settings.optimizer,
+        settings.clip_norm,
+        options.steered or not settings.schedule.is_steady,
+        tuple(settings.optimizers.items()),
+        options.gradients,
+    )
+
+
+def rewriting_of(settings: RunSettings, device: DeviceModel) -> RewriteOptions:
+    """What the optimizer may do."""
+    return RewriteOptions(settings.optimize, tuple(settings.disabled_rules), device)
+
+
+def _data_inputs(inputs: Mapping[str, TensorType]) -> Mapping[str, TensorType]:
+    """The inputs that the data feeds, their free sizes still free."""
+    return {name: wanted for name, wanted in inputs.items() if name not in NOT_DATA}

@@ -1,0 +1,86 @@
+"""What is trained, on a device: the one place where steps are made, measured and saved."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_runtime.backends.base import Closing, OpenSession, Outputs, Session, Uploaded
+from meganeura_runtime.backends.index_checks import with_indices_checked
+from meganeura_runtime.backends.sized_session import SizedSession
+from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.io.checkpoint import Origin
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.weights import write_weights
+from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
+from meganeura_runtime.train.recipe import Recipe, SizedStep, require_shares
+
+
+class TrainingSession(Closing):
+    """A recipe's parameters, states and moments on a device, and the steps that move them."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        open_session: OpenSession,
+        others: Iterable[SizedStep] = (),
+        *,
+        any_size: bool = False,
+    ) -> None:
+        """Open the step of a recipe, those of `others`, and with `any_size` more when they come."""
+        self.recipe = recipe
+        self.steps = 0
+        """Those made, of all runs together."""
+        self.origins: tuple[Origin, ...] = ()
+        """What the first run started from instead of initial values."""
+        self.learning_rate: float | None = None
+        """The rate that was set by hand; `None` follows the schedule."""
+        self._open = open_session
+        with ExitStack() as opened:
+            first = opened.enter_context(self._checked(recipe.compiled, recipe.bounds))
+            self.session = first
+            more = [
+                opened.enter_context(self._checked(each.optimized, recipe.bounds))
+                for each in others
+            ]
+            if any_size or more:
+                sized = SizedSession(first, self._open_for)
+                for each in more:
+                    sized.add(each)
+                self.session = sized
+            self.evaluator = Evaluator(recipe, open_session)
+            opened.pop_all()
+
+    def step(self, inputs: Mapping[str, Array] | Uploaded) -> Outputs:
+        """Make one step on these inputs; raises as `Session.step`."""
+        outputs = self.session.step(inputs)
+        self.steps += 1
+        return outputs
+
+    def measure(self, batches: Iterable[HeldBatch], kept: Mapping[str, Array]) -> dict[str, float]:
+        """The mean loss and metrics over examples, with these parameters and states."""
+        return self.evaluator.measure(batches, kept)
+
+    def write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
+        """Save the parameters and states of the program; raises `ProblemError`."""
+        metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps)}
+        write_weights(path, self.recipe.parameters, kept, metadata)
+
+    def close(self) -> None:
+        """Give the memory of all sessions back."""
+        self.session.close()
+        self.evaluator.close()
+
+    def _checked(self, graph: Graph, bounds: Mapping[str, Bound]) -> Session:
+        return with_indices_checked(graph, self._open(graph), bounds)
+
+    def _open_for(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
+        """The session of a batch of other sizes."""
+        recipe = self.recipe
+        sizes = bind_sizes(
+            recipe.demand.inputs, {name: shapes[name] for name in recipe.demand.inputs}
+        )
+        step = recipe.resized(sizes)
+        require_shares(recipe.demand.counter, step.examples, recipe.settings)
+        return self._checked(step.optimized, step.bounds)
