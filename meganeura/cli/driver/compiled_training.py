@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) -> "Job":
     """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
     from meganeura_dsl import pipeline
-    from meganeura_runtime.train.job import Start, prepare
+    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.train.recipe import Start
 
     program = stages.program
     sizes = [f"{name}={number}" for name, number in stages.sizes.items()]
@@ -78,11 +79,11 @@ def _evaluations(job: "Job", stages: Stages) -> "tuple[Evaluation, ...]":
     from meganeura_runtime.export.mgb.training_form import Evaluation
     from meganeura_runtime.io.data.batches import even_batch
 
-    held_out = job.dataset.test
+    held_out, counter = job.dataset.test, job.demand.counter
     batch = job.batch if held_out is None else even_batch(held_out.examples, job.batch)
     found: list[Evaluation] = []
     for examples in sorted({batch, 1}, reverse=True):
-        graph = with_checks(job.evaluation(examples))
+        graph = with_checks(job.evaluation({} if counter is None else {counter: examples}))
         if stages.rules.enabled:
             graph = stages.rules.optimize(graph, "train").graph
         found.append(Evaluation(examples, portable_plan(graph)))
