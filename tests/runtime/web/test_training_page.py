@@ -16,7 +16,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_files import embedded_data
-from meganeura_runtime.train.evaluation import Evaluator
+from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
 from tests.runtime.web.conftest import LOSE, build, opened, saved
@@ -38,9 +38,10 @@ def reference() -> tuple[list[float], Mapping[str, float], Mapping[str, Array]]:
         for step in range(job.steps):
             losses.append(float(session.step(feeder.feeds(step))["loss"]))
         kept = session.kept()
-    evaluator = Evaluator(job, ReferenceSession)
-    assert job.dataset.test is not None
-    return losses, evaluator.measure(job.dataset.test, kept), kept
+    held_out = job.dataset.test
+    assert held_out is not None
+    batches = held_batches(job, held_out.examples, held_out.take)
+    return losses, Evaluator(job, ReferenceSession).measure(batches, kept), kept
 
 
 def job_of(*changes: str) -> Job:
