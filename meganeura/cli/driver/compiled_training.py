@@ -41,6 +41,9 @@ def _require_one_plan(job: "Job") -> None:
     if settings.precision is not ComputePrecision.F32:
         reason = "a page computes in single precision"
         raise ProblemError(NotCompiled(f"precision={settings.precision.value}", reason))
+    if job.steps != job.steps_per_epoch * settings.epochs:
+        reason = "a page goes through its data a number of times"
+        raise ProblemError(NotCompiled(f"steps={job.steps}", reason))
     if job.last is not None:
         reason = f"the last batch would have {job.last.examples} examples, and is another step"
         raise ProblemError(NotCompiled("drop_last=false", reason))

@@ -1,18 +1,26 @@
 """Pages of models, used as people use them: drawn on, typed into, given files."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 from safetensors.numpy import load_file
 
 import meganeura
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops import Add, Input
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_runtime.export.mgb.compile import compiled_model
+from meganeura_runtime.export.page import write
+from meganeura_runtime.export.page.forms import input_forms
 from meganeura_runtime.io.preprocess.images import read_image
 from meganeura_runtime.io.preprocess.input_transforms import Choices
+from meganeura_runtime.io.preprocess.mel import log_mel
 from tests.narrow import trained_values
 from tests.runtime.web.conftest import LOSE, answered, build, opened, ready, saved
 
@@ -190,3 +198,71 @@ def test_a_lost_device_is_said(page: Page, tmp_path: Path) -> None:
     page.click("text=Run")
     page.wait_for_selector("#problem[data-code=E0551]")
     assert "the GPU was lost" in page.inner_text("#problem")
+
+
+@cache
+def doubling() -> write.Page:
+    """A model that doubles whatever it is given, in every way there is."""
+    build = Builder()
+    inputs = {
+        "picture": TensorType(DType.F32, (1, 3, 12, 16)),
+        "sound": TensorType(DType.F32, (1, 80, 40)),
+        "numbers": TensorType(DType.I32, (2, 3)),
+        "large": TensorType(DType.F32, (70, 70)),
+    }
+    outputs = {
+        f"{name} twice": build.add(Add(), *[build.add(Input(name, of.dtype, of.shape))] * 2)
+        for name, of in inputs.items()
+    }
+    artefact = compiled_model("twice", build.graph(outputs), {})
+    return write.Page(artefact, "twice", input_forms(inputs, {}, Choices()))
+
+
+def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    (file,) = doubling().write(tmp_path / "twice.html")
+    opened(page, file)
+
+    def output(name: str) -> np.ndarray:
+        with page.expect_download() as download:
+            page.click(f"section:has(> h3:has-text('{name} twice')) button:text-is('Save')")
+        download.value.save_as(tmp_path / "out.safetensors")
+        return load_file(tmp_path / "out.safetensors")[f"{name} twice"]
+
+    def given(name: str, path: Path) -> None:
+        with answered(page):
+            page.set_input_files(f"[data-input={name}] input[type=file]", path)
+
+    pixels = random.integers(0, 256, (30, 20, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    given("picture", tmp_path / "x.png")
+    form = Choices().image_steps(TensorType(DType.F32, (1, 3, 12, 16)))
+    assert form is not None
+    wanted = read_image(tmp_path / "x.png", 3, form.steps).values
+    np.testing.assert_allclose(output("picture")[0], 2 * wanted, atol=1e-5)
+
+    samples = (random.normal(size=5000) * 8000).astype(np.int16)
+    soundfile.write(tmp_path / "x.wav", samples, 16_000)
+    given("sound", tmp_path / "x.wav")
+    padded = np.pad(samples / 32768, (0, 40 * 160 - 5000))
+    # The browser decodes 16 bits to other floats than 1 / 32768.
+    np.testing.assert_allclose(output("sound")[0], 2 * log_mel(padded, 80), atol=2e-3)
+    page.set_input_files("[data-input=sound] input[type=file]", tmp_path / "x.png")
+    page.wait_for_selector("text=this is no sound that this browser reads")
+
+    with answered(page):
+        page.fill("[data-input=numbers] textarea", "1 2 3\n-4, 5 6")
+    assert output("numbers").tolist() == [[2, 4, 6], [-8, 10, 12]]
+    page.fill("[data-input=numbers] textarea", "1 2 moth")
+    page.wait_for_selector("text=`moth` is no number")
+    page.fill("[data-input=numbers] textarea", "1 2 3")
+    page.wait_for_selector("text=`numbers` takes 6 numbers, and these are 3")
+    with answered(page):
+        page.click("[data-input=numbers] button:text-is('Random')")
+    large = random.normal(size=(70, 70)).astype(np.float32)
+    np.save(tmp_path / "x.npy", large)
+    given("large", tmp_path / "x.npy")
+    np.testing.assert_array_equal(output("large"), 2 * large)
+    np.save(tmp_path / "y.npy", large[1:])
+    page.set_input_files("[data-input=large] input[type=file]", tmp_path / "y.npy")
+    page.wait_for_selector("text=holds f32[69, 70], not f32[70, 70]")
