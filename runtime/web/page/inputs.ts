@@ -5,7 +5,7 @@ import { readTensors } from "../src/index.ts";
 import { elements, shown, storedValues } from "../src/tensor.ts";
 import { dropzone, el, fill, takeDropped } from "./dom.ts";
 import type { BytesForm, InputForm, NumbersForm, PictureForm, SoundForm } from "./form.ts";
-import { centered, pixelsOf, prepared } from "./picture.ts";
+import { centered, pixelsOf, prepared, unprepared } from "./picture.ts";
 import { decoded, logMel, RATE } from "./sound.ts";
 
 /** A widget: `read` gives the values of its input, or throws words for people. */
@@ -110,7 +110,7 @@ function pictureWidget(input: Signature, form: PictureForm, changed: () => void)
   const note = el("p", { className: "note" });
   const update = () => {
     note.textContent = "";
-    show(seen, read(), form);
+    show(seen, unprepared(read(), form), form, [0, 255]);
     changed();
   };
   const pad = drawing(form, update, (text) => (note.textContent = text));
@@ -119,7 +119,7 @@ function pictureWidget(input: Signature, form: PictureForm, changed: () => void)
   const read = () => pad.read(center.checked);
   const clear = el("button", { type: "button", onclick: () => { pad.clear(); update(); } }, "Clear");
   const file = dropzone("Drop a picture, or choose one", "image/*", pad.take);
-  show(seen, read(), form);
+  show(seen, unprepared(read(), form), form, [0, 255]);
   const element = el(
     "div", { className: "picture" },
     pad.frame,
@@ -131,15 +131,16 @@ function pictureWidget(input: Signature, form: PictureForm, changed: () => void)
   return { element, read: () => sized(input, read()) };
 }
 
-/** Draw the values of a picture, the least black and the largest white. */
+/** Draw the values of a picture: the least of them, or of a range, black and the largest white. */
 export function show(
   canvas: HTMLCanvasElement, values: ArrayLike<number>,
   form: { readonly colors: number; readonly crop: { height: number; width: number } },
+  range?: readonly [number, number],
 ): void {
   const { colors, crop: { height, width } } = form;
   [canvas.width, canvas.height] = [width, height];
-  let [least, most] = [Infinity, -Infinity];
-  for (let i = 0; i < values.length; i++) {
+  let [least, most] = range ?? [Infinity, -Infinity];
+  for (let i = 0; i < values.length && !range; i++) {
     least = Math.min(least, values[i]!);
     most = Math.max(most, values[i]!);
   }

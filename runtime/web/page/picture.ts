@@ -78,6 +78,16 @@ function rounded(value: number): number {
   return Math.trunc(value + (value < 0 ? -0.5 : 0.5));
 }
 
+/** The bytes that prepared values were made of. */
+export function unprepared(values: Float32Array, form: PictureForm): Float32Array {
+  const size = values.length / form.colors;
+  return values.map((value, i) => {
+    const color = Math.floor(i / size);
+    const mean = form.mean[color % form.mean.length]!;
+    return (value * form.std[color % form.std.length]! + mean) / form.scale;
+  });
+}
+
 /** Half of what is cut off; half a pixel goes down, or to the even side. */
 function corner(spare: number, roundsDown: boolean): number {
   const down = Math.floor(spare / 2);
