@@ -19,7 +19,7 @@ from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
-    from meganeura.program import Model, Program, Run
+    from meganeura.program import Model, Program, Run, Weights
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -38,6 +38,7 @@ __all__ = [
     "Run",
     "Session",
     "SessionError",
+    "Weights",
     "__version__",
     "check",
     "load",
@@ -53,6 +54,7 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
+    "Weights": "meganeura.program",
 }
 """Public names of modules that load NumPy."""
 

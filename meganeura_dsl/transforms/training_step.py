@@ -50,7 +50,8 @@ class TrainingSettings:
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
     rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
-    parameter that is moved an output `gradient.PATH`, before they are clipped.
+    parameter that is moved an output `gradient.PATH`, before they are clipped. The parameters that
+    match a glob of `every` move at each so many steps only; the last match counts.
     """
 
     optimizer: Optimizer
@@ -58,6 +59,12 @@ class TrainingSettings:
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
     gradients: bool = False
+    every: tuple[tuple[str, int], ...] = ()
+
+    def interval_of(self, name: str) -> int:
+        """The steps from one move of a parameter to the next."""
+        matching = [steps for glob, steps in self.every if fnmatchcase(name, glob)]
+        return matching[-1] if matching else 1
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -119,13 +126,14 @@ def _move(
     for name, gradient in zip(reached, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            update = Update(build, name, updates)
+            update = Update(build, name, updates, settings.interval_of(name))
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
-            updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            updates[name] = update.when_due(stored, parameter)
     return reached
 
 
@@ -179,7 +187,7 @@ def _trained(graph: Graph) -> list[str]:
 
 def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
     names = _trained(graph)
-    for glob, _ in settings.groups:
+    for glob, _ in (*settings.groups, *settings.every):
         if not any(fnmatchcase(name, glob) for name in names):
             raise TrainingError(f"no parameter matches `{glob}`")
 

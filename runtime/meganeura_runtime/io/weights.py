@@ -27,6 +27,7 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     read_verified,
     verify,
 )
+from meganeura_runtime.io.weight_names import AS_STORED, Names
 
 LISTED = 12
 """How many names of one kind a message shows, where not all of them were asked for."""
@@ -195,6 +196,8 @@ class Comparison:
     """Parameters that were allowed to have no value in the files."""
     unused: tuple[str, ...]
     """Tensors of the files that were allowed to be there."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """The tensors that have another name in the files, and then in the model."""
 
     def mismatch(self, listed: int | None = LISTED) -> WeightsMismatch | None:
         """The differences that no glob excuses, if there are any."""
@@ -225,13 +228,19 @@ class Comparison:
 
 
 def compare(
-    paths: Sequence[Path], parameters: Sequence[Declared], allowed: Allowed = STRICT
+    paths: Sequence[Path],
+    parameters: Sequence[Declared],
+    allowed: Allowed = STRICT,
+    names: Names = AS_STORED,
 ) -> Comparison:
     """Compare the tensors of files with the parameters of a model; no value is read yet.
 
-    Raises `ProblemError` if a file cannot be read, or if a glob of `allowed` excuses nothing.
+    The globs of `allowed` and all reports speak of the names that `names` gives. Raises
+    `ProblemError` if a file cannot be read, a glob excuses nothing, or a name cannot be given.
     """
-    tensors = open_all(paths)
+    stored = open_all(paths)
+    called = names.apply(stored)
+    tensors = {name: stored[original] for name, original in called.items()}
     declared = {each.name: each for each in parameters}
     both = [(each, tensors[name]) for name, each in declared.items() if name in tensors]
     unlike = [*_shape_differences(both), *_type_differences(both)]
@@ -250,6 +259,7 @@ def compare(
         types=tuple(each for each in _type_differences(both) if each.name not in replaced),
         anew=tuple(name for name in missing if _matches(name, allowed.missing)),
         unused=tuple(name for name in unexpected if _matches(name, allowed.unexpected)),
+        renamed=tuple((old, name) for name, old in called.items() if old != name),
     )
 
 
