@@ -41,9 +41,14 @@ def _require_one_plan(job: "Job") -> None:
     if settings.precision is not ComputePrecision.F32:
         reason = "a page computes in single precision"
         raise ProblemError(NotCompiled(f"precision={settings.precision.value}", reason))
-    if job.steps != job.steps_per_epoch * settings.epochs:
-        reason = "a page goes through its data a number of times"
-        raise ProblemError(NotCompiled(f"steps={job.steps}", reason))
+    for name in ("validation", "sampling_weights", "balance"):
+        given = getattr(settings, name)
+        if given is not None:
+            reason = "a page takes the examples as its data has them"
+            raise ProblemError(NotCompiled(f"{name}={given}", reason))
+    if job.steps != job.steps_per_pass * settings.epochs:
+        reason = "an epoch of a page is once through its data"
+        raise ProblemError(NotCompiled(f"steps_per_epoch={job.steps_per_epoch}", reason))
     if job.last is not None:
         reason = f"the last batch would have {job.last.examples} examples, and is another step"
         raise ProblemError(NotCompiled("drop_last=false", reason))
@@ -65,8 +70,8 @@ def compiled_training(job: "Job", stages: Stages) -> "Artefact":
         seed=settings.seed,
         shuffle=settings.shuffle,
         inputs=tuple(
-            DataInput(name, settings.tensors.get(name, name), feed.rows)
-            for name, feed in job.dataset.train.feeds.items()
+            DataInput(name, settings.tensors.get(name, name), job.demand.rows.get(name, 0))
+            for name in job.demand.inputs
         ),
         parameters=tuple(WeightsTensor(each.name, each.stored) for each in job.parameters),
         rates=tuple(rates),
@@ -95,11 +100,14 @@ def _evaluations(job: "Job", stages: Stages) -> "tuple[Evaluation, ...]":
 
 def held_data(job: "Job") -> "Mapping[str, Array]":
     """The examples of a job, as its file has them where that is a type of NumPy."""
-    splits = [job.dataset.train, *([] if job.dataset.test is None else [job.dataset.test])]
+    from meganeura_runtime.io.data.splits import StoredSplit
+
+    splits = (job.dataset.train, job.dataset.test)
     return {
         feed.tensor.name: feed.take(slice(0, split.examples))
         if feed.tensor.stored in ("bf16", "bool")
         else feed.tensor.bits
         for split in splits
+        if isinstance(split, StoredSplit)
         for feed in split.feeds.values()
     }

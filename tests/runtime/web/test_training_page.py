@@ -40,7 +40,7 @@ def reference() -> tuple[list[float], Mapping[str, float], Mapping[str, Array]]:
         kept = session.kept()
     held_out = job.dataset.test
     assert held_out is not None
-    batches = held_batches(job, held_out.examples, held_out.take)
+    batches = held_batches(job, held_out)
     return losses, Evaluator(job, ReferenceSession).measure(batches, kept), kept
 
 
