@@ -101,7 +101,7 @@ $(PACKAGE): pyproject.toml | $(PYTHON)
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx,tensorboard,xla]'
+	@$(PIP_INSTALL) --editable '.[test,images,audio,text,smt,onnx,tensorboard,xla]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

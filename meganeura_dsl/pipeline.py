@@ -15,7 +15,7 @@ from meganeura_dsl.diagnostics.problem import (
     Sink,
 )
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations import models, training_blocks
+from meganeura_dsl.elaborate.declarations import generation, models, training_blocks
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
@@ -492,6 +492,14 @@ def elaborate_model(
         training=training,
         inputs=models.Inputs(optional=optional),
     )
+
+
+def elaborate_tokens(
+    program: Program, model: str | None, config: Mapping[str, Static], step: generation.TokenStep
+) -> generation.TokenGraph:
+    """The graph that draws the token after some others. Raises `ProblemError`."""
+    node = program.module.models[program.model(model)]
+    return generation.elaborate_tokens(program.module, node, config, step)
 
 
 def elaborate_train(

@@ -7,11 +7,11 @@ from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
-from meganeura_runtime.infer import inference_problems
+from meganeura_runtime.infer import generation_problems, inference_problems
 from meganeura_runtime.io import weight_names, weights
 from meganeura_runtime.io.data import data_problems, index_problems, source_problems
 from meganeura_runtime.io.files import file_problems
-from meganeura_runtime.io.preprocess import preprocess_problems
+from meganeura_runtime.io.preprocess import preprocess_problems, token_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
 from meganeura_runtime.train.report import report_problems
@@ -35,5 +35,7 @@ def problems() -> tuple[type[Problem], ...]:
         container_problems,
         onnx_problems,
         cache_problems,
+        generation_problems,
+        token_problems,
         device_problems,
     )

@@ -18,13 +18,14 @@ from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 NAMES = (
-    "weights.md",
-    "inference.md",
-    "deploy.md",
-    "training.md",
     "browser.md",
-    "reports.md",
     "data.md",
+    "deploy.md",
+    "generation.md",
+    "inference.md",
+    "reports.md",
+    "training.md",
+    "weights.md",
 )
 
 # These need another library, or stand for what is shown elsewhere.
@@ -84,7 +85,8 @@ def test_a_command_shown_succeeds(
     assert name in NAMES
     monkeypatch.chdir(folder)
     shown = meganeura(*shlex.split(line, comments=True)[1:])
-    assert (shown.code, shown.err) == (0, "")
+    assert shown.code == 0
+    assert shown.err == "" or name == "generation.md"  # its text is alone on standard output
 
 
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "explain-opt": ["{}:net"],
     "export": ["{}:net", "--random-weights", "0", "-o", "o.onnx"],
     "fit": ["{}:fit", "--device", "cpu"],
+    "generate": ["{}:net", "--random-weights", "0", "--prompt", "x"],
     "gradcheck": ["{}", "--examples", "1"],
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
