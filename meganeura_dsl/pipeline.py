@@ -412,6 +412,8 @@ class Checker:
         training_blocks.train_settings(self.module, train)
         elaboration = training_blocks.elaborate_train(self.module, train, sizes={}, training=True)
         self._keep(elaboration)
+        if any(isinstance(each, ast.Show) for each in train.body):
+            training_blocks.elaborate_train(self.module, train, sizes={}, training=False)
         if elaboration.own:
             self._compare_with_models(train, elaboration.own)
 

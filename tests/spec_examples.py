@@ -45,6 +45,13 @@ from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
+from meganeura_runtime.importing.onnx.import_problems import (
+    ImportDiffers,
+    NoForm,
+    NotProved,
+    UnreadableOnnx,
+    UnsafeExternalData,
+)
 from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.infer.inference_problems import (
     InputShape,
@@ -64,6 +71,12 @@ from meganeura_runtime.io.data.data_problems import (
     TooFewExamples,
     UnequalExamples,
     UnknownFormat,
+)
+from meganeura_runtime.io.data.folder_problems import (
+    BadColumn,
+    NoClasses,
+    WorkerDied,
+    WrongReader,
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.io.data.source_problems import (
@@ -165,6 +178,16 @@ EXAMPLES: Mapping[str, Problem] = {
             Path("digits-1.safetensors"),
             "u8[1000, 784]",
         ),
+        NoClasses(DATA, Path("flowers"), "`flowers/rose` has no images"),
+        WorkerDied(-9, "flowers/rose/1.jpg"),
+        WrongReader(DATA, FILE, "images lie in a folder of folders, each a class"),
+        BadColumn(
+            DATA,
+            Path("flowers.csv"),
+            "label",
+            "`kind` holds string, and no numbers",
+            ("width", "height", "kind"),
+        ),
         UnclearValidation(whole("validation=0.001"), "0.001 of 50 examples are 0"),
         WrongWeights(
             whole("sampling_weights=weight"), "weight", "it is f32[40], and there are 50 examples"
@@ -248,6 +271,22 @@ EXAMPLES: Mapping[str, Problem] = {
         EmptyPrompt(),
         NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
+        UnreadableOnnx(
+            Path("model.onnx"), "`fc.weight`: cannot reshape array of size 3 into shape (2,2)"
+        ),
+        UnsafeExternalData(
+            Path("model.onnx"),
+            "fc.weight",
+            "../secrets.bin",
+            "it is not a name inside of the model's folder",
+        ),
+        NoForm("NonMaxSuppression", "/boxes/Select", "it is not among the ops that are read"),
+        NotProved(
+            Path("model.onnx"),
+            "[E0301] the two sides of `+` have different shapes",
+            "return x + y",
+        ),
+        ImportDiffers(Path("model.onnx"), "`logits` differs by 0.0371, and 0.0001 is allowed"),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
         NotCompiled(
             "drop_last=false", "the last batch would have 29 examples, and is another step"

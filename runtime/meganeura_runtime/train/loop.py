@@ -50,6 +50,7 @@ from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
+from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -250,7 +251,7 @@ class Loop:
         if self.ahead is not None:
             return self.ahead.take(self.step)
         fed = self.feeder.feeds(self.step)
-        if is_worthwhile(self.session, fed):
+        if is_worthwhile(self.feeder, self.session, fed):
             self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
@@ -337,16 +338,25 @@ class Loop:
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if no loss was lower."""
+        shown = Shown()
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
-            metrics = self.trained.measure(batches, kept)
+            metrics = self.trained.measure(batches, kept, shown)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
+        self._write_shown(shown, epoch)
         self.watch(Evaluated(self.step, epoch, loss, metrics, best))
         if best:
             self.lowest = loss
             self._write_weights(self.folder.best, kept)
+
+    def _write_shown(self, shown: Shown, epoch: int) -> None:
+        """Write what an evaluation shows, and a record of each file."""
+        if self.folder.writes:
+            place = {"kind": "shown", "step": self.step, "epoch": epoch}
+            for name, file in shown.write(self.folder.path, self.step):
+                self.folder.add_metrics({**place, "name": name, "file": file})
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
         self._write_weights(self.folder.weights, kept)

@@ -8,7 +8,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
 from meganeura_runtime.io.data.source_problems import NotForStreams
@@ -143,7 +143,9 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     late = [name for name in names if name not in CHANGEABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
-    names += ["tensors"] if "data" in names and now.tensors else []
+    if "data" in names:
+        said = {"tensors": now.tensors, "reading": now.reading != Reading()}
+        names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 

@@ -15,6 +15,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
 from meganeura_runtime.train.recipe import Recipe, SizedStep, require_shares
+from meganeura_runtime.train.shown import Shown
 
 
 class TrainingSession(Closing):
@@ -58,9 +59,14 @@ class TrainingSession(Closing):
         self.steps += 1
         return outputs
 
-    def measure(self, batches: Iterable[HeldBatch], kept: Mapping[str, Array]) -> dict[str, float]:
-        """The mean loss and metrics over examples, with these parameters and states."""
-        return self.evaluator.measure(batches, kept)
+    def measure(
+        self,
+        batches: Iterable[HeldBatch],
+        kept: Mapping[str, Array],
+        shown: Shown | None = None,
+    ) -> dict[str, float]:
+        """The mean loss and metrics over examples; `shown` takes what the program shows of them."""
+        return self.evaluator.measure(batches, kept, shown)
 
     def write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
         """Save the parameters and states of the program; raises `ProblemError`."""
