@@ -1,6 +1,7 @@
 """A program in Python's hands: its models, and its training."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
@@ -42,6 +43,7 @@ from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.job_data import Given
@@ -206,6 +208,33 @@ class Program:
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def evaluate(
+        self,
+        name: str | None = None,
+        *,
+        weights: Files | Weights,
+        data: object = None,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> dict[str, float]:
+        """The loss and the metrics of a `train` block with these weights, as means over examples.
+
+        Measured are the examples held out, or all where the data holds none out: those that the
+        settings name, or those of `data`, which is what `train` takes. Nothing is trained. Raises
+        as `train` does.
+        """
+        name = self._program.train(name)
+        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        folder = pipeline.find(self._target).path.parent
+        overrides += [f"device={device}", "drop_last=false"]
+        start = _start(weights, Allowed())
+        job = prepare(self._program, name, folder, overrides, start, data=Given(data))
+        held_out = job.dataset.test or job.dataset.train
+        with explained_failures((job.demand.counter or "batch", job.batch)):
+            chosen = choose_device(job.settings.device, precision=job.settings.precision)
+            with closing(Evaluator(job, chosen.open)) as evaluator:
+                return evaluator.measure(held_batches(job, held_out), job.initial_values())
 
     def fit(
         self,
