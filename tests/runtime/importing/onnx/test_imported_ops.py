@@ -128,6 +128,7 @@ CASES = [
     Case("ScatterND", [[4, 3], ints([[1], [1]]), [2, 3]], {"reduction": "max"}),
     Case("LSTM", [["s", "n", 3], *cells(4)], {"hidden_size": 5}, outputs=3, opset=14),
     Case("LSTM", [["s", "n", 3], *cells(4, 2)], BOTH, outputs=3, opset=14),
+    Case("GRU", [["s", "n", 3], *cells(3), None, [1, "m", 5]], {"hidden_size": 5}, opset=14),
     Case("GRU", [["s", "n", 3], *cells(3)], {"hidden_size": 5}, outputs=2, opset=14),
     Case("GRU", [["s", "n", 3], *cells(3, 2)], {**BOTH, "linear_before_reset": 1}, opset=14),
     Case("RNN", [["s", "n", 3], *cells(1)], {"hidden_size": 5, "direction": "reverse"}, opset=14),

@@ -151,6 +151,8 @@ def _start(node: Node, at: int, index: int, shape: tuple[Size, ...]) -> Tensor:
     given = node.tensor(at)
     if node.attribute("layout", 0):
         given = node.build.transpose(given, (1, 0, 2))
+    for size, wanted in zip(given.shape[1:], shape, strict=True):
+        node.build.need("==", size, wanted, "a state has another shape than the steps")
     return node.build.entry(given, 0, index)
 
 
