@@ -13,11 +13,14 @@ from meganeura_dsl.settings.setting_values import whole
 from meganeura_dsl.settings.settings_problems import (
     ImpossibleSetting,
     MalformedOverride,
+    MetricTaken,
     MissingSetting,
     NoArguments,
     NoPaths,
     NotASettingValue,
+    NothingToFollow,
     ReservedSize,
+    UnfitParameters,
     UnknownChoice,
     UnknownSetting,
     UnmatchedPaths,
@@ -43,7 +46,7 @@ from meganeura_runtime.backends.device_problems import (
 )
 from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
-from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.importing.onnx.import_problems import (
     ImportDiffers,
@@ -158,6 +161,19 @@ EXAMPLES: Mapping[str, Problem] = {
         NoArguments(whole("epochs.lr=0.1"), "epochs"),
         NoPaths(whole('epochs["*.bias"]=3'), "epochs"),
         UnmatchedPaths(whole('optimizer["bodi.*"]=frozen'), "bodi.*", ("body.weight", "body.bias")),
+        UnfitParameters(
+            whole("optimizer=muon(lr=0.02)"),
+            "muon",
+            "two axes or more",
+            (("body.bias", "f32[16]"), ("head.bias", "f32[4]")),
+        ),
+        MetricTaken(whole("gradient_norm=true"), "gradient_norm"),
+        NothingToFollow(
+            whole('schedule=plateau(metric="accurcy")'),
+            "plateau",
+            "accurcy",
+            ("loss", "accuracy"),
+        ),
         ReservedSize(within(FIT, "epochs    = 0.5"), "epochs"),
         NoData(DATA, Path("digts"), ("digits",)),
         OutsideFolder(DATA, Path("../digits.safetensors")),
@@ -288,7 +304,10 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         ImportDiffers(Path("model.onnx"), "`logits` differs by 0.0371, and 0.0001 is allowed"),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
-        NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
+        NotCompiled(
+            "drop_last=false", "the last batch would have 29 examples, and is another step"
+        ),
+        NotAnArtefact("model.mgb", "it is of version 3 of the format, and this is version 2"),
         LossNotFinite(
             1200,
             "nan",

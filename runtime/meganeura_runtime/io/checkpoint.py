@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
@@ -75,6 +76,8 @@ class Progress(BaseModel):
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
     """How many examples these were."""
+    reduction: Reduction = Reduction()
+    """What held-out examples have done to the learning rate."""
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:

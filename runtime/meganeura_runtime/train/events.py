@@ -96,6 +96,8 @@ class Evaluated:
     metrics: Mapping[str, float]
     best: bool
     """Whether the loss is the lowest so far."""
+    learning_rate: float | None = None
+    """The rate from here on, where a schedule that follows evaluations changed it."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from time import perf_counter
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
@@ -139,6 +140,7 @@ class Loop:
         """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
         self.feeder = Feeder(job, self.session.own)
+        self.reduction = Reduction()
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
@@ -163,6 +165,7 @@ class Loop:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
+        self._reduce(progress.reduction)
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -228,7 +231,7 @@ class Loop:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = job.settings.learning_rate(self.step - 1, job.steps)
+        rate = self.feeder.rate(self.step - 1)
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
@@ -342,14 +345,31 @@ class Loop:
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
             metrics = self.trained.measure(batches, kept, shown)
+        rate = self._follow(metrics)
         loss = metrics.pop(LOSS)
         best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best))
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
         if best:
             self.lowest = loss
             self._write_weights(self.folder.best, kept)
+
+    def _follow(self, measured: Mapping[str, float]) -> float | None:
+        """Let the schedule follow an evaluation; the rate from here on, where that changed."""
+        schedule, before = self.job.settings.schedule, self.reduction.scale
+        if schedule.follows is None:
+            return None
+        self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
+        return None if self.reduction.scale == before else self.feeder.rate(self.step)
+
+    def _reduce(self, reduction: Reduction) -> None:
+        """Change the rates of the next steps to what evaluations made of them."""
+        if reduction.scale != self.reduction.scale:
+            self.feeder.scale_rates(self.step, reduction.scale)
+            if self.ahead is not None:
+                self.ahead.refresh(self.feeder.rate(self.step))
+        self.reduction = reduction
 
     def _write_shown(self, shown: Shown, epoch: int) -> None:
         """Write what an evaluation shows, and a record of each file."""
@@ -391,6 +411,7 @@ class Loop:
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
+            reduction=self.reduction,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
 

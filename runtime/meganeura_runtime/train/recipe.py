@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -23,8 +22,10 @@ from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
-from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings, unmatched_paths
+from meganeura_dsl.settings.parameter_groups import group_problems
+from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
+from meganeura_dsl.settings.settings_problems import MetricTaken
 from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -236,7 +237,7 @@ def recipe_of(
         return sized(elaborated(sizes, training=True).graph, sizes)
 
     forward = elaborated({}, training=True)
-    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    require_trainable(settings, pipeline.train_settings(program, train), forward)
     first = sized(forward.graph, {})
     found = None if start is None else start.compared(forward.parameters)
     return Recipe(
@@ -284,7 +285,7 @@ def step_of(
 ) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
-    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    require_trainable(settings, pipeline.train_settings(program, train), forward)
     checked = with_checks(forward.graph)
     wanted = training_settings(settings)
     graph = training.training_step(checked, wanted)
@@ -292,20 +293,15 @@ def step_of(
     return Step(graph, forward.parameters, optimized)
 
 
-def _require_paths(
-    settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
-) -> None:
-    """Refuse paths that match no parameter; those given on a command line have their own place."""
-    keys = {
-        setting_key(name, glob): glob
-        for name, globs in (("optimizer", settings.optimizers), ("every", settings.intervals))
-        for glob in globs
-    }
-    places = {key: written[key].span if key in written else whole(key) for key in keys}
-    names = tuple(each.name for each in parameters if each.kind == "param")
-    problems = unmatched_paths(places, names)
+def require_trainable(settings: RunSettings, written: RawSettings, forward: Elaboration) -> None:
+    """Raise `ProblemsError` unless the settings fit the parameters and metrics of the program."""
+    problems: list[Problem] = list(group_problems(settings, written, forward.parameters))
+    name = training.GRADIENT_NORM
+    if settings.gradient_norm and name in forward.graph.outputs:
+        place = written[name].span if name in written else whole(f"{name}=true")
+        problems.append(MetricTaken(place, name))
     if problems:
-        raise ProblemsError(problems)
+        raise ProblemsError(tuple(problems))
 
 
 def training_settings(
@@ -319,6 +315,8 @@ def training_settings(
         tuple(settings.optimizers.items()),
         options.gradients,
         tuple(settings.intervals.items()),
+        settings.clip_value,
+        settings.gradient_norm,
     )
 
 

@@ -19,7 +19,7 @@ from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, Place, contents
+from tests.runtime.runs import FAILING, PROGRAM, Place, contents
 
 AHEAD = 3
 
@@ -163,6 +163,19 @@ def test_large_inputs_are_staged_by_a_thread(place: Place, monkeypatch: pytest.M
     resumed = place.resume("parts", open_session=sessions)
     assert stopped == resumed
     assert same_files(resumed, expected)
+
+
+def test_what_is_staged_is_staged_anew_where_the_rate_changes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write(PROGRAM.replace("cosine(warmup=3)", "plateau(threshold=0.9, patience=0)"))
+    expected = place.start("here")
+    monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
+    sessions = Sessions()
+    found = place.start("behind", open_session=sessions)
+    assert len(sessions.opened[0].stagers) == 21, "two of them once more"
+    assert measured(found) == measured(expected)
+    assert same_files(found, expected)
 
 
 def test_what_goes_wrong_in_the_thread_stops_the_run(
