@@ -231,8 +231,7 @@ def test_words_outside_of_the_vocabulary_are_refused(meganeura: Command) -> None
         (("--input", "x.npy", "--random-weights", "0", "--allow-missing", "*"), "no weights"),
         (("--input", "x.npy", "--weights", "no.safetensors"), "there is no `no.safetensors`"),
         ((*SEEDED, "--input", "no.npy"), "there is no `no.npy`"),
-        ((*SEEDED,), "--input"),
-        ((*SEEDED, "--input", "x.npy", "--output", "y.csv"), "neither a .npy"),
+        ((*SEEDED, "--input", "x.npy", "--output", "y.csv"), "is no .npy"),
         ((*SEEDED, "--input", "x.npy", "--crop", "0"), "--crop"),
         ((*SEEDED, "--input", "x.npy", "--mean", "a,b"), "--mean"),
         ((*SEEDED, "--input", "x.npy", "--std", "0"), "--std"),
@@ -371,7 +370,8 @@ def test_images_are_one_picture(meganeura: Command) -> None:
     Path("noise.mgn").write_text(NOISE)
     shown = meganeura("run", "noise.mgn:grey", *SEEDED, "-o", "grey.png")
     assert (shown.code, shown.err) == (0, "")
-    grid = np.asarray(Image.open("grey.png"))
+    with Image.open("grey.png") as picture:
+        grid = np.asarray(picture)
     assert grid.shape == (4 + 2 * (32 + 4), 4 + 3 * (64 + 4))
     values = api.load("noise.mgn").model("grey", seed=0).run(device="cpu")["output"]
     assert values.max() > 1  # which is cut off
@@ -380,7 +380,15 @@ def test_images_are_one_picture(meganeura: Command) -> None:
     np.testing.assert_array_equal(grid[40 + 8 : 72 : 16, 4 + 8 : 68 : 16], shades[3, 0])
     assert (grid[40:, 140:] == 128).all()
     meganeura("run", "noise.mgn:colours", *SEEDED, "-o", "colours.png")
-    assert Image.open("colours.png").mode == "RGB"
+    with Image.open("colours.png") as picture:
+        assert picture.mode == "RGB"
+
+
+def test_an_input_that_is_not_given_is_named(meganeura: Command) -> None:
+    shown = meganeura("run", "digits_mlp", *SEEDED)
+    assert shown.code == 1
+    assert "`image` is not given" in shown.err
+    assert "--input image=FILE" in shown.err
 
 
 def test_what_is_no_image_is_no_picture(meganeura: Command) -> None:
