@@ -20,6 +20,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
     from meganeura.program import Model, Program, Run
+    from meganeura.trainer import StepResult, Trainer
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -38,6 +39,8 @@ __all__ = [
     "Run",
     "Session",
     "SessionError",
+    "StepResult",
+    "Trainer",
     "__version__",
     "check",
     "load",
@@ -53,6 +56,8 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
+    "StepResult": "meganeura.trainer",
+    "Trainer": "meganeura.trainer",
 }
 """Public names of modules that load NumPy."""
 

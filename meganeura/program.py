@@ -9,6 +9,7 @@ from typing import Self, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meganeura.trainer import Trainer
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
 from meganeura_dsl.elaborate.declarations.models import Elaboration
@@ -30,15 +31,21 @@ from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import as_tensors, feeds
 from meganeura_runtime.infer.size_binding import bind_sizes
-from meganeura_runtime.io.weights import Allowed, compare, initial_values, write_weights
+from meganeura_runtime.io.weights import (
+    Allowed,
+    compare,
+    initial_values,
+    of_values,
+    write_weights,
+)
 from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
-from meganeura_runtime.train.recipe import Start, settings_of
-from meganeura_runtime.train.resume import RunOptions
-from meganeura_runtime.train.run_folder import folder_of
+from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
+from meganeura_runtime.train.resume import RunOptions, resume_by_hand
+from meganeura_runtime.train.run_folder import RunFolder, folder_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -48,6 +55,9 @@ Files = Path | str | Sequence[Path | str]
 class Run:
     """A finished training run: its folder, and what was measured."""
 
+    program: "Program" = field(repr=False)
+    train: str
+    """The `train` block it is of."""
     folder: Path
     steps: int
     losses: tuple[tuple[int, float], ...]
@@ -66,6 +76,16 @@ class Run:
     def weights(self) -> Path:
         """The trained weights."""
         return self.folder / "weights.safetensors"
+
+    def model(self, name: str | None = None) -> "Model":
+        """A model of the program with the trained weights; raises as `Program.model`."""
+        return self.program.model(name, weights=self.weights)
+
+    def trainer(self, *, device: str = "auto", gradients: bool = False) -> Trainer:
+        """A trainer that goes on where the run ended; raises as `Program.trainer`."""
+        return self.program.trainer(
+            self.train, device=device, resume=self.folder, gradients=gradients
+        )
 
 
 class Program:
@@ -120,6 +140,7 @@ class Program:
 
     def train(
         self,
+        name: str | None = None,
         *,
         device: str = "auto",
         out: Path | str | None = None,
@@ -129,7 +150,7 @@ class Program:
         allow_unexpected: Sequence[str] = (),
         watch: Callable[[Event], None] | None = None,
     ) -> Run:
-        """Train as its `train` block says, with some settings replaced.
+        """Train as its `train` block of that name says, with some settings replaced.
 
         A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
         `data` is the path of a file or folder, or the name of an embedded data set. Where several
@@ -141,12 +162,10 @@ class Program:
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
         or the device, and for a loss that is not finite.
         """
-        name = self._program.train()
-        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
-        allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
-        start = None if weights is None else Start(_paths(weights), allowed)
-        job = prepare(self._program, name, folder, [*overrides, f"device={device}"], start)
+        start = _start(weights, allow_missing, allow_unexpected)
+        job = prepare(self._program, name, folder, _overrides(settings, device), start)
         record = _Record(watch)
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = job.spread_over(
@@ -156,12 +175,59 @@ class Program:
                 manner = RunOptions(hosts=chosen.hosts)
                 finished = train(job, place, chosen.open, record, lambda: False, manner)
         return Run(
+            self,
+            name,
             place.path,
             finished.steps,
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def trainer(
+        self,
+        name: str | None = None,
+        *,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+        weights: Files | None = None,
+        allow_missing: Sequence[str] = (),
+        allow_unexpected: Sequence[str] = (),
+        resume: Path | str | None = None,
+        gradients: bool = False,
+    ) -> Trainer:
+        """A loop of one's own: a `train` block on a device, which is given batches one by one.
+
+        Settings, weights and errors are those of `train`; no data is read, and the run has no
+        epochs, so a schedule that spreads over the run needs `settings={"steps": 1000}`. `resume`
+        is a folder that `Trainer.save`, `train` or `meganeura train` wrote: the trainer goes on
+        there, to the bit where the batches are the same. With `gradients` each step gives them.
+        """
+        name = self._program.train(name)
+        overrides = _overrides(settings, device)
+        start = _start(weights, allow_missing, allow_unexpected)
+        resumed = None
+        if resume is None:
+            wanted = settings_of(self._program, name, overrides, needs_data=False)
+            recipe = recipe_by_hand(self._program, name, wanted, start, gradients=gradients)
+        elif start is None:
+            place = RunFolder(Path(resume))
+            recipe, resumed = resume_by_hand(
+                self._program, name, overrides, place, gradients=gradients
+            )
+        else:
+            raise ValueError("weights are for the start of a run; `resume` has weights of its own")
+        with explained_failures((recipe.demand.counter or "batch", recipe.batch)):
+            chosen = recipe.spread_over(
+                choose_device(recipe.settings.device, precision=recipe.settings.precision)
+            )
+        return Trainer(recipe, chosen, resumed, self._with_values)
+
+    def _with_values(self, name: str | None, values: Mapping[str, Array]) -> "Model":
+        """A model with the values of its parameters among some; raises `ProblemError`."""
+        model = Model(self._program, name, {})
+        model.values = of_values(values, model.parameters)
+        return model
 
     def fit(
         self,
@@ -179,7 +245,7 @@ class Program:
         """
         available = parsed_bytes(memory) if isinstance(memory, str) else memory
         name = self._program.train()
-        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        overrides = _overrides(settings)
         wanted = settings_of(self._program, name, overrides)
         with explained_failures():
             return fit(MemoryProbe.of(self._program, name, wanted, device), available)
@@ -335,6 +401,20 @@ class _Record:
 
 def _paths(files: Files) -> tuple[Path, ...]:
     return (Path(files),) if isinstance(files, str | Path) else tuple(map(Path, files))
+
+
+def _start(
+    weights: Files | None, missing: Sequence[str], unexpected: Sequence[str]
+) -> Start | None:
+    """The weights a training starts from."""
+    allowed = Allowed(tuple(missing), tuple(unexpected))
+    return None if weights is None else Start(_paths(weights), allowed)
+
+
+def _overrides(settings: Mapping[str, object] | None, device: str | None = None) -> list[str]:
+    """Settings as they are written on the command line; raises `ProblemError` for what is none."""
+    given = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+    return given if device is None else [*given, f"device={device}"]
 
 
 def _written(name: str, value: object) -> str:

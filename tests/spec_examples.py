@@ -16,6 +16,7 @@ from meganeura_dsl.settings.settings_problems import (
     NoPaths,
     NotASettingValue,
     ReservedSize,
+    TwoLengths,
     UnknownChoice,
     UnknownSetting,
     UnmatchedPaths,
@@ -67,11 +68,14 @@ from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.training_problems import (
+    BatchMismatch,
     CannotResume,
     DataChanged,
     FolderInUse,
     IndivisibleBatch,
+    InputMismatch,
     LossNotFinite,
+    NoLength,
     UnnamedFolder,
 )
 
@@ -218,6 +222,9 @@ EXAMPLES: Mapping[str, Problem] = {
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
         IndivisibleBatch("batch", 32, 3),
+        BatchMismatch("fit", (InputMismatch("label", "[32]", "i32[batch]"),), (("batch", 64),)),
+        TwoLengths(within(FIT, "epochs    = 0.5")),
+        NoLength("cosine"),
         UnnamedFolder(2),
         DataChanged(
             FILE,

@@ -27,6 +27,7 @@ from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
+    OVERRIDE,
     RawSettings,
     paths_of,
     shown_value,
@@ -37,6 +38,7 @@ from meganeura_dsl.settings.settings_problems import (
     MissingSetting,
     NoPaths,
     ReservedSize,
+    TwoLengths,
     UnknownChoice,
     UnknownSetting,
     UnmatchedPaths,
@@ -54,6 +56,14 @@ def _device(name: str, given: ValidationInfo) -> str:
     return name
 
 
+def _data(path: str, given: ValidationInfo) -> str:
+    """A file, which a person may not leave empty; a checkpoint may have been given batches."""
+    context: object = given.context
+    if not path and context is not None:
+        raise ValueError("must not be empty")
+    return path
+
+
 def _sharding(name: str) -> str:
     if name not in {*DeviceSharding}:
         raise ValueError(f"must be {' or '.join(DeviceSharding)}")
@@ -63,11 +73,13 @@ def _sharding(name: str) -> str:
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
-    data: str = Field(min_length=1)
+    data: Annotated[str, AfterValidator(_data)] = ""
+    """Empty only where Python gives the batches."""
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
     """For inputs whose tensors have other names in the data, these names."""
     sizes: dict[str, PositiveInt]
     epochs: NonNegativeInt = 1
+    steps: PositiveInt | None = None
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice | None] = Field(
         default_factory=dict[str, OptimizerChoice | None]
@@ -96,6 +108,7 @@ class RunSettings(Strict):
 MEANINGS = {
     "data": "a file of examples, or the name of an embedded data set",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
+    "steps": "how many steps a run has, in place of epochs",
     "optimizer": "the rule that moves the parameters, such as adam",
     "schedule": "how the learning rate changes, such as cosine",
     "seed": "the start of everything random",
@@ -120,11 +133,21 @@ MEANINGS = {
 
 
 def resolve_settings(
-    raw: RawSettings, overrides: Sequence[str], free_dims: Sequence[str], devices: DeviceNames
+    raw: RawSettings,
+    overrides: Sequence[str],
+    free_dims: Sequence[str],
+    devices: DeviceNames,
+    *,
+    needs_data: bool = True,
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
-    written = with_overrides(raw, overrides)
+    written = _of_one_length(with_overrides(raw, overrides), free_dims)
     problems = [*_name_problems(written, free_dims), *_file_problems(written)]
+    if needs_data and "data" not in written:
+        place = _first(written)
+        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', place))
+    if "steps" in written and "epochs" in written and "steps" not in free_dims:
+        problems.append(TwoLengths(written["steps"].span))
     if any(isinstance(each, WrongSettingType) for each in problems):
         raise ProblemsError(tuple(problems))
     known = {
@@ -152,6 +175,15 @@ def unmatched_paths(
         for key, glob in globs.items()
         if glob is not None and not any(fnmatchcase(name, glob) for name in parameters)
     )
+
+
+def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSettings:
+    """The settings where a length from the command line replaces the one of the program."""
+    both = [name for name in ("epochs", "steps") if name in written and name not in free_dims]
+    given = [name for name in both if written[name].span.source.name == OVERRIDE]
+    if len(both) == 2 and len(given) == 1:
+        return {name: each for name, each in written.items() if name in given or name not in both}
+    return written
 
 
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:

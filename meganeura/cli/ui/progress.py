@@ -77,7 +77,7 @@ class Lines:
         run = self.run
         if run is None:
             return f"step {event.step}"
-        total = run.epochs * run.steps_per_epoch
+        total = run.steps
         epoch = f"epoch {event.epoch + 1:>{len(str(run.epochs))}}/{run.epochs}"
         return f"{epoch}  step {event.step:>{len(str(total))}}/{total}"
 
@@ -85,7 +85,7 @@ class Lines:
         run = self.run
         if run is None or event.step == 1:
             return ""
-        left = run.epochs * run.steps_per_epoch - event.step
+        left = run.steps - event.step
         remaining = clock(left / event.steps_per_second)
         return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
 

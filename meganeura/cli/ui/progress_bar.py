@@ -72,7 +72,7 @@ class ProgressBar:
         self.progress.console.print(announcement(event), highlight=False)
         self.task = self.progress.add_task(
             event.name,
-            total=event.epochs * event.steps_per_epoch,
+            total=event.steps,
             epoch=f"1/{event.epochs}",
             measured="",
             speed="",

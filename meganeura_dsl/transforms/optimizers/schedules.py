@@ -25,6 +25,11 @@ class Schedule(Choice, ABC):
         """Whether the factor is 1 in every step, so that the rate is a constant of the graph."""
         return False
 
+    @property
+    def needs_length(self) -> bool:
+        """Whether the factor depends on how many steps a run has."""
+        return True
+
     def factor(self, step: int, steps: int) -> float:
         """The factor of a step, counted from 0, in a run of `steps`."""
         if step < self.warmup:
@@ -46,6 +51,11 @@ class Constant(Schedule):
     def is_steady(self) -> bool:
         """Without warmup the factor is 1."""
         return self.warmup == 0
+
+    @property
+    def needs_length(self) -> bool:
+        """The factor is the same in every step after the warmup."""
+        return False
 
     def after_warmup(self, t: float) -> float:  # noqa: ARG002 - the factor is the same for all
         """1."""

@@ -75,6 +75,10 @@ class Progress(BaseModel):
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
     """How many examples these were."""
+    is_by_hand: bool = False
+    """Whether Python gave the batches; then `data` is empty, and `epoch` is 0."""
+    learning_rate: float | None = None
+    """The learning rate that was set by hand, which ended the schedule."""
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:

@@ -25,6 +25,7 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     Array,
     StoredTensor,
     read_verified,
+    stored_array,
     verify,
 )
 
@@ -231,7 +232,28 @@ def compare(
 
     Raises `ProblemError` if a file cannot be read, or if a glob of `allowed` excuses nothing.
     """
-    tensors = open_all(paths)
+    return _compared(paths[0], open_all(paths), parameters, allowed)
+
+
+def of_values(values: Mapping[str, Array], parameters: Sequence[Declared]) -> dict[str, Array]:
+    """The values of a model's parameters, which may be some of many.
+
+    Raises `ProblemError` where one is missing, or has another shape or kind.
+    """
+    wanted = {each.name for each in parameters}
+    path = Path("the trained weights")
+    tensors = {
+        name: stored_array(path, name, each) for name, each in values.items() if name in wanted
+    }
+    return _compared(path, tensors, parameters, STRICT).read()
+
+
+def _compared(
+    path: Path,
+    tensors: Mapping[str, StoredTensor],
+    parameters: Sequence[Declared],
+    allowed: Allowed,
+) -> Comparison:
     declared = {each.name: each for each in parameters}
     both = [(each, tensors[name]) for name, each in declared.items() if name in tensors]
     unlike = [*_shape_differences(both), *_type_differences(both)]
@@ -242,7 +264,7 @@ def compare(
     _require_use("missing", allowed.missing, missing, differing)
     _require_use("unexpected", allowed.unexpected, unexpected, differing)
     return Comparison(
-        file=paths[0],
+        file=path,
         matched=tuple(pair for pair in both if pair[0].name not in differing),
         missing=tuple(name for name in missing if not _matches(name, allowed.missing)),
         unexpected=tuple(name for name in unexpected if not _matches(name, allowed.unexpected)),

@@ -28,7 +28,10 @@ class HeldBatch:
 
 
 def held_batches(
-    recipe: Recipe, examples: int, take: Callable[[slice], Mapping[str, Array]]
+    recipe: Recipe,
+    examples: int,
+    take: Callable[[slice], Mapping[str, Array]],
+    sizes: Mapping[str, int] | None = None,
 ) -> Iterator[HeldBatch]:
     """Examples in their own order, in batches that leave no remainder where that can be."""
     batch = even_batch(examples, recipe.batch, recipe.settings.devices)
@@ -39,7 +42,8 @@ def held_batches(
         def part(own: range, start: int = run.start) -> Mapping[str, Array]:
             return take(slice(start + own.start, start + own.stop))
 
-        yield HeldBatch(count, {} if counter is None else {counter: count}, part)
+        counted = {} if counter is None else {counter: count}
+        yield HeldBatch(count, {**(sizes or {}), **counted}, part)
 
 
 Sizes = tuple[tuple[str, int], ...]

@@ -18,6 +18,8 @@ class Started:
     name: str
     epochs: int
     steps_per_epoch: int
+    steps: int
+    """Of the whole run, which may end in the middle of an epoch."""
     examples: int
     held_out: int
     parameters: int

@@ -86,7 +86,13 @@ class Job(Recipe):
     @property
     def steps(self) -> int:
         """Steps of the whole run."""
-        return self.steps_per_epoch * self.settings.epochs
+        wanted = self.settings.steps
+        return self.steps_per_epoch * self.settings.epochs if wanted is None else wanted
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run, of which the last may end early."""
+        return -(-self.steps // self.steps_per_epoch)
 
     @cached_property
     def fingerprints(self) -> tuple[Fingerprint, ...]:

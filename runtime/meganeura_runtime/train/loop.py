@@ -19,9 +19,7 @@ from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
-    Origin,
     Progress,
-    origins,
     read_checkpoint,
     write_checkpoint,
 )
@@ -46,7 +44,7 @@ from meganeura_runtime.train.events import (
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
-from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
+from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
@@ -64,7 +62,7 @@ def train(
 
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
-    weights = _origins(job, manner.resumption)
+    weights = origins_of(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
     others = () if job.last is None else (job.last,)
@@ -145,7 +143,7 @@ class Loop:
 
     def begin(self, first: Mapping[str, Array]) -> None:
         """Load what a run starts with; the first checkpoint is written meanwhile."""
-        self.saving = begin("checkpoint", self._write_checkpoint, first, 0, 0)
+        self.saving = begin("checkpoint", self._write_checkpoint, first)
         self.session.load(first)
 
     def go_on(self, resumption: Resumption) -> None:
@@ -164,7 +162,8 @@ class Loop:
         self.watch(_started(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
-        epochs = range(self.epoch, self.job.settings.epochs)
+        is_done = self.step >= self.job.steps
+        epochs = range(0) if is_done else range(self.epoch, self.job.epochs)
         try:
             interrupted = any(self._epoch(epoch) for epoch in epochs)
         finally:
@@ -189,15 +188,15 @@ class Loop:
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""
+        before = epoch * self.job.steps_per_epoch
+        end = min(self.job.steps_per_epoch, self.job.steps - before)
         with self.span("train_epoch"):
-            for position in range(
-                self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
-            ):
+            for position in range(self.step - before, end):
                 self._step(epoch, position)
                 if self._is_to_stop(position):
                     self._read()
                     kept = self.session.kept()
-                    self._save_checkpoint(kept, epoch, position + 1)
+                    self._save_checkpoint(kept)
                     self._save_weights(kept)
                     return True
         self._end_epoch(epoch)
@@ -213,7 +212,7 @@ class Loop:
             return self.stop()
         every = self.job.settings.log_every
         is_asked = every > 0 and self.step % every == 0
-        is_asked |= position + 1 == self.job.steps_per_epoch
+        is_asked |= position + 1 == self.job.steps_per_epoch or self.step == self.job.steps
         return is_asked and self.session.agree(wish=self.stop())
 
     def _step(self, epoch: int, position: int) -> None:
@@ -284,8 +283,11 @@ class Loop:
             raise ProblemError(self._explained(reading))
         self.finite = reading.step
         self.losses.add(reading, loss)
-        if reading.step == (reading.epoch + 1) * self.job.steps_per_epoch:
+        is_whole = reading.step == (reading.epoch + 1) * self.job.steps_per_epoch
+        if is_whole or reading.step == self.job.steps:
             self._tell_epoch(reading)
+        if is_whole:
+            self.losses = Losses()
 
     def _log(self, reading: Reading, speed: float) -> None:
         """Record and report the loss and the metrics of a step."""
@@ -297,10 +299,9 @@ class Loop:
             self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
 
     def _tell_epoch(self, last: Reading) -> None:
-        """Tell the mean loss of an epoch, and begin another mean."""
-        steps = self.job.steps_per_epoch
+        """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
+        steps = last.step - last.epoch * self.job.steps_per_epoch
         loss, seconds = self.losses.mean, self.losses.seconds(last)
-        self.losses = Losses()
         numbers = {LOSS: loss, "steps": steps, "seconds": seconds}
         self._record("epoch", last.step, last.epoch, numbers)
         self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
@@ -309,7 +310,7 @@ class Loop:
         """Evaluate and save what is due after an epoch, and all of it after the last."""
         started = perf_counter()
         settings, held_out = self.job.settings, self.job.dataset.test
-        last = epoch + 1 == settings.epochs
+        last = self.step == self.job.steps
         evaluate = held_out is not None and (last or (epoch + 1) % settings.eval_every == 0)
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
@@ -319,7 +320,7 @@ class Loop:
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
         if save:
-            self._save_checkpoint(kept, epoch + 1, 0)
+            self._save_checkpoint(kept)
         if last:
             self._save_weights(kept)
         self.clock.leave_out(perf_counter() - started)
@@ -345,20 +346,21 @@ class Loop:
         if self.folder.writes:
             self.trained.write_weights(path, kept)
 
-    def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
-        """Save everything; the next step will be number `position` of `epoch`.
+    def _save_checkpoint(self, kept: Mapping[str, Array]) -> None:
+        """Save everything.
 
         What is not finite never takes the place of what is.
         """
         if self.last is not None and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
-            self._write_checkpoint(kept, epoch, position)
+            self._write_checkpoint(kept)
         self.watch(Saved(self.folder.checkpoint))
 
-    def _write_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+    def _write_checkpoint(self, kept: Mapping[str, Array]) -> None:
         if not self.folder.writes:
             return
+        epoch, position = divmod(self.step, self.job.steps_per_epoch)
         progress = Progress(
             program=self.job.program_hash,
             step=self.step,
@@ -388,13 +390,6 @@ def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinit
     what = f"`{op.name}`" if isinstance(op, Leaf) else f"`{type(op).__name__}`"
     first = f"{what}, {anomaly.value.type}, of step {anomaly.step:,}"
     return LossNotFinite(step, shown, first, origin.span, origin.path)
-
-
-def _origins(job: Job, resumption: Resumption | None) -> tuple[Origin, ...]:
-    """The files of the weights that a run started from, also if it goes on."""
-    if resumption is not None:
-        return resumption.progress.weights
-    return () if job.start is None else origins(tensor.file for _, tensor in job.start.matched)
 
 
 class Losses:
@@ -448,8 +443,9 @@ def _started(job: Job) -> Started:
     trained = [each for each in job.parameters if each.kind == "param"]
     return Started(
         name=job.name,
-        epochs=job.settings.epochs,
+        epochs=job.epochs,
         steps_per_epoch=job.steps_per_epoch,
+        steps=job.steps,
         examples=job.dataset.train.examples,
         held_out=0 if job.dataset.test is None else job.dataset.test.examples,
         parameters=len(trained),

@@ -25,7 +25,6 @@ from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings, unmatched_paths
 from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.backend import OpenDevice, Spread
@@ -36,7 +35,7 @@ from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
-from meganeura_runtime.train.training_problems import IndivisibleBatch
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -102,12 +101,6 @@ class Signature:
         """Of inputs and parameters that are indices, how many things they pick from."""
         return all_of(leaf_bounds(self.symbolic.graph, sizes), self.symbolic.stated_bounds(sizes))
 
-    @property
-    def settled(self) -> frozenset[str]:
-        """The free sizes that some parameter has, so that they are the same in every batch."""
-        sizes = [size for each in self.symbolic.parameters for size in each.type.shape]
-        return frozenset[str]().union(*(s.variables() for s in sizes if isinstance(s, Dim)))
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recipe:
@@ -167,6 +160,11 @@ class Recipe:
         if hosts > 1:
             raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
         return device
+
+    def scheduled_rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0, where nothing but `steps` ends the run."""
+        steps = self.settings.steps
+        return self.settings.learning_rate(step if steps is None else min(step, steps), steps or 0)
 
     @cached_property
     def program_hash(self) -> str:
@@ -258,10 +256,30 @@ def require_shares(
         raise ProblemError(problem)
 
 
-def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
+def recipe_by_hand(
+    program: Program,
+    train: str,
+    settings: RunSettings,
+    start: Start | None = None,
+    *,
+    gradients: bool = False,
+) -> Recipe:
+    """A `train` block whose batches Python gives; raises as `recipe_of`."""
+    if settings.schedule.needs_length and settings.steps is None:
+        raise ProblemError(NoLength(settings.schedule.word))
+    signature = Signature.of(program, train, settings)
+    require_shares(signature.demand.counter, signature.demand.batch, settings)
+    options = StepOptions(steered=True, gradients=gradients)
+    return recipe_of(program, train, settings, signature, start, options)
+
+
+def settings_of(
+    program: Program, train: str, overrides: Sequence[str] = (), *, needs_data: bool = True
+) -> RunSettings:
     """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
     raw = pipeline.train_settings(program, train)
-    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train), DEVICE_NAMES)
+    sizes = pipeline.free_sizes(program, train)
+    return resolve_settings(raw, overrides, sizes, DEVICE_NAMES, needs_data=needs_data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,66 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
 
 
 @dataclass(frozen=True)
+class InputMismatch:
+    """One input of a batch: what was given, and what the input is; empty where there is none."""
+
+    name: str
+    given: str
+    wanted: str
+
+    def said(self, train: str) -> str:
+        """What is wrong with it, as a sentence."""
+        if not self.wanted:
+            return f"a batch for `{train}` has `{self.name}`, which is no input"
+        if not self.given:
+            return f"a batch for `{train}` has no `{self.name}`, which is {self.wanted}"
+        return f"`{self.name}` of a batch for `{train}` is {self.given}, and not {self.wanted}"
+
+
+@dataclass(frozen=True)
+class BatchMismatch(Problem, code="E0546", topic="training"):
+    """A batch that Python gave does not fit the inputs of the `train` block.
+
+    A batch is a dict with an array for each input: of NumPy, a tensor of PyTorch or JAX on the
+    host, or numbers in lists. Integers become floats and wide numbers narrow ones where no value
+    changes; floats do not become integers. A size that the inputs leave open, such as `batch`, may
+    differ from one batch to the next, but is the same in all inputs of one.
+    """
+
+    train: str
+    wrong: tuple[InputMismatch, ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+    """What is known of the sizes."""
+    hint: str = ""
+
+    def report(self) -> Report:
+        first, *others = [each.said(self.train) for each in self.wrong]
+        remarks = [
+            *(Remark("", said) for said in others),
+            *(Remark("", f"{name} = {size}") for name, size in self.sizes),
+        ]
+        return self.message(first, *remarks, cure=Help(self.hint) if self.hint else None)
+
+
+@dataclass(frozen=True)
+class NoLength(Problem, code="E0548", topic="training"):
+    """A schedule spreads over the whole run, and nothing says how long that is.
+
+    A trainer that Python gives batches has no epochs, since it does not know how many batches
+    there are. `constant` needs no length; other schedules need `steps`.
+    """
+
+    schedule: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"the schedule `{self.schedule}` depends on how many steps the run has",
+            Remark("", "a trainer that is given batches has no epochs"),
+            cure=Help("say how many", 'settings={"steps": 1000}'),
+        )
+
+
+@dataclass(frozen=True)
 class CannotResume(Problem, code="E0553", topic="training"):
     """A run cannot go on as if it had not been interrupted.
 
