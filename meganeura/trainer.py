@@ -337,7 +337,7 @@ class Trainer(Closing):
     def _held(self, data: Batches) -> Iterator[HeldBatch]:
         """What to evaluate on, batch by batch."""
         if isinstance(data, Mapping):
-            batch = self._read(data)
+            batch = self._read(cast("object", data))
             yield from held_batches(
                 self._recipe,
                 self._examples(batch),

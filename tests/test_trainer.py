@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -113,8 +114,9 @@ def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, dev
         result = trainer.step(batch())
         assert result.gradients.keys() == before.keys()
         for name, gradient in result.gradients.items():
-            moved = before[name] - 0.5 * gradient
-            np.testing.assert_allclose(trainer.weights[name], moved, rtol=1e-5, atol=1e-6)
+            moved = before[name].astype(np.float32) - 0.5 * gradient.astype(np.float32)
+            now = trainer.weights[name].astype(np.float32)
+            np.testing.assert_allclose(now, moved, rtol=1e-5, atol=1e-6)
         assert "norm.running_mean" in trainer.states
         trainer.weights["fc2.bias"] = [1.0, 2.0, 3.0]
         trainer.states["norm.running_mean"] = np.full(8, 0.25)
@@ -186,7 +188,7 @@ def test_a_batch_that_does_not_fit_is_refused(program: meganeura.Program, name: 
 
 def test_a_batch_is_a_dict(program: meganeura.Program) -> None:
     with program.trainer(device="cpu") as trainer, pytest.raises(TypeError, match="a dict"):
-        trainer.step([batch()])  # type: ignore[arg-type]
+        trainer.step(cast("Batch", [batch()]))
 
 
 def test_evaluation_counts_every_example_once(program: meganeura.Program) -> None:

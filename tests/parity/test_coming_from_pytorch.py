@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-
 pytestmark = pytest.mark.parity
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from_pytorch.md").read_text()
