@@ -75,6 +75,8 @@ class Progress(BaseModel):
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
     """How many examples these were."""
+    is_ended: bool = False
+    """Whether the run ended with this step in the middle of an epoch, and was evaluated there."""
     is_by_hand: bool = False
     """Whether Python gave the batches; then `data` is empty, and `epoch` is 0."""
     learning_rate: float | None = None

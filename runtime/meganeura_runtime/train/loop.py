@@ -126,6 +126,8 @@ class Loop:
         self.unread: deque[Reading] = deque()
         self.epoch = 0
         """The epoch to begin with."""
+        self.is_ended = False
+        """Whether all that is due in the middle of an epoch, where the run ends, is done."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
         self.lowest = math.inf
@@ -143,7 +145,7 @@ class Loop:
 
     def begin(self, first: Mapping[str, Array]) -> None:
         """Load what a run starts with; the first checkpoint is written meanwhile."""
-        self.saving = begin("checkpoint", self._write_checkpoint, first)
+        self.saving = begin("checkpoint", self._write_checkpoint, first, 0, 0)
         self.session.load(first)
 
     def go_on(self, resumption: Resumption) -> None:
@@ -153,6 +155,7 @@ class Loop:
         self.trained.steps = self.finite = progress.step
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
+        self.is_ended = progress.is_ended and progress.step == self.job.steps
         self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
         self.folder.forget_after(progress.step)
 
@@ -162,8 +165,7 @@ class Loop:
         self.watch(_started(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
-        is_done = self.step >= self.job.steps
-        epochs = range(0) if is_done else range(self.epoch, self.job.epochs)
+        epochs = range(0) if self.is_ended else range(self.epoch, self.job.epochs)
         try:
             interrupted = any(self._epoch(epoch) for epoch in epochs)
         finally:
@@ -196,7 +198,7 @@ class Loop:
                 if self._is_to_stop(position):
                     self._read()
                     kept = self.session.kept()
-                    self._save_checkpoint(kept)
+                    self._save_checkpoint(kept, epoch, position + 1)
                     self._save_weights(kept)
                     return True
         self._end_epoch(epoch)
@@ -320,7 +322,10 @@ class Loop:
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
         if save:
-            self._save_checkpoint(kept)
+            position = self.step - epoch * self.job.steps_per_epoch
+            is_whole = position == self.job.steps_per_epoch
+            self.is_ended = last and not is_whole
+            self._save_checkpoint(kept, *((epoch + 1, 0) if is_whole else (epoch, position)))
         if last:
             self._save_weights(kept)
         self.clock.leave_out(perf_counter() - started)
@@ -346,21 +351,20 @@ class Loop:
         if self.folder.writes:
             self.trained.write_weights(path, kept)
 
-    def _save_checkpoint(self, kept: Mapping[str, Array]) -> None:
-        """Save everything.
+    def _save_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
+        """Save everything; the next step will be number `position` of `epoch`.
 
         What is not finite never takes the place of what is.
         """
         if self.last is not None and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
-            self._write_checkpoint(kept)
+            self._write_checkpoint(kept, epoch, position)
         self.watch(Saved(self.folder.checkpoint))
 
-    def _write_checkpoint(self, kept: Mapping[str, Array]) -> None:
+    def _write_checkpoint(self, kept: Mapping[str, Array], epoch: int, position: int) -> None:
         if not self.folder.writes:
             return
-        epoch, position = divmod(self.step, self.job.steps_per_epoch)
         progress = Progress(
             program=self.job.program_hash,
             step=self.step,
@@ -372,6 +376,7 @@ class Loop:
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
+            is_ended=self.is_ended,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
 
