@@ -1,13 +1,16 @@
 """How training steps scale over the devices of one machine.
 
-    python benchmarks/scaling.py [--device xla:gpu] [--counts 1,2,4] [--models gpt2,resnet50,vit]
-        [--precision bf16] [--shardings data,fsdp] [--scalings weak,strong] [--steps 20] [--small]
+    python -m benchmarks.scaling [--device xla:gpu] [--counts 1,2,4] [--models gpt2,resnet50,vit]
+        [--precision bf16] [--shardings data,fsdp] [--scalings weak,strong] [--batch N]
+        [--steps 20] [--small] [--json FILE]
 
-Writes a line of JSON for each cell, and a table. Weak scaling gives every device as many examples
-as one had alone, strong scaling divides those of one. Efficiency is the throughput over that of as
-many single devices. A step is forward, backward and AdamW; its inputs lie on the devices already,
-so that nothing but the step is timed: the median of several rounds of `--steps` steps. Memory is
-what XLA has laid out for a device.
+Writes a line of JSON for each cell, and a table; `benchmarks.scaling_figure` draws it. Weak
+scaling gives every device as many examples as one had alone, strong scaling divides those of one.
+Efficiency is the throughput over that of as many single devices. A step is forward, backward and
+AdamW; its inputs lie on the devices already, so that nothing but the step is timed: the median of
+several rounds of `--steps` steps. Memory is what XLA has laid out for a device. What a step
+communicates is read from its HLO: the number of collectives, and the bytes that each device sends
+by the ring algorithms of NCCL.
 
 `--small` runs models that simulated devices can compute: JAX_NUM_CPU_DEVICES=8 and
 `--device xla:cpu --counts 1,2,4,8 --small --precision f32`.
@@ -22,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.collectives import collectives
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.settings.compute_precision import ComputePrecision
@@ -29,6 +33,7 @@ from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.timing.example_inputs import example_of
+from meganeura_runtime.backends.xla.session import XlaSession
 from meganeura_runtime.train.recipe import settings_of, step_of
 
 ROUNDS = 5
@@ -100,6 +105,10 @@ class Cell:
     """Of the throughput of as many single devices."""
     gib: float
     """What a device holds."""
+    collectives: int
+    """How many a step has."""
+    sent_mb: float
+    """Megabytes that each device sends in a step."""
     precision: str
     device: str
 
@@ -112,12 +121,16 @@ def main() -> None:
     cells: list[Cell] = []
     for name in arguments.models.split(","):
         alone: Cell | None = None
-        for cell in _cells(name, workloads[name], device, arguments):
+        workload = workloads[name]
+        workload = replace(workload, batch=arguments.batch or workload.batch)
+        for cell in _cells(name, workload, device, arguments):
             alone = cell if alone is None else alone
             ideal = alone.examples_per_second * cell.devices
             found = replace(cell, efficiency=round(cell.examples_per_second / ideal, 3))
             cells.append(found)
             print(json.dumps(asdict(found)), flush=True)
+    if arguments.json:
+        arguments.json.write_text("".join(f"{json.dumps(asdict(cell))}\n" for cell in cells))
     print()
     print(_table(cells))
 
@@ -130,8 +143,10 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--shardings", default="data,fsdp")
     parser.add_argument("--scalings", default="weak,strong")
+    parser.add_argument("--batch", type=int, default=0, help="examples of one device alone")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the cells here, a line each")
     return parser.parse_args()
 
 
@@ -161,7 +176,8 @@ def _measured(
         device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
     graph = _step(workload, batch, arguments.device)
     memory = device.backend.memory(graph, device)
-    ms = _milliseconds(graph, device, arguments.steps)
+    ms, hlo = _milliseconds(graph, device, arguments.steps)
+    sent = collectives(hlo, devices)
     return Cell(
         model=name,
         scaling=scaling,
@@ -172,6 +188,8 @@ def _measured(
         examples_per_second=round(1000 * batch / ms, 1),
         efficiency=1.0,
         gib=round((0 if memory is None else memory.bytes) / (1 << 30), 3),
+        collectives=sum(each.count for each in sent.values()),
+        sent_mb=round(sum(each.traffic(kind, devices) for kind, each in sent.items()) / 1e6, 1),
         precision=arguments.precision,
         device=device.short_name,
     )
@@ -187,10 +205,11 @@ def _step(workload: Workload, batch: int, device: str) -> Graph:
         return step_of(program, "fit", settings, model_of(device)).optimized.graph
 
 
-def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> float:
-    """The time of a step."""
+def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> tuple[float, str]:
+    """The time of a step, and its HLO."""
     example = example_of(graph)
     with device.open(graph) as session, session.upload(example.feeds) as inputs:
+        assert isinstance(session, XlaSession)
         session.load(example.kept)
         for _ in range(WARM_UP):
             session.step(inputs)
@@ -202,11 +221,15 @@ def _milliseconds(graph: Graph, device: OpenDevice, steps: int) -> float:
                 session.step(inputs)
             session.wait()
             rounds.append((perf_counter() - start) / steps)
-    return 1000 * statistics.median(rounds)
+        hlo = session.compiled.as_text()
+    return 1000 * statistics.median(rounds), hlo
 
 
 def _table(cells: Sequence[Cell]) -> str:
-    head = ("model", "scaling", "sharding", "devices", "batch", "ms", "examples/s", "eff.", "GiB")
+    head = (
+        *("model", "scaling", "sharding", "devices", "batch", "ms", "examples/s", "eff.", "GiB"),
+        *("collectives", "MB sent"),
+    )
     rows = [head] + [
         (
             each.model,
@@ -218,6 +241,8 @@ def _table(cells: Sequence[Cell]) -> str:
             f"{each.examples_per_second:,.0f}",
             f"{each.efficiency:.2f}",
             f"{each.gib:.2f}",
+            str(each.collectives),
+            f"{each.sent_mb:,.0f}",
         )
         for each in cells
     ]

@@ -119,16 +119,18 @@ class Program:
         allow_unexpected: Sequence[str] = (),
         seed: int | None = None,
         config: Mapping[str, Static] | None = None,
+        optional: Sequence[str] = (),
     ) -> "Model":
         """One of its models, with the weights of files, or random ones that a seed gives.
 
         Loading is strict: globs such as `"fc.*"` name the parameters that may be missing, which
         start as `seed` (or 0) says, and the tensors that may be unexpected. Without weights and
         without a seed the model has no values yet. `config` replaces arguments of the model, such
-        as `{"classes": 10}`. Raises `ProblemError` for a name that no model has and for everything
-        that does not fit; `ValueError` if globs are given without weights.
+        as `{"classes": 10}`; `optional` names inputs with a default that are fed as well. Raises
+        `ProblemError` for a name that no model has and for everything that does not fit;
+        `ValueError` if globs are given without weights, or for an input that is not optional.
         """
-        model = Model(self._program, name, config or {})
+        model = Model(self._program, name, config or {}, frozenset(optional))
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
         if weights is not None:
             model.load(weights, allowed, seed or 0)
@@ -255,12 +257,19 @@ class Model:
     """A model with its weights. Sizes that the program leaves open are those of the inputs."""
 
     def __init__(
-        self, program: pipeline.Program, name: str | None, config: Mapping[str, Static]
+        self,
+        program: pipeline.Program,
+        name: str | None,
+        config: Mapping[str, Static],
+        optional: frozenset[str] = frozenset(),
     ) -> None:
         self._program = program
         self._name = name
         self._config = config
-        symbolic = pipeline.elaborate_model(program, name, config=config)
+        self._optional = optional
+        symbolic = self._elaborated()
+        for each in sorted(optional - symbolic.inputs.keys()):
+            raise ValueError(f"the model has no optional input `{each}`")
         self.parameters: tuple[ParameterInfo, ...] = symbolic.parameters
         """What a checkpoint of it holds, in order."""
         self.inputs: Mapping[str, TensorType] = symbolic.inputs
@@ -296,9 +305,7 @@ class Model:
         """
         self._require_values()
         numbers = self._all_sizes(sizes or {})
-        concrete = pipeline.elaborate_model(
-            self._program, self._name, config=self._config, sizes=numbers
-        )
+        concrete = self._elaborated(numbers)
         floats = ComputePrecision(precision)
         rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
@@ -344,13 +351,8 @@ class Model:
         self._require_values()
         options = OnnxOptions(opset, fold_batch_norm)
 
-        def elaborate(sizes: Mapping[str, int]) -> Elaboration:
-            return pipeline.elaborate_model(
-                self._program, self._name, config=self._config, sizes=sizes
-            )
-
         name = self._program.model(self._name)
-        export_onnx(name, elaborate, self.values, Path(path), options)
+        export_onnx(name, self._elaborated, self.values, Path(path), options)
 
     def save(self, path: Path | str) -> None:
         """Write the weights as safetensors, with the names and types of the checkpoint.
@@ -359,6 +361,12 @@ class Model:
         """
         self._require_values()
         write_weights(Path(path), self.parameters, self.values, {"format": "pt"})
+
+    def _elaborated(self, sizes: Mapping[str, int] | None = None) -> Elaboration:
+        """The graph; sizes that are not given stay symbols."""
+        return pipeline.elaborate_model(
+            self._program, self._name, config=self._config, sizes=sizes, optional=self._optional
+        )
 
     def _all_sizes(self, given: Mapping[str, SupportsIndex]) -> dict[str, int]:
         """The sizes that are given, if they are those that the inputs leave open."""

@@ -10,8 +10,10 @@ from difflib import SequenceMatcher
 from meganeura_dsl import target_problems
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.elaborate.problems import (
+    cache_problems,
     layer_problems,
     name_problems,
+    objective_problems,
     scan_problems,
     shape_problems,
     training_problems,
@@ -31,7 +33,9 @@ PROBLEMS = problems_in(
     token_problems,
     grammar_problems,
     name_problems,
+    cache_problems,
     layer_problems,
+    objective_problems,
     shape_problems,
     scan_problems,
     training_problems,

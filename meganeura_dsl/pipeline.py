@@ -477,11 +477,20 @@ def elaborate_model(
     config: Mapping[str, Static] | None = None,
     sizes: Mapping[str, int] | None = None,
     training: bool = False,
+    optional: frozenset[str] = frozenset(),
 ) -> Elaboration:
-    """The graph of a model; sizes that are not given stay symbols. Raises `ProblemError`."""
+    """The graph of a model; sizes that are not given stay symbols. Raises `ProblemError`.
+
+    `optional` names inputs with a default that are fed as well.
+    """
     node = program.module.models[program.model(model)]
     return models.elaborate_model(
-        program.module, node, config=config or {}, sizes=sizes, training=training
+        program.module,
+        node,
+        config=config or {},
+        sizes=sizes,
+        training=training,
+        inputs=models.Inputs(optional=optional),
     )
 
 

@@ -26,6 +26,7 @@ ARTEFACT = "tests/runtime/export/mgb/test_artefact.py"
 DOOR = "tests/cli/test_door.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
+OBJECTIVES = "tests/dsl/transforms/test_objectives.py"
 NUMBERS = "tests/dsl/ir/ops/test_numbers.py"
 NEAR_MISSES = "tests/dsl/transforms/egraph/test_near_misses.py"
 
@@ -579,6 +580,20 @@ PLANTS = (
         "update.op(Add(), decayed, update.times(self.momentum, direction))",
         "update.op(Add(), g, update.times(self.momentum, direction))",
         (TRAINING,),
+    ),
+    Plant(
+        "an objective meets the parameters of before the step",
+        "meganeura_dsl/transforms/training_step.py",
+        "now = new.get(op.parameter, self.leaves[op.parameter])",
+        "now = self.leaves[op.parameter]",
+        (OBJECTIVES,),
+    ),
+    Plant(
+        "a gradient flows through a move",
+        "meganeura_dsl/transforms/training_step.py",
+        "self._made[value.id] = self.build.add(StopGradient(), now)",
+        "self._made[value.id] = now",
+        (OBJECTIVES,),
     ),
     Plant(
         "states that are floats are trained",

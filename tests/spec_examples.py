@@ -40,6 +40,7 @@ from meganeura_runtime.backends.device_problems import (
     UnsupportedOp,
     UnsupportedPrecision,
 )
+from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
@@ -193,6 +194,7 @@ EXAMPLES: Mapping[str, Problem] = {
             " optimize without it"
         ),
         DeployedDiffers("output", 0.0371, 1e-4),
+        ExportedCache("transformer.h.0.attn.keys", "ONNX"),
         NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),

@@ -67,6 +67,7 @@ FULL = (
     "parity",
     "plans/test_models.py",
     "properties",
+    "runtime/backends/test_caches.py",
     "runtime/backends/test_compile_cache.py",
     "runtime/backends/test_inference.py",
     "runtime/backends/webgpu/passes/test_rematerialize.py",

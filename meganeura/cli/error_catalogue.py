@@ -3,6 +3,7 @@
 from meganeura_dsl.diagnostics.problem import Problem, problems_in
 from meganeura_dsl.explain import PROBLEMS
 from meganeura_runtime.backends import device_problems
+from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
@@ -29,5 +30,6 @@ def problems() -> tuple[type[Problem], ...]:
         deployment_problems,
         container_problems,
         onnx_problems,
+        cache_problems,
         device_problems,
     )

@@ -75,7 +75,7 @@ class RandomInputs:
         numbers = self.tensor(leaf.name, of, below)
         if not isinstance(leaf, Parameter) or not of.dtype.is_float:
             return numbers
-        if leaf.kind == "state":
+        if leaf.kind in ("state", "cache"):
             return np.abs(numbers) + (numbers == 0)  # a running variance is positive
         fan_in = prod(numbers.shape[1:])
         return numbers / fan_in**0.5 if self.manner is not InputDistribution.KINKS else numbers

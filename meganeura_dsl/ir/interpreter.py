@@ -4,6 +4,7 @@ In single precision every value is stored in its own element type, and f16 is co
 In double precision all floats are float64: the oracle that gradients are measured against.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,7 +15,8 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf, Op, Value, by_application
-from meganeura_dsl.ir.ops import Constant, Iota, StopGradient
+from meganeura_dsl.ir.ops import Constant, DynamicUpdate, Iota, Parameter, StopGradient
+from meganeura_dsl.ir.ops.primitive.dynamic import part_of
 from meganeura_dsl.ir.ops.primitive.loop import CARRY, COLLECTED, ROUND, Loop
 from meganeura_dsl.ir.ops.type_rules import concrete
 from meganeura_dsl.ir.types import DType, TensorType
@@ -94,8 +96,12 @@ def evaluate(
 class Interpreter:
     """A graph ready to run again and again; the order and the lifetimes are found once."""
 
-    def __init__(self, graph: Graph, precision: Precision = Precision.SINGLE) -> None:
+    def __init__(
+        self, graph: Graph, precision: Precision = Precision.SINGLE, *, in_place: bool = False
+    ) -> None:
+        """With `in_place`, the arrays that are fed for caches may be changed as the graph says."""
         _require_concrete(graph.values)
+        self._in_place = in_place_updates(graph) if in_place else frozenset[int]()
         self.leaves = {value.op.name: value for value in graph.values if isinstance(value.op, Leaf)}
         self._precision = precision
         self._dtypes = {dtype: storage_type(dtype, precision) for dtype in DType}
@@ -119,7 +125,11 @@ class Interpreter:
             dead = tuple(sorted(set(operands) - kept))
             kept.update(dead)
             stored = tuple(map(self._stored, results))
-            evaluate = evaluation(value.op, self._precision)
+            evaluate = (
+                replaced_in_place
+                if value.id in self._in_place
+                else evaluation(value.op, self._precision)
+            )
             steps.append(Step(value.op, evaluate, operands, self._halves(value), stored, dead))
         return tuple(reversed(steps))
 
@@ -229,6 +239,36 @@ class Interpreter:
             found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise FeedError(f"`{name}` is {wanted}, but {found} was fed")
         return array.astype(dtype, copy=False)
+
+
+def in_place_updates(graph: Graph) -> frozenset[int]:
+    """Ids of the updates that may overwrite a part of what they update, where it lies.
+
+    Nobody reads the old value later, nor does the part that is written: a dead value's memory is
+    its successor's.
+    """
+    last: dict[int, Value] = {}
+    for value in graph.values:
+        last.update((operand.id, value) for operand in value.operands)
+    given = {value.id for value in graph.outputs.values()}
+    updates = Counter(value.id for value in graph.updates.values())
+    return frozenset(
+        value.id
+        for name, value in graph.updates.items()
+        if isinstance(value.op, DynamicUpdate)
+        and isinstance(leaf := value.operands[0].op, Parameter)
+        and (leaf.name, leaf.kind) == (name, "cache")
+        and last[value.operands[0].id] is value
+        and value.operands[0].id not in given
+        and value.id not in given
+        and updates[value.id] == 1
+    )
+
+
+def replaced_in_place(x: Array, part: Array, *starts: Array) -> Sequence[Array]:
+    """`DynamicUpdate` on an array that nobody else reads."""
+    x[part_of(x, starts, part.shape)] = part
+    return (x,)
 
 
 def evaluation(op: Op, precision: Precision = Precision.SINGLE) -> Callable[..., Sequence[Array]]:

@@ -264,7 +264,7 @@ class Return(Node):
 
 @dataclass(frozen=True, eq=False)
 class Declare(Node):
-    """`param weight: [c] = ones`; `kind` is `param`, `frozen param` or `state`."""
+    """`param weight: [c] = ones`; `kind` is `param`, `frozen param`, `state`, `cache`."""
 
     kind: str
     path: Path
@@ -281,17 +281,23 @@ class Layer(Node):
 
 @dataclass(frozen=True, eq=False)
 class Update(Node):
-    """`update running_mean = e`: the state's value after this step."""
+    """`update running_mean = e`: the value of a state or cache after this step.
+
+    With entries, as in `update keys[:, p:p + k] = e`, a part of it is replaced.
+    """
 
     path: Path
     value: Expression
+    entries: tuple["Expression | Range", ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Minimize(Node):
-    """`minimize e`"""
+    """`minimize e`, or `minimize e over PATH, PATH`: an objective, and what it moves."""
 
     value: Expression
+    over: tuple[Path, ...]
+    """The paths of what it moves; none if it moves all that its gradient reaches."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,25 @@ Gradients, clipping and the optimizer's update are ops like all others, so that 
 optimized, planned and run as one graph. The moments are parameters of kind `state`.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
 
-from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value, continued
-from meganeura_dsl.ir.ops import Add, Cast, Div, Input, Minimum, Mul, Parameter, Sqrt, Sum
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.objectives import Moved, Objective, objectives
+from meganeura_dsl.ir.ops import (
+    Add,
+    Cast,
+    Div,
+    Input,
+    Minimum,
+    Mul,
+    Parameter,
+    Sqrt,
+    StopGradient,
+    Sum,
+)
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
@@ -58,18 +71,52 @@ class TrainingSettings:
 def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     """One step: the forward graph's outputs, and the next parameters, moments and states.
 
-    A parameter that no gradient flows to stays as it is, weight decay or not, as in `torch.optim`.
+    Objectives are minimized in their order. The gradient of each is with respect to what it moves
+    alone, and what follows it reads the new values, as constants. A parameter that no gradient
+    flows to stays as it is, weight decay or not, as in `torch.optim`.
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
     _require_free_names(forward)
-    build, graph = continued(forward)
-    parameters = _moved(graph, settings)
-    found = gradients(build, graph.outputs[LOSS], tuple(parameters.values()))
-    moved = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
-    clipped = _clipped(build, tuple(moved.values()), settings.clip_norm)
+    _require_matches(forward, settings)
+    copy = _Copy(forward)
     updates: dict[str, Value] = {}
-    for name, gradient in zip(moved, clipped, strict=True):
+    shown: dict[str, Value] = {}
+    for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
+        loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
+        parameters = {
+            name: copy.leaves[name]
+            for name in objective.moves
+            if settings.optimizer_of(name) is not None
+        }
+        found = _move(copy.build, copy.of(loss), parameters, settings, updates)
+        if settings.gradients:
+            shown |= {f"{GRADIENT}{name}": each for name, each in found.items()}
+        copy.go_on(objective, updates)
+    outputs = {
+        name: copy.of(value)
+        for name, value in forward.outputs.items()
+        if Objective.of(name) is None
+    }
+    states = {name: copy.of(value) for name, value in forward.updates.items()}
+    return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
+
+
+def _move(
+    build: Builder,
+    loss: Value,
+    parameters: Mapping[str, Value],
+    settings: TrainingSettings,
+    updates: dict[str, Value],
+) -> dict[str, Value]:
+    """The gradients of a loss, of the parameters that they reach.
+
+    The next values of these parameters, and of their optimizers' states, are put into `updates`.
+    """
+    found = gradients(build, loss, tuple(parameters.values()))
+    reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
+    clipped = _clipped(build, tuple(reached.values()), settings.clip_norm)
+    for name, gradient in zip(reached, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
             update = Update(build, name, updates)
@@ -79,20 +126,62 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
-    shown = {f"{GRADIENT}{name}": each for name, each in moved.items() if settings.gradients}
-    outputs = {**graph.outputs, **shown}
-    return simplify_loops(build.graph(outputs, {**graph.updates, **updates}))
+    return reached
 
 
-def _moved(graph: Graph, settings: TrainingSettings) -> dict[str, Value]:
-    """The parameters that some optimizer moves, by name."""
-    leaves = {op.name: value for value in graph.values if (op := trained(value)) is not None}
+class _Copy:
+    """A forward graph in a builder, each value as soon as what it reads is known.
+
+    What depends on a `Moved` leaf waits for its objective.
+    """
+
+    def __init__(self, forward: Graph) -> None:
+        self.build = Builder()
+        self._made: dict[int, Value] = {}
+        self._waiting = self._copied(forward.values)
+        self.leaves = {
+            value.op.name: value for value in self.build.values if isinstance(value.op, Leaf)
+        }
+
+    def of(self, value: Value) -> Value:
+        """The copy of a value that no objective to come is needed for."""
+        return self._made[value.id]
+
+    def go_on(self, objective: Objective, new: Mapping[str, Value]) -> None:
+        """Copy what follows an objective, where the `new` values of parameters are constants."""
+        for value in self._waiting:
+            op = value.op
+            if isinstance(op, Moved) and op.objective == objective.number:
+                now = new.get(op.parameter, self.leaves[op.parameter])
+                self._made[value.id] = self.build.add(StopGradient(), now)
+        self._waiting = self._copied(self._waiting)
+
+    def _copied(self, values: Sequence[Value]) -> list[Value]:
+        """Copy what can be copied; the values that wait."""
+        waiting: list[Value] = []
+        for value in values:
+            if value.id in self._made:
+                continue
+            operands = [self._made.get(operand.id) for operand in value.operands]
+            known = [operand for operand in operands if operand is not None]
+            if isinstance(value.op, Moved) or len(known) < len(operands):
+                waiting.append(value)
+                continue
+            with self.build.at(value.origin):
+                self._made[value.id] = self.build.reapply(value, *known)
+        return waiting
+
+
+def _trained(graph: Graph) -> list[str]:
+    """The names of the parameters that training may move."""
+    return [op.name for value in graph.values if (op := trained(value)) is not None]
+
+
+def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
+    names = _trained(graph)
     for glob, _ in settings.groups:
-        if not any(fnmatchcase(name, glob) for name in leaves):
+        if not any(fnmatchcase(name, glob) for name in names):
             raise TrainingError(f"no parameter matches `{glob}`")
-    return {
-        name: value for name, value in leaves.items() if settings.optimizer_of(name) is not None
-    }
 
 
 def _learning_rate(build: Builder, optimizer: Optimizer, settings: TrainingSettings) -> Value:

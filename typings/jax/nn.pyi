@@ -9,6 +9,8 @@ def dot_product_attention(
     *,
     scale: float,
     is_causal: bool,
+    query_seq_lengths: Array | None,
+    key_value_seq_lengths: Array | None,
     local_window_size: tuple[int, int] | None,
     implementation: Literal["cudnn", "xla"],
 ) -> Array: ...

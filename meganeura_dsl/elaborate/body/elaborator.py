@@ -215,10 +215,13 @@ class Elaborator(Layers):
             )
         application = self.model_application(module, declaration, arguments, path, span, frame)
         frame.state.open_models += 1
+        before = len(frame.state.parameters)
         try:
             return self.run_block(application, frame)
         finally:
             frame.state.open_models -= 1
+            names = list(frame.state.parameters)[before:]
+            frame.state.weights.setdefault(declaration, []).extend(names)
 
     def model_application(
         self,

@@ -1,9 +1,11 @@
-"""Parameters and states: their declaration, first value and update."""
+"""Parameters, states and caches: their declaration, first value and update."""
 
 from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
+from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
 from meganeura_dsl.elaborate.problems.proof_failures import refusal
 from meganeura_dsl.elaborate.problems.shape_problems import ElementTypeMismatch
@@ -20,7 +22,15 @@ from meganeura_dsl.symbolic.assumptions import Unproved
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.syntax import ast
 
-KINDS: dict[str, Kind] = {"param": "param", "frozen param": "frozen", "state": "state"}
+KINDS: dict[str, Kind] = {
+    "param": "param",
+    "frozen param": "frozen",
+    "state": "state",
+    "cache": "cache",
+}
+UPDATED: tuple[Kind, ...] = ("state", "cache")
+"""The kinds of what an `update` may change."""
+Entries = tuple[ast.Expression | ast.Range, ...]
 
 
 class Evaluates(Protocol):
@@ -36,6 +46,12 @@ class Evaluates(Protocol):
 
     def path_text(self, path: ast.Path, frame: Frame) -> str:
         """A path with its indices evaluated."""
+        ...
+
+    def with_part(
+        self, span: Span, base: Tensor, entries: Entries, value: ast.Expression, frame: Frame
+    ) -> Tensor:
+        """A tensor with a part of it replaced."""
         ...
 
 
@@ -94,6 +110,8 @@ def _initializer(
     given, node = frame.initials.get(name), statement.initial
     if given is not None:
         return given
+    if statement.kind == "cache":
+        return _cleared(statement, frame)
     if node is None:
         if statement.kind == "param":
             raise ProblemError(MissingInitial(frame.place(statement.span), name, ""))
@@ -106,22 +124,37 @@ def _initializer(
     return initializer
 
 
+def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
+    """The first value of a cache, which is never another one."""
+    node = statement.initial
+    if node is not None and not (
+        isinstance(node, ast.Call | ast.Name) and node.span.text == "zeros"
+    ):
+        raise ProblemError(CacheNotCleared(frame.place(node.span), statement.path.span.text))
+    return Zeros()
+
+
 def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
-    """Let a state have a new value from here on, and after the step.
+    """Let a state or cache have a new value from here on, and after the step.
 
     Its name is bound to the new value. Other names keep their values, so a block may
     update by name what it declares itself, and by path what its layers do: no other block that is
     still running has a name for those.
     """
-    relative = elaborator.path_text(statement.path, frame)
+    path, entries = _split(statement, frame)
+    relative = elaborator.path_text(path, frame)
     name = frame.join(relative)
     info = frame.state.parameters.get(name)
     if "." not in relative and relative not in frame.own:
         info = None
-    if info is None or info.kind != "state":
+    if info is None or info.kind not in UPDATED:
         kind = "state" if info is None else "state (a parameter is updated by the optimizer)"
-        raise ProblemError(UnknownName(frame.place(statement.path.span), relative, kind, ()))
-    value = elaborator.tensor(statement.value, frame)
+        raise ProblemError(UnknownName(frame.place(path.span), relative, kind, ()))
+    if entries:
+        now = frame.state.current(name)
+        value = elaborator.with_part(statement.span, now, entries, statement.value, frame)
+    else:
+        value = elaborator.tensor(statement.value, frame)
     if (
         value.type.dtype is not info.type.dtype
         and value.type.dtype.is_float
@@ -132,3 +165,17 @@ def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> No
     frame.state.updates[name] = value
     if "." not in relative:
         frame.names[relative] = value
+
+
+def _split(statement: ast.Update, frame: Frame) -> tuple[ast.Path, Entries]:
+    """The path of what is updated, and the entries of the part.
+
+    `update mean[i] = x` reads like a path; it is an entry if `mean` is declared here.
+    """
+    path = statement.path
+    match path.parts:
+        case (str(first), entry) if first in frame.own and not isinstance(entry, str | ast.Splice):
+            span = Span(path.span.source, path.span.start, path.span.start + len(first))
+            return ast.Path(span, (first,)), (entry,)
+        case _:
+            return path, statement.entries

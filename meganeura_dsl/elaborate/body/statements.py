@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.expressions import Expressions
 from meganeura_dsl.elaborate.body.induction import Loop, run_by_induction, unused
 from meganeura_dsl.elaborate.body.parameters import declare_parameter, set_update
@@ -110,20 +111,32 @@ class Statements(Expressions, ABC):
             self._assign(target, part, frame)
 
     def _replace_part(self, statement: ast.Part, frame: Frame) -> None:
-        """Bind the name to what it was, with a part replaced; a number fills the part."""
-        target = statement.target
+        """Bind the name to what it was, with a part replaced."""
+        target, value = statement.target, statement.value
         base = self.tensor(target, frame)
-        part = self.part_of(statement.span, statement.entries, base, frame).whole
-        value = self.evaluate(statement.value, frame)
-        if is_number(value) and not is_tensor(value):
-            shape, dtype = part.kept(part.sizes), base.type.dtype
-            value = scalar(frame, statement.value.span, value, dtype, shape)
-        if not is_tensor(value):
-            place = frame.place(statement.value.span)
-            raise ProblemError(WrongKind(place, "a tensor or a number", describe(value)))
+        replaced = self.with_part(statement.span, base, statement.entries, value, frame)
+        self._assign(target, replaced, frame)
+
+    def with_part(
+        self,
+        span: Span,
+        base: Tensor,
+        entries: tuple[ast.Expression | ast.Range, ...],
+        value: ast.Expression,
+        frame: Frame,
+    ) -> Tensor:
+        """A tensor with a part of it replaced; a number fills the part."""
+        part = self.part_of(span, entries, base, frame).whole
+        given = self.evaluate(value, frame)
+        if is_number(given) and not is_tensor(given):
+            given = scalar(frame, value.span, given, base.type.dtype, part.kept(part.sizes))
+        if not is_tensor(given):
+            place = frame.place(value.span)
+            raise ProblemError(WrongKind(place, "a tensor or a number", describe(given)))
         written = TensorType(base.type.dtype, part.kept(part.sizes))
-        require_fit(frame, statement.value.span, f"{target.text}[...]", written, value)
-        self._assign(target, replace_part(frame, statement.span, base, part, value), frame)
+        name = span.text.removeprefix("update ").partition("[")[0]
+        require_fit(frame, value.span, f"{name}[...]", written, given)
+        return replace_part(frame, span, base, part, given)
 
     def _assign(self, target: ast.Name, value: Evaluated, frame: Frame) -> None:
         if not is_tensor(value) and not is_static(value) and not isinstance(value, TensorList):

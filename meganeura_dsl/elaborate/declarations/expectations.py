@@ -9,6 +9,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.models import (
     Elaboration,
+    Inputs,
     elaborate_block,
     elaborate_model,
 )
@@ -62,7 +63,7 @@ class Subject:
             case ast.Model() as model:
                 return elaborate_model(
                     self.module, model, config=self.config, sizes=None,
-                    training=False, inputs=inputs, facts=facts,
+                    training=False, inputs=Inputs(inputs), facts=facts,
                 )  # fmt: skip
             case ast.Block() as block:
                 _, found = (

@@ -42,6 +42,9 @@ class Elaboration:
 
     graph: Graph
     parameters: tuple[ParameterInfo, ...]
+    """What a checkpoint holds."""
+    caches: tuple[ParameterInfo, ...]
+    """What a session keeps from call to call, and no checkpoint holds."""
     inputs: Mapping[str, TensorType]
     bindings: tuple[Binding, ...]
     notes: tuple[Problem, ...]
@@ -62,6 +65,22 @@ class Elaboration:
                     bound = Bound(count, shown=str(count), place=f"where {show_condition(fact)}")
                     found[name] = found.get(name, bound).narrowed(bound)
         return found
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model is fed: of the types that its signature says, unless others are given."""
+
+    types: tuple[TensorType, ...] = ()
+    """One for each input that has no default, or for each input; none for those it says."""
+    optional: frozenset[str] = frozenset()
+    """The names of inputs with a default that are fed as well."""
+
+    def of(self, block: ast.Block) -> tuple[ast.Input, ...]:
+        """The inputs of a block that are fed, in order."""
+        return tuple(
+            each for each in block.inputs if each.default is None or each.name in self.optional
+        )
 
 
 def count_below(fact: Condition, name: str) -> int | None:
@@ -89,20 +108,19 @@ def elaborate_model(
     config: Mapping[str, Static],
     sizes: Mapping[str, int] | None,
     training: bool,
-    inputs: tuple[TensorType, ...] | None = None,
+    inputs: Inputs | None = None,
     facts: Facts | None = None,
 ) -> Elaboration:
     """The graph of a model, its free sizes symbolic unless `sizes` gives them.
 
-    `inputs` replaces the types the block's signature says, and `facts` is what is known of the
-    sizes in them. Raises `ProblemError`.
+    `facts` is what is known of the sizes in the types of `inputs`. Raises `ProblemError`.
     """
     elaborator = Elaborator()
     state = ElaborationState(Builder(facts), training)
     root = Frame(state, module, model.name.text, {}, declaration=None)
     overrides = Arguments((), dict(config))
     application = elaborator.model_application(module, model, overrides, "", model.call.span, root)
-    return _elaborate(elaborator, application, root, sizes or {}, inputs)
+    return _elaborate(elaborator, application, root, sizes or {}, inputs or Inputs())
 
 
 def elaborate_block(
@@ -124,7 +142,7 @@ def elaborate_block(
     root = Frame(state, module, block.name.text, {}, declaration=None)
     arguments = Arguments((), dict(config))
     application = Application(module, block, arguments, "", span or block.name.span)
-    return _elaborate(Elaborator(), application, root, {}, inputs)
+    return _elaborate(Elaborator(), application, root, {}, Inputs(inputs))
 
 
 def _elaborate(
@@ -132,7 +150,7 @@ def _elaborate(
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
-    inputs: tuple[TensorType, ...] | None,
+    inputs: Inputs,
 ) -> Elaboration:
     place = Location(application.span)
     try:
@@ -149,7 +167,7 @@ def _run_model(
     application: Application,
     root: Frame,
     sizes: Mapping[str, int],
-    inputs: tuple[TensorType, ...] | None,
+    inputs: Inputs,
 ) -> Results:
     block, state = application.block, root.state
     inner = Frame(
@@ -160,9 +178,10 @@ def _run_model(
     bind_config(
         inner, block.name.text, block.parameters, config, application.span, elaborator.evaluate
     )
-    given = _signature_inputs(inner, block, elaborator, sizes) if inputs is None else inputs
+    fed = inputs.of(block)
+    given = inputs.types or _signature_inputs(inner, block, fed, elaborator, sizes)
     tensors: dict[str, Tensor] = {}
-    items = block.inputs if len(given) == len(block.inputs) else required_inputs(block)
+    items = block.inputs if len(given) == len(block.inputs) else fed
     if len(given) != len(items):
         what = f"`{block.name.text}`"
         wanted, found = (counted(len(each), "tensor") for each in (items, given))
@@ -178,13 +197,12 @@ def _run_model(
     return elaborator.run_block(run, root)
 
 
-def required_inputs(block: ast.Block) -> tuple[ast.Input, ...]:
-    """The inputs of a block that have no default; a model is fed these."""
-    return tuple(item for item in block.inputs if item.default is None)
-
-
 def _signature_inputs(
-    inner: Frame, block: ast.Block, elaborator: Elaborator, sizes: Mapping[str, int]
+    inner: Frame,
+    block: ast.Block,
+    fed: tuple[ast.Input, ...],
+    elaborator: Elaborator,
+    sizes: Mapping[str, int],
 ) -> tuple[TensorType, ...]:
     """The types a signature asks for, its own `where` assumed: the model's domain.
 
@@ -207,7 +225,7 @@ def _signature_inputs(
         TensorType(
             dtype_of(item.type, inner), shape_of(item.type.shape, inner, elaborator.evaluate)
         )
-        for item in required_inputs(block)
+        for item in fed
     )
 
 
@@ -217,9 +235,11 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
     graph = state.build.graph(outputs, state.updates)
+    declared = state.in_order()
     return Elaboration(
         graph,
-        state.in_order(),
+        tuple(each for each in declared if each.kind != "cache"),
+        tuple(each for each in declared if each.kind == "cache"),
         inputs,
         tuple(state.bindings),
         tuple(note.problem for note in state.notes),

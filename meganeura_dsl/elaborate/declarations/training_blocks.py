@@ -8,8 +8,14 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Elaborator
 from meganeura_dsl.elaborate.declarations.example_axis import USUAL, counting_size, unclear_inputs
 from meganeura_dsl.elaborate.declarations.models import Elaboration, finish
+from meganeura_dsl.elaborate.problems.cache_problems import CacheInTraining
 from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.elaborate.problems.name_problems import NotAllowedHere, TooMuchWork, WrongKind
+from meganeura_dsl.elaborate.problems.objective_problems import (
+    MovedTwice,
+    NothingOver,
+    NothingReached,
+)
 from meganeura_dsl.elaborate.problems.training_problems import (
     LossNotScalar,
     MetricNotScalar,
@@ -17,21 +23,25 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
-from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame, MadeObjective
 from meganeura_dsl.elaborate.typecheck.positions import with_symbols
 from meganeura_dsl.elaborate.typecheck.shape_patterns import size_names
 from meganeura_dsl.elaborate.typecheck.signatures import shape_of, without_configuration
 from meganeura_dsl.elaborate.typecheck.symbolic_inputs import any_inputs
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast
 from meganeura_dsl.elaborate.values import (
     BlockValue,
     Evaluated,
     Invocation,
     Static,
+    Tensor,
     describe,
     is_initializer,
     is_static,
 )
+from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.objectives import Objective, reached
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
@@ -60,8 +70,8 @@ class TrainElaborator(Elaborator):
         if frame.parent is not None:
             super().train_statement(statement, frame)
         match statement:
-            case ast.Minimize(value=node):
-                self._minimize(node, statement, frame)
+            case ast.Minimize():
+                self._minimize(statement, frame)
             case ast.Metric(name=name, value=node):
                 if name.text in frame.state.outputs or name.text == LOSS:
                     raise ProblemError(
@@ -77,13 +87,56 @@ class TrainElaborator(Elaborator):
             case ast.Run():
                 pass
 
-    def _minimize(self, node: ast.Expression, statement: ast.Minimize, frame: Frame) -> None:
-        loss = self.tensor(node, frame)
+    def _minimize(self, statement: ast.Minimize, frame: Frame) -> None:
+        """One more objective, and from here on the parameters as it moves them."""
+        loss, state = self.tensor(statement.value, frame), frame.state
         if loss.type.rank != 0 or not loss.type.dtype.is_float:
             raise ProblemError(LossNotScalar(frame.place(statement.value.span), str(loss.type)))
-        if LOSS in frame.state.outputs:
-            raise ProblemError(NoLoss(frame.place(statement.span), frame.name, 2))
-        frame.state.outputs[LOSS] = loss
+        paths = tuple(self.path_text(each, frame) for each in statement.over)
+        moves = self._moves(statement, loss, paths, frame) if state.training else frozenset[str]()
+        known = state.outputs.get(LOSS)
+        if known is not None:
+            terms = (cast(frame, statement.span, each, DType.F32) for each in (known, loss))
+            state.outputs[LOSS] = frame.add(statement.span, ops.Add(), *terms)
+        else:
+            state.outputs[LOSS] = loss
+        place = frame.place(statement.span)
+        state.objectives.append(
+            MadeObjective(len(state.objectives), loss, moves, place, bool(paths))
+        )
+        frame.names.update((name, state.current(name)) for name in frame.own & moves)
+
+    def _moves(
+        self, statement: ast.Minimize, loss: Tensor, paths: tuple[str, ...], frame: Frame
+    ) -> frozenset[str]:
+        """The names of the parameters that an objective moves."""
+        state, below = frame.state, reached(loss)
+        moves = below
+        if paths:
+            over = zip(paths, statement.over, strict=True)
+            moves = frozenset[str]().union(*(self._below(path, node, frame) for path, node in over))
+        for name in state.parameters:
+            mover = state.mover(name)
+            if name in moves and mover is not None:
+                raise ProblemError(MovedTwice(frame.place(statement.span), name, mover.place))
+        if (paths or state.objectives) and moves.isdisjoint(below):
+            raise ProblemError(NothingReached(frame.place(statement.value.span), paths))
+        return moves
+
+    def _below(self, path: str, node: ast.Path, frame: Frame) -> frozenset[str]:
+        """The trained parameters of a layer, of a model, or the one of this path."""
+        state = frame.state
+        trained = [info.name for info in state.parameters.values() if info.kind == "param"]
+        found = [name for name in trained if name == path or name.startswith(f"{path}.")]
+        if not found:
+            declared = frame.module.find(path)
+            if declared is not None and isinstance(declared[1], ast.Model):
+                own = state.weights.get(declared[1], [])
+                found = [name for name in trained if name in own]
+        if not found:
+            known = tuple(dict.fromkeys(name.partition(".")[0] for name in trained))
+            raise ProblemError(NothingOver(frame.place(node.span), path, known))
+        return frozenset(found)
 
 
 def free_sizes(train: ast.Train) -> tuple[str, ...]:
@@ -131,8 +184,25 @@ def _elaborate_train(
     _require_counted(train, module)
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
-        raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text, 0))
-    return finish(state, state.outputs)
+        raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text))
+    found = finish(state, {**state.outputs, **_objectives(state)})
+    for cache in found.caches:
+        raise ProblemError(CacheInTraining(cache.place, cache.name, train.name.text))
+    return found
+
+
+def _objectives(state: ElaborationState) -> dict[str, Tensor]:
+    """The outputs that say what moves what, where it is not one loss that moves everything."""
+    first, *others = state.objectives
+    if not state.training or not (others or first.is_limited):
+        return {}
+    names = [info.name for info in state.parameters.values()]
+    return {
+        Objective(
+            each.number, tuple(name for name in names if name in each.moves)
+        ).output: each.loss
+        for each in state.objectives
+    }
 
 
 def _require_counted(train: ast.Train, module: LinkedModule) -> None:

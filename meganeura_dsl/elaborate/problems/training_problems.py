@@ -134,15 +134,13 @@ class MetricNotScalar(PlacedProblem, code="E0504", topic="training"):
 
 @dataclass(frozen=True)
 class NoLoss(PlacedProblem, code="E0502", topic="training"):
-    """A `train` block minimizes nothing, or minimizes twice."""
+    """A `train` block minimizes nothing."""
 
     train: str
-    count: int
 
     def report(self) -> Report:
-        fault = "minimizes nothing" if self.count == 0 else "minimizes more than once"
         return self.words(
-            f"`{self.train}` {fault}",
+            f"`{self.train}` minimizes nothing",
             cure=Help("write one line", "minimize cross_entropy(logits, label)"),
         )
 

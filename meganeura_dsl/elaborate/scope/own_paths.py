@@ -19,7 +19,7 @@ def own_initials(module: LinkedModule, block: ast.Block) -> tuple[str, ...]:
         dict.fromkeys(
             node.path.span.text
             for node in _declared_here(module, block)
-            if node.kind != "state" and node.path.span.text.isidentifier()
+            if node.kind in ("param", "frozen param") and node.path.span.text.isidentifier()
         )
     )
 

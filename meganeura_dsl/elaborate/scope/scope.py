@@ -18,6 +18,7 @@ from meganeura_dsl.elaborate.problems.scan_problems import DiffersByRound
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import BlockValue, is_symbolic
 from meganeura_dsl.ir.graph import Builder, Op, Origin, TypeRuleError
+from meganeura_dsl.ir.objectives import Moved
 from meganeura_dsl.ir.ops import Parameter, StopGradient
 from meganeura_dsl.symbolic.assumptions import Facts, Unproved
 from meganeura_dsl.symbolic.conditions import sizes_in
@@ -94,6 +95,19 @@ class ProofPath:
 
 
 @dataclass(frozen=True)
+class MadeObjective:
+    """An objective that was elaborated: its loss, what it moves, and the statement."""
+
+    number: int
+    loss: Tensor
+    moves: frozenset[str]
+    """The names of the parameters that have other values from here on; none in evaluation."""
+    place: Location
+    is_limited: bool
+    """Whether it says what it moves."""
+
+
+@dataclass(frozen=True)
 class DeclaredPath:
     """What the paths through a block have in common: everything declared before it."""
 
@@ -120,6 +134,8 @@ class ElaborationState:
     leaves: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     updates: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    objectives: list[MadeObjective] = field(default_factory=list["MadeObjective"])
+    """What is minimized, in order."""
     bindings: list[Binding] = field(default_factory=list[Binding])
     streams: dict[str, int] = field(default_factory=dict[str, int])
     notes: list[ProblemError] = field(default_factory=list[ProblemError])
@@ -166,6 +182,8 @@ class ElaborationState:
         default_factory=dict[tuple["ast.Model", str], "Config"]
     )
     """The models applied without a label, by path; a second application shares the weights."""
+    weights: dict[ast.Model, list[str]] = field(default_factory=dict["ast.Model", list[str]])
+    """The parameters and states that a model brought with it, by name."""
     blocks: set[ast.Block] = field(default_factory=set["ast.Block"])
     """The blocks whose bodies were run."""
     reserved: dict[str, int] = field(default_factory=dict[str, int])
@@ -233,7 +251,7 @@ class ElaborationState:
             return self.current(info.name)
         if info.name in self.claimed and not self.shared:
             raise ProblemError(DuplicatePath(info.place, info.name, self.claimed[info.name], label))
-        if not self.generic:
+        if not self.generic and info.kind != "cache":
             symbolic = {
                 name
                 for size in info.type.shape
@@ -260,6 +278,10 @@ class ElaborationState:
         self.leaves[info.name] = leaf
         return self.current(info.name)
 
+    def mover(self, name: str) -> MadeObjective | None:
+        """The objective that has moved a parameter, if one has."""
+        return next((each for each in self.objectives if name in each.moves), None)
+
     @property
     def place_in_scans(self) -> tuple[int, ...]:
         """What tells the values of one round from those of others."""
@@ -274,11 +296,14 @@ class ElaborationState:
         return is_symbolic(value) and not sizes_in(value).isdisjoint(self.scans)
 
     def current(self, name: str) -> Tensor:
-        """The value a parameter or state has now: its last update in this step, or its leaf.
+        """The value a parameter or state has now: as it was updated or moved last, or its leaf.
 
         In a frozen part, a parameter is a constant.
         """
         value = self.updates.get(name, self.leaves[name])
+        mover = self.mover(name)
+        if mover is not None and isinstance(value.op, Parameter):
+            value = self.build.add(Moved.by(mover.number, value.op))
         if self.frozen and self.parameters[name].kind == "param":
             return self.build.add(StopGradient(), value)
         return value

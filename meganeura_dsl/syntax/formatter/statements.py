@@ -138,12 +138,9 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.write("layer ")
             _labelled(phrase, call)
         case ast.Update():
-            phrase.write("update ")
-            phrase.path(node.path)
-            _equals(phrase, node.value)
+            _update(phrase, node)
         case ast.Minimize():
-            phrase.write("minimize ")
-            phrase.expression(node.value)
+            _minimize(phrase, node)
         case ast.Metric():
             phrase.write(f"metric {node.name.text}")
             _equals(phrase, node.value)
@@ -160,6 +157,14 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
 def _part(phrase: Phrase, node: ast.Part) -> None:
     phrase.write(node.target.text)
     phrase.bracketed("[]", node.entries, phrase.entry)
+    _equals(phrase, node.value)
+
+
+def _update(phrase: Phrase, node: ast.Update) -> None:
+    phrase.write("update ")
+    phrase.path(node.path)
+    if node.entries:
+        phrase.bracketed("[]", node.entries, phrase.entry)
     _equals(phrase, node.value)
 
 
@@ -183,6 +188,14 @@ def _rounds(phrase: Phrase, node: ast.For | ast.Scan) -> None:
     phrase.write("..")
     phrase.condition(node.stop)
     phrase.write(":")
+
+
+def _minimize(phrase: Phrase, node: ast.Minimize) -> None:
+    phrase.write("minimize ")
+    phrase.expression(node.value)
+    if node.over:
+        phrase.write(" over ")
+        phrase.listed(node.over, phrase.path)
 
 
 def _equals(phrase: Phrase, value: ast.Expression | None) -> None:

@@ -150,6 +150,16 @@ def _part(span: Span, target: Token, *parts: ast.Expression | ast.Range) -> ast.
     return ast.Part(span, ast.Name(_place(span, target), target.text), tuple(entries), value)
 
 
+def _update_part(
+    span: Span, name: Token, entries: tuple[ast.Expression | ast.Range, ...], value: ast.Expression
+) -> ast.Update:
+    return ast.Update(span, ast.Path(_place(span, name), (name.text,)), value, entries)
+
+
+def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | None) -> ast.Minimize:
+    return ast.Minimize(span, value, over or ())
+
+
 def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
     return ast.Layer(span, _labelled(span, path, call))
 
@@ -356,7 +366,10 @@ ACTIONS: dict[str, Action] = {
     "kind": _phrase,
     "layer_declared": _layer_declared,
     "update": ast.Update,
-    "minimize": ast.Minimize,
+    "update_part": _update_part,
+    "entries": _sequence,
+    "minimize": _minimize,
+    "over": _sequence,
     "metric": ast.Metric,
     "run": _with_list(ast.Run, 0),
     "setting": ast.Setting,

@@ -1,16 +1,22 @@
 """What every session offers, and the checks all share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
-from meganeura_dsl.ir.ops import Input
+from meganeura_dsl.ir.ops import Input, Parameter
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
+
+NOT_ALIKE = "the two sessions do not keep the same tensors on one device"
+"""What is wrong with a session that is to share what another one keeps."""
 
 
 class SessionError(Exception):
@@ -73,7 +79,8 @@ class Session(Closing):
     def __init__(self, kept: Mapping[str, TensorType], inputs: Mapping[str, TensorType]) -> None:
         self._kept = kept
         self._inputs = inputs
-        self._missing = dict.fromkeys(kept)
+        self._missing: dict[str, None] = dict.fromkeys(kept)
+        self._caches: tuple[str, ...] = ()
         self._last: Outputs | None = None
 
     @property
@@ -134,6 +141,38 @@ class Session(Closing):
     def adopt(self, other: "Session") -> None:
         """Take the values of all parameters and states from a session that has the same."""
         self.load(other.kept())
+
+    def share(self, other: "Session") -> None:
+        """Use the parameters, states and caches of another session in place of own ones.
+
+        What either of the two writes or updates, the other reads. Both run on one device, keep the
+        same tensors and update the same of them; raises `SessionError` where that is not so. The
+        other one has to stay open as long as this one is used.
+        """
+        if other.parameters != self.parameters:
+            raise SessionError(NOT_ALIKE)
+        self._share(other)
+        self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
+
+    def _share(self, other: "Session") -> None:
+        kinds = type(self).__name__, type(other).__name__
+        raise SessionError(f"a {kinds[0]} shares nothing with a {kinds[1]}")
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """What is kept from step to step and in no checkpoint."""
+        return self._caches
+
+    def begin(self, caches: Iterable[str]) -> None:
+        """Say which of the tensors that are kept are caches, and clear them."""
+        self._caches = tuple(caches)
+        self.reset()
+
+    def reset(self) -> None:
+        """Clear all caches: the next step is the first of a new sequence."""
+        for name in self._caches:
+            of = self._kept[name]
+            self.write(name, np.zeros(concrete_shape(of.shape), storage_type(of.dtype)))
 
     def upload(self, feeds: Mapping[str, Array]) -> Uploaded:
         """Put inputs on the device, for `step` to take any number of times; raises as `step`."""
@@ -223,6 +262,12 @@ def leaf_types(graph: Graph) -> tuple[dict[str, TensorType], dict[str, TensorTyp
             leaves = inputs if isinstance(value.op, Input) else kept
             leaves[value.op.name] = value.type
     return kept, inputs
+
+
+def caches_of(graph: Graph) -> tuple[str, ...]:
+    """The names of the caches among the leaves of a graph."""
+    leaves = (value.op for value in graph.values)
+    return tuple(op.name for op in leaves if isinstance(op, Parameter) and op.kind == "cache")
 
 
 def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:

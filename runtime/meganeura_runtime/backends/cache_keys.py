@@ -39,9 +39,9 @@ class OptimizedOf:
         return key_of("optimized", asdict(self))
 
 
-def inference_of(graph: Graph, rewriting: RewriteOptions) -> OptimizedOf:
+def inference_of(graph: Graph, rewriting: RewriteOptions, mode: str = "infer") -> OptimizedOf:
     """What the inference form of a graph depends on."""
-    return _optimized_of(graph, "infer", rewriting)
+    return _optimized_of(graph, mode, rewriting)
 
 
 def step_of(forward: Graph, settings: TrainingSettings, rewriting: RewriteOptions) -> OptimizedOf:

@@ -5,6 +5,7 @@ What makes them is loaded where they were not.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,6 +19,7 @@ from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_t
 from meganeura_runtime.backends.cache_keys import inference_of, step_of
 
 EMPTY = Graph((), {})
+InferenceMode = Literal["infer", "train"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +49,20 @@ class RewrittenEntry:
 _ADAPTER: TypeAdapter[RewrittenEntry] = TypeAdapter(RewrittenEntry)
 
 
-def cached_inference(graph: Graph, rewriting: RewriteOptions) -> Rewritten:
-    """The inference form of a graph; raises `ProblemError` as `RewriteOptions.optimize` does."""
+def cached_inference(
+    graph: Graph, rewriting: RewriteOptions, mode: InferenceMode = "infer"
+) -> Rewritten:
+    """The inference form of a graph; raises `ProblemError` as `RewriteOptions.optimize` does.
+
+    In the mode `train` no parameter is added, so that the forms for several sizes keep the same.
+    """
     kept = user_cache()
-    key = "" if kept is None else inference_of(graph, rewriting).key
+    key = "" if kept is None else inference_of(graph, rewriting, mode).key
     content = None if kept is None else kept.find(key)
     found = None if content is None else rewritten(content, graph)
     if found is not None:
         return found
-    optimized = rewriting.optimize(graph, "infer")
+    optimized = rewriting.optimize(graph, mode)
     if kept is not None:
         kept.keep(key, _content(optimized.graph, optimized.load, graph))
     return Rewritten(optimized.graph, optimized.load)

@@ -8,9 +8,11 @@ import numpy as np
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.interpreter import Results
 from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
     Computed,
     Outputs,
     Session,
+    SessionError,
     Uploaded,
     foreign,
     leaf_types,
@@ -47,6 +49,11 @@ class HostSession(Session):
     def close(self) -> None:
         """Forget all values."""
         self._values.clear()
+
+    def _share(self, other: Session) -> None:
+        if not isinstance(other, HostSession):
+            raise SessionError(NOT_ALIKE)
+        self._values = other._values  # noqa: SLF001 - another session of this class
 
     def _put(self, name: str, array: Array) -> None:
         self._values[name] = np.array(array)

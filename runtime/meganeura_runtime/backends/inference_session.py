@@ -15,7 +15,14 @@ from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.transforms.egraph.optimizer_problems import FoldedOverflow
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import OpenSession, Outputs, Session, Uploaded, leaf_types
+from meganeura_runtime.backends.base import (
+    OpenSession,
+    Outputs,
+    Session,
+    Uploaded,
+    caches_of,
+    leaf_types,
+)
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.session_proxy import SessionProxy
@@ -32,7 +39,9 @@ def open_inference(graph: Graph, open_session: OpenSession, rewriting: RewriteOp
         session = InferenceSession(checked, cached_inference(checked, rewriting), open_session)
     else:
         session = open_session(checked)
-    return with_indices_checked(checked, session, leaf_bounds(graph))
+    session = with_indices_checked(checked, session, leaf_bounds(graph))
+    session.begin(caches_of(graph))
+    return session
 
 
 class InferenceSession(SessionProxy):

@@ -90,7 +90,7 @@ def _role_of_leaf(leaf: Leaf) -> MemoryRole:
         return MemoryRole.INPUTS
     if leaf.name.startswith(STATES):
         return MemoryRole.OPTIMIZER
-    return MemoryRole.STATES if leaf.kind == "state" else MemoryRole.PARAMETERS
+    return MemoryRole.STATES if leaf.kind in ("state", "cache") else MemoryRole.PARAMETERS
 
 
 def _ancestors(roots: Iterable[Value]) -> set[int]:

@@ -48,3 +48,6 @@ class SessionProxy(Session):
 
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.stage(feeds)
+
+    def _share(self, other: Session) -> None:
+        self._inner.share(other._inner if isinstance(other, SessionProxy) else other)  # noqa: SLF001

@@ -88,7 +88,7 @@ block f()(x: [n]) -> [n]:
         "this belongs in a `train`",
     ),
     Refusal(
-        "a training has one loss",
+        "a parameter has one objective",
         """
 train t(x: [b, 3]):
   y = x |> m: linear(1)
@@ -98,9 +98,9 @@ train t(x: [b, 3]):
     data = "digits"
     batch = 2
 """,
-        "E0502",
-        "`t` minimizes more than once",
-        "",
+        "E0508",
+        "`m.weight` is moved twice",
+        "moves `m.weight`",
     ),
     Refusal(
         "a training knows its axes",

@@ -28,7 +28,7 @@ WORDS = st.sampled_from(
         "param",
         "run",
         "scan",
-        "scan",
+        "cache",
         "state",
         "where",
     ]
@@ -131,12 +131,14 @@ NAMES = made(ast.Name, WORDS)
 RANGES = made(ast.Range, st.none() | EXPRESSIONS, st.none() | EXPRESSIONS)
 TYPES = made(ast.Type, DTYPES, patterns(EXPRESSIONS))
 PATHS = paths(EXPRESSIONS)
-KINDS = st.sampled_from(["param", "frozen param", "state"])
+KINDS = st.sampled_from(["param", "frozen param", "state", "cache"])
 SETTINGS = several(
     made(ast.Setting, NAMES, st.none() | st.text(LETTERS, max_size=9), EXPRESSIONS), 1
 )
 
 ENTRIES = several(EXPRESSIONS | RANGES, 1)
+WORD_PATHS = WORDS.map(lambda word: ast.Path(NOWHERE, (word,)))
+SLICES = st.tuples(RANGES) | st.tuples(EXPRESSIONS, EXPRESSIONS | RANGES)
 
 ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
@@ -144,11 +146,12 @@ ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
     made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS)),
     made(ast.Update, PATHS, EXPRESSIONS),
+    made(ast.Update, WORD_PATHS, EXPRESSIONS, SLICES),
 )
 IN_BLOCK = ANYWHERE | made(ast.Return, several(EXPRESSIONS, 1))
 IN_TRAIN = st.one_of(
     ANYWHERE,
-    made(ast.Minimize, EXPRESSIONS),
+    made(ast.Minimize, EXPRESSIONS, several(PATHS)),
     made(ast.Metric, NAMES, EXPRESSIONS),
     made(ast.Run, SETTINGS),
 )

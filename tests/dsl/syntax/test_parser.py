@@ -105,7 +105,12 @@ def test_expression(text: str, expected: object) -> None:
             ("Path", ("a", "b", ("Integer", 0))), ("Type", "i32", ("Pattern", (X,))), Y)),
         ("state s: bool[] = zeros()", ("Declare", "state", ("Path", ("s",)),
             ("Type", "bool", ("Pattern", ())), call("zeros"))),
-        ("update a.s = x", ("Update", ("Path", ("a", "s")), X)),
+        ("update a.s = x", ("Update", ("Path", ("a", "s")), X, ())),
+        ("update a[0].s[1] = x", ("Update", ("Path", ("a", ("Integer", 0), "s", ONE)), X, ())),
+        ("update s[:, y] = x", ("Update", ("Path", ("s",)), X, (("Range", None, None), Y))),
+        ("update s[y, z] = x", ("Update", ("Path", ("s",)), X, (Y, Z))),
+        ("cache s: [x]", ("Declare", "cache", ("Path", ("s",)),
+            ("Type", None, ("Pattern", (X,))), None)),
         ("if x == 1:\n  y = x", ("If", binary("==", X, ONE), (("Bind", (Y,), X),), ())),
         ("if x:\n  y = x\nelse:\n  y = z", ("If", X, (("Bind", (Y,), X),), (("Bind", (Y,), Z),))),
         ("if x:\n  y = x\nelse if y:\n  y = z\nelse:\n  y = 1", ("If", X, (("Bind", (Y,), X),), (
@@ -119,6 +124,22 @@ def test_expression(text: str, expected: object) -> None:
 )  # fmt: skip
 def test_statement(text: str, expected: object) -> None:
     assert plain(statements(text)) == (expected,)
+
+
+def test_objectives() -> None:
+    text = """\
+train fit(x: [n, 2]):
+  minimize x |> over over a.b[0], over
+  minimize over
+"""
+    (train,) = tree(text).declarations
+    assert isinstance(train, ast.Train)
+    paths = ("Path", ("a", "b", ("Integer", 0))), ("Path", ("over",))
+    over = ("Name", "over")
+    assert plain(train.body) == (
+        ("Minimize", ("Pipe", X, call("over")), paths),
+        ("Minimize", over, ()),
+    )
 
 
 def test_train() -> None:
@@ -160,7 +181,7 @@ X_INPUT, Z_INPUT = ("Input", "x", N, "False", None), ("Input", "z", N, "False", 
             ("Name", "f"), (("Parameter", "y", None, None),), (X_INPUT, Z_INPUT),
             (N, N), (X, Y), (("Return", (X, X)),))),
         ("train t(x: [n], y: whole [n]):\n  minimize x", ("Train", ("Name", "t"),
-            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X),))),
+            (X_INPUT, ("Input", "y", N, "True", None)), (), (("Minimize", X, ()),))),
         ("block f(g: block = x, h: block(y)(x: [n]) -> ([n], [n]))():\n  return x", (
             "Block", ("Name", "f"), (
                 ("Parameter", "g", ("BlockKind", None), X),

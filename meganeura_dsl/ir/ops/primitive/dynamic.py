@@ -43,7 +43,7 @@ class DynamicSlice(Op):
         return x.with_shape(self.sizes)
 
     def evaluate(self, x: Array, *starts: Array) -> Array:
-        return x[_place(x, starts, concrete_shape(self.sizes))]
+        return x[part_of(x, starts, concrete_shape(self.sizes))]
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
         x, *starts = out.operands
@@ -76,7 +76,7 @@ class DynamicUpdate(Op):
 
     def evaluate(self, x: Array, part: Array, *starts: Array) -> Array:
         replaced = x.copy()
-        replaced[_place(x, starts, part.shape)] = part
+        replaced[part_of(x, starts, part.shape)] = part
         return replaced
 
     def pullback(self, build: Builder, out: Value, cotangent: Value) -> tuple[Value | None, ...]:
@@ -114,7 +114,7 @@ def _starts_of(first: int, x: TensorType, sizes: Shape) -> tuple[tuple[int, Size
     return tuple((first + at, whole - size + 1) for at, (whole, size) in enumerate(axes))
 
 
-def _place(x: Array, starts: Sequence[Array], sizes: tuple[int, ...]) -> tuple[slice, ...]:
+def part_of(x: Array, starts: Sequence[Array], sizes: tuple[int, ...]) -> tuple[slice, ...]:
     """The part of an array; raises `OutsideError` where it does not lie within."""
     found: list[slice] = []
     for start, size, whole in zip(map(int, starts), sizes, x.shape, strict=True):

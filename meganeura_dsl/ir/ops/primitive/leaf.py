@@ -13,7 +13,7 @@ from meganeura_dsl.symbolic.size import Dim, Size
 
 __all__ = ["Constant", "Input", "Iota", "Parameter", "RandomBits"]
 
-Kind = Literal["param", "frozen", "state"]
+Kind = Literal["param", "frozen", "state", "cache"]
 Number = float | int | bool | Dim
 
 

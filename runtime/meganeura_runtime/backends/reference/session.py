@@ -38,7 +38,7 @@ class ReferenceSession(HostSession):
         super().__init__(graph)
         expanded = SUPPORT.supported(graph)
         require_memory(expanded)
-        self._interpreter = Interpreter(expanded)
+        self._interpreter = Interpreter(expanded, in_place=True)
         largest = max(map(_multiply_adds, expanded.values), default=0)
         self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
 

@@ -8,7 +8,15 @@ import numpy as np
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import TensorType
-from meganeura_runtime.backends.base import Outputs, Session, SessionError, Uploaded, foreign, known
+from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
+    Outputs,
+    Session,
+    SessionError,
+    Uploaded,
+    foreign,
+    known,
+)
 from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.webgpu.device.device import Buffer, Device, Launch, Range
@@ -58,8 +66,9 @@ class WebGpuSession(Session):
         self._new_kernels = device.compile(plan.kernels, checked=checked)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}
         self._buffers = _allocated(plan, device)
-        self._copies = [(self._range(one.source), self._range(one.target)) for one in plan.copies]
+        self._borrowed: frozenset[int] = frozenset()
         self._launches: list[Launch] | None = None
+        self._copies: Copies = []
         self._stages = StagingBuffers(plan, device)
         self._landings = Landings(
             device, {number: at.size for number, at in self.whole(Role.OUTPUTS).items()}
@@ -88,8 +97,9 @@ class WebGpuSession(Session):
 
     def close(self) -> None:
         """Give the memory back."""
-        for buffer in self._buffers:
-            self.device.free(buffer)
+        for number, buffer in enumerate(self._buffers):
+            if number not in self._borrowed:
+                self.device.free(buffer)
         self._buffers.clear()
         self._stages.free()
         self._landings.free()
@@ -107,6 +117,9 @@ class WebGpuSession(Session):
                 for dispatch in self.plan.dispatches
             ]
             self._launches = [bound[number] for number in self.plan.order]
+            self._copies = [
+                (self._range(c.source), self._range(c.target)) for c in self.plan.copies
+            ]
         return self._launches
 
     def kept(self) -> dict[str, Array]:
@@ -129,6 +142,19 @@ class WebGpuSession(Session):
         sources, targets = other.places(), self.places()
         self.device.submit([], [(sources[name], targets[name]) for name in targets])
         self._missing.clear()
+
+    def _share(self, other: Session) -> None:
+        if (
+            not isinstance(other, WebGpuSession)
+            or other.device is not self.device
+            or self._launches is not None
+            or other.plan.parameters != self.plan.parameters
+        ):
+            raise SessionError(NOT_ALIKE)
+        self._borrowed = frozenset(self.whole(Role.PARAMETERS))
+        for number in self._borrowed:
+            self.device.free(self._buffers[number])
+            self._buffers[number] = other._buffers[number]  # noqa: SLF001 - of this class
 
     def places(self) -> dict[str, Range]:
         """Where each parameter and state lies."""

@@ -11,8 +11,14 @@ from meganeura_dsl.ir.traits import ElementCost, Operands
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.assumptions import Facts
 
-Library = Literal["cudnn", "xla"]
-"""An `implementation` of `jax.nn.dot_product_attention`."""
+
+@dataclass(frozen=True)
+class Library:
+    """How `jax.nn.dot_product_attention` is called."""
+
+    implementation: Literal["cudnn", "xla"]
+    multiple: int = 1
+    """Queries and keys are padded to a multiple of so many rows, which the library leaves out."""
 
 
 @dataclass(frozen=True)

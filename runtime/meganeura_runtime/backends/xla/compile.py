@@ -17,13 +17,25 @@ from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.fuse_attention import cudnn_takes, fuse_attention
+from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
 from meganeura_runtime.backends.xla.numerics import Numerics
 from meganeura_runtime.backends.xla.placement import Placement
 from meganeura_runtime.backends.xla.step import step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
+
+CUDA_GRAPHS = {
+    "xla_gpu_enable_command_buffer": (
+        "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
+    ),
+    "xla_gpu_graph_min_graph_size": 1,
+}
+"""Options of XLA by which a CUDA graph has convolutions too, which are custom calls.
+
+A training step of RepVGG-A0, of 1,000 kernels, takes 5.3 ms with them and 6.4 without on an H100;
+steps of few kernels take the same within 1 %, and inference, which has few, up to 5 % more.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +51,7 @@ class Program:
     def of(graph: Graph, precision: ComputePrecision, placement: Placement) -> "Program":
         """The program of any graph; raises `ProblemError` for an op that is not supported."""
         if precision is ComputePrecision.BF16 and placement.platform != "cpu":
-            graph = fuse_attention(graph, "cudnn", cudnn_takes)
+            graph = fuse_attention(graph, CUDNN, is_taken)
         return Program(_lowered(graph), precision, placement)
 
     @cached_property
@@ -57,8 +69,10 @@ class Program:
     def compiled(self) -> Compiled:
         """The step as a program of the devices; raises `DeviceError`."""
         jitted, arguments = self._traceable()
+        trains = bool(self.graph.updates)
+        options = CUDA_GRAPHS if trains and self.placement.platform == "gpu" else {}
         with explained():
-            return jitted.lower(*arguments).compile()
+            return jitted.lower(*arguments).compile(compiler_options=options)
 
     def exported(self) -> str:
         """The step in StableHLO."""

@@ -18,27 +18,30 @@ from meganeura_runtime.backends.xla.attention_ops import (
 )
 from meganeura_runtime.backends.xla.lowering.attention import attention
 
-Takes = Callable[[Attention, Sequence[Value], bool], bool]
+Takes = Callable[[Library, Attention, Sequence[Value], bool], bool]
 """Whether a library makes an attention of q, k and v, and its gradient too if it is trained."""
+CUDNN = (Library("cudnn"), Library("cudnn", multiple=2))
+"""Its gradient is made for even numbers of rows only."""
 QKV = len(Attention.operands.required)
 ROWS, LEVEL = 4, 5
 """Operands of a gradient: the logarithms of the rows, and sum(dy mean)."""
 
 
-def fuse_attention(graph: Graph, library: Library, takes: Takes) -> Graph:
-    """The same step with the attentions that a library takes in ops of its own.
+def fuse_attention(graph: Graph, libraries: Sequence[Library], takes: Takes) -> Graph:
+    """The same step with each attention that a library takes in ops of the first that does.
 
     An attention stays as it is if it has a mask, or if something but its gradient reads the
     logarithms of its rows.
     """
     readers = _readers_of_rows(graph)
     fused = {
-        value.application
+        value.application: library
         for value in graph.values
         if isinstance(value.op, Attention)
         and len(value.operands) == QKV
         and all(readers[value.application])
-        and takes(value.op, value.operands, bool(readers[value.application]))
+        for library in reversed(libraries)
+        if takes(library, value.op, value.operands, bool(readers[value.application]))
     }
     build = Builder()
     means: dict[Application, Value] = {}
@@ -46,12 +49,14 @@ def fuse_attention(graph: Graph, library: Library, takes: Takes) -> Graph:
     def change(value: Value, operands: tuple[Value, ...]) -> Value:
         op = value.op
         if isinstance(op, Attention) and value.application in fused:
-            means[value.application] = build.add(LibraryAttention(op, library), *operands)
+            fusion = LibraryAttention(op, fused[value.application])
+            means[value.application] = build.add(fusion, *operands)
             return means[value.application]  # nothing reads the rows any more
         if isinstance(op, AttentionGradient) and value.operands[ROWS].application in fused:
             q, k, v, dy, *_ = operands
-            gradient = LibraryAttentionGradient(Attention(*op.form), library)
-            mean = means[value.operands[ROWS].application]
+            forward = value.operands[ROWS].application
+            gradient = LibraryAttentionGradient(Attention(*op.form), fused[forward])
+            mean = means[forward]
             return build.add_all(gradient, q, k, v, mean, dy)[value.index]
         return build.reapply(value, *operands)
 
@@ -88,13 +93,13 @@ def _is_gradient(value: Value, rows: Value) -> bool:
     return isinstance(product.op, Mul) and bool(means) and read <= {each.id for each in means}
 
 
-def cudnn_takes(whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001
-    """Whether cuDNN has an attention for these sizes on this machine, by asking JAX for it."""
+def is_taken(library: Library, whole: Attention, qkv: Sequence[Value], trained: bool) -> bool:  # noqa: FBT001
+    """Whether a library has an attention for these sizes on this machine, by asking JAX for it."""
     if any(each.type.dtype is not DType.F32 for each in qkv):
         return False
 
     def mean(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        return attention(whole, "cudnn", q, k, v)
+        return attention(whole, library, q, k, v)
 
     def gradients(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, ...]:
         found, pullback = jax.vjp(mean, q, k, v)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -10,8 +11,10 @@ from jax.stages import Compiled
 
 from meganeura_dsl.ir.graph import Array
 from meganeura_runtime.backends.base import (
+    NOT_ALIKE,
     Outputs,
     Session,
+    SessionError,
     Uploaded,
     foreign,
     leaf_types,
@@ -40,6 +43,14 @@ SMALL = 1 << 16
 Placed = dict[str, jax.Array]
 
 
+@dataclass
+class _Kept:
+    """What sessions keep that share it: the arrays of steps that update some of them."""
+
+    constant: Placed
+    updated: Placed
+
+
 class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
@@ -49,8 +60,7 @@ class XlaSession(Session):
             kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
-        self._constant: Placed = {}
-        self._updated: Placed = {}
+        self._kept_arrays = _Kept({}, {})
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 
@@ -85,13 +95,13 @@ class XlaSession(Session):
     def wait(self) -> None:
         """Wait for the devices."""
         with explained():
-            jax.block_until_ready((self._updated, [*self._running]))
+            jax.block_until_ready((self._kept_arrays.updated, [*self._running]))
 
     def close(self) -> None:
         """Give the memory back."""
         self._compiling.exception()
-        self._constant.clear()
-        self._updated.clear()
+        self._kept_arrays.constant.clear()
+        self._kept_arrays.updated.clear()
         self._running.clear()
 
     def adopt(self, other: Session) -> None:
@@ -105,12 +115,22 @@ class XlaSession(Session):
             self._place(name, placed)
         self._missing.clear()
 
+    def _share(self, other: Session) -> None:
+        if (
+            not isinstance(other, XlaSession)
+            or other.program.kept != self.program.kept
+            or other.program.graph.updates.keys() != self.program.graph.updates.keys()
+        ):
+            raise SessionError(NOT_ALIKE)
+        self._kept_arrays = other._kept_arrays  # noqa: SLF001 - of this class
+
     def values(self) -> Mapping[str, jax.Array]:
         """The parameters and states where they lie; the next step overwrites those it updates."""
-        return {**self._constant, **self._updated}
+        return {**self._kept_arrays.constant, **self._kept_arrays.updated}
 
     def _place(self, name: str, array: jax.Array) -> None:
-        group = self._updated if name in self.program.graph.updates else self._constant
+        kept = self._kept_arrays
+        group = kept.updated if name in self.program.graph.updates else kept.constant
         group[name] = array
 
     def _put(self, name: str, array: Array) -> None:
@@ -151,7 +171,8 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
-                outputs, self._updated = self.compiled(self._updated, self._constant, fed)
+                kept = self._kept_arrays
+                outputs, kept.updated = self.compiled(kept.updated, kept.constant, fed)
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error

@@ -14,6 +14,7 @@ from meganeura_dsl.ir.ops import Parameter
 from meganeura_dsl.transforms.egraph.optimize import Optimized
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.inference_session import Derivation
+from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.deployment.parameter_names import deployed_names
 from meganeura_runtime.export.reference_run import random_inputs, reference_run
@@ -52,6 +53,7 @@ def deploy(
 
     Raises `ProblemError` if it does not give what the model gives on random inputs.
     """
+    require_no_caches(graph, "an inference form")
     graph = with_checks(graph)
     if not rewriting.enabled:
         return Deployment(graph, values, {name: name for name in values}, 0.0)

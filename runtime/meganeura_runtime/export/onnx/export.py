@@ -9,6 +9,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.types import example_sizes
+from meganeura_runtime.export.cache_problems import require_no_caches
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.options import OnnxOptions
 from meganeura_runtime.export.reference_run import random_inputs, reference_run
@@ -47,6 +48,7 @@ def export_onnx(
     from meganeura_runtime.export.onnx.write import write
 
     symbolic = elaborate({})
+    require_no_caches(symbolic.graph, "ONNX")
     model = onnx_model(name, symbolic.graph, values, options)
     first = example_sizes(symbolic.inputs.values())
     examples = [_example(elaborate, values, first)]

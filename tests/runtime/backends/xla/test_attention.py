@@ -14,12 +14,13 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.xla.attention_ops import (
+    Library,
     LibraryAttention,
     LibraryAttentionGradient,
 )
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.device import XlaDevice
-from meganeura_runtime.backends.xla.fuse_attention import cudnn_takes, fuse_attention
+from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
 from meganeura_runtime.backends.xla.session import XlaSession
 
 PLAIN = Attention(0.3, causal=False)
@@ -52,10 +53,11 @@ def kinds(graph: Graph) -> set[type]:
     return {type(value.op) for value in graph.values}
 
 
+@pytest.mark.parametrize("multiple", [1, 4])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_library_gives_the_attention_and_its_gradients(form: str) -> None:
+def test_a_library_gives_the_attention_and_its_gradients(form: str, multiple: int) -> None:
     graph = step(*FORMS[form], swapped=form == "causal")
-    fused = fuse_attention(graph, "xla", lambda *_: True)
+    fused = fuse_attention(graph, [Library("xla", multiple)], lambda *_: True)
     assert kinds(fused) == {Input, LibraryAttention, LibraryAttentionGradient}
     generator = np.random.default_rng(0)
     feeds = {
@@ -106,7 +108,7 @@ def test_what_looks_into_an_attention_keeps_it() -> None:
 
 
 def taken(graph: Graph) -> Graph:
-    return fuse_attention(graph, "xla", lambda *_: True)
+    return fuse_attention(graph, [Library("xla")], lambda *_: True)
 
 
 def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
@@ -114,6 +116,17 @@ def test_cudnn_is_asked_and_is_not_on_a_cpu() -> None:
     assert isinstance(device, XlaDevice)
     graph = step(*FORMS["plain"])
     qkv = [value for value in graph.values if isinstance(value.op, Input)][:3]
-    assert not cudnn_takes(PLAIN, qkv, bool(qkv))
+    assert not any(is_taken(library, PLAIN, qkv, bool(qkv)) for library in CUDNN)
     program = Program.of(graph, ComputePrecision.BF16, device.program(graph).placement)
     assert kinds(program.graph).isdisjoint({LibraryAttention, Attention})
+
+
+def test_the_first_library_that_takes_an_attention_makes_it() -> None:
+    graph = step(*FORMS["plain"])
+
+    def takes(library: Library, *_: object) -> bool:
+        return library.multiple > 1
+
+    fused = fuse_attention(graph, [Library("xla", each) for each in (1, 2, 4)], takes)
+    made = {value.op.library for value in fused.values if isinstance(value.op, LibraryAttention)}
+    assert made == {Library("xla", 2)}

@@ -25,6 +25,11 @@ from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import at
 from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import Move, move_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.part_kernel import (
+    part_bytes,
+    part_kernel,
+    writes_parts,
+)
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.row_reduction_kernel import (
     row_reduction_kernel,
@@ -363,7 +368,9 @@ class _Assembly:
         self, one: FusedKernel, tensors: Mapping[int, int], updates: Collection[int]
     ) -> Dispatch:
         work, computed = one.work, computed_values(one)
-        kernel = self._kernels.kernel(work, computed, self._memory(work, tensors))
+        memory = self._memory(work, tensors)
+        kernel = self._kernels.kernel(work, computed, memory)
+        in_parts = writes_parts(work, memory)
         made = (*work.anchors, *work.stores)
         if len(kernel.tensors) > self._target.limits.storage_buffers:
             limit = str(self._target.limits.storage_buffers)
@@ -378,7 +385,7 @@ class _Assembly:
             slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
             workgroups=kernel.workgroups,
             flops=kernel_flops(computed),
-            bytes=bytes_accessed(one, computed),
+            bytes=2 * part_bytes(work) if in_parts else bytes_accessed(one, computed),
         )
 
     def _memory(self, work: Work, tensors: Mapping[int, int]) -> Memory:
@@ -388,6 +395,8 @@ class _Assembly:
         return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
 
     def _written(self, work: Work, memory: Memory) -> Kernel:
+        if writes_parts(work, memory):
+            return part_kernel(work, memory, self._target)
         if not work.anchors:
             return elementwise_kernel(work, memory, self._target)
         if is_contraction(work.anchors[0]):

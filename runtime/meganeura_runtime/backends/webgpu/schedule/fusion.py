@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value, by_application
-from meganeura_dsl.ir.ops import ConvInputGradient
+from meganeura_dsl.ir.ops import ConvInputGradient, DynamicUpdate
 from meganeura_dsl.ir.ops.fused import WinogradKernel
 from meganeura_dsl.ir.types import size_in_bytes
 from meganeura_runtime.backends.webgpu.analysis.access_patterns import (
@@ -89,6 +89,20 @@ class Group:
         return count == terms and (self.count >= BUSY_ROWS or terms <= SHORT)
 
 
+def part_updates(graph: Graph) -> frozenset[int]:
+    """Ids of the updates that replace a part of what they update, which kernels of their own make.
+
+    Together with other work they would go over all of it.
+    """
+    return frozenset(
+        value.id
+        for name, value in graph.updates.items()
+        if isinstance(value.op, DynamicUpdate)
+        and isinstance(leaf := value.operands[0].op, Leaf)
+        and leaf.name == name
+    )
+
+
 class Fusion:
     """Puts the stored values of a graph into groups, one after another."""
 
@@ -101,6 +115,7 @@ class Fusion:
         self._maker: dict[int, Group] = {}
         self._depths = self._inline_depths()
         self._readers = readers_of(graph)
+        self._parts = part_updates(graph)
 
     def groups(self) -> tuple[Group, ...]:
         """All groups, each with everything that could join it."""
@@ -153,6 +168,9 @@ class Fusion:
         """Groups that a value might join, the likeliest first."""
         if is_contraction(value) or is_attention(value) or is_loop(value):
             return
+        if value.id in self._parts:
+            yield from (group for group in self._groups if self._may_write_too(group, value))
+            return
         if is_transform(value):
             yield from (group for group in reversed(self._groups) if self._may_share(group, value))
             return
@@ -182,6 +200,15 @@ class Fusion:
             and (group.aligned & reads.aligned or group.count <= TINY)
         )
 
+    def _may_write_too(self, group: Group, value: Value) -> bool:
+        """Whether a group writes parts of the same shape at the same place as an update."""
+        first = group.values[0]
+        return first.id in self._parts and (
+            first.type.shape == value.type.shape
+            and first.operands[1].type.shape == value.operands[1].type.shape
+            and all(map(_are_same, first.operands[2:], value.operands[2:]))
+        )
+
     def _may_share(self, group: Group, value: Value) -> bool:
         """Whether a transform is of the same tensor as one of a group, or for the same reader."""
         return len(group.anchors) < len(NAMES) and any(
@@ -197,6 +224,8 @@ class Fusion:
     def _fits(self, group: Group, results: Sequence[Value], reads: AccessPattern) -> bool:
         """Whether a kernel can make the results of one more op."""
         value, made = results[0], group.made
+        if (value.id in self._parts) is not (group.values[0].id in self._parts):
+            return False
         bound = (group.aligned | group.elsewhere | reads.all) - made
         return (
             group.holds(elements(value))
@@ -254,6 +283,11 @@ class Fusion:
         for other in self._groups:
             if other is group or other.above & group.bit:
                 other.above |= above
+
+
+def _are_same(one: Value, other: Value) -> bool:
+    """Whether two values are one, or one constant."""
+    return one is other or (one.op == other.op and not one.operands and not other.operands)
 
 
 def _is_scattered(value: Value) -> bool:

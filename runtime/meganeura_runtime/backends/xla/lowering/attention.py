@@ -17,18 +17,29 @@ def attention(
 
     A window of w positions is a row's own and the w - 1 before it.
     """
+    rows, keys = q.shape[-2], k.shape[-2]
+    queries, *others = (_rows_first(x, library.multiple) for x in (q, k, v))
     found = nn.dot_product_attention(
-        *map(_rows_first, (q, k, v)),
+        queries,
+        *others,
         scale=whole.scale,
         is_causal=whole.causal,
+        query_seq_lengths=_lengths(queries, rows),
+        key_value_seq_lengths=_lengths(others[0], keys),
         local_window_size=(whole.window - 1, 0) if whole.window else None,
-        implementation=library,
-    )
+        implementation=library.implementation,
+    )[:, :rows]
     return lax.reshape(jnp.swapaxes(found, 1, 2), (*q.shape[:-1], v.shape[-1]))
 
 
-def _rows_first(x: jax.Array) -> jax.Array:
-    """[..., heads, s, d] as [batch, s, heads, d] of bfloat16."""
+def _rows_first(x: jax.Array, multiple: int) -> jax.Array:
+    """[..., heads, s, d] as [batch, s, heads, d] of bfloat16, zeros up to a multiple of rows."""
     *batch, heads, rows, width = x.shape
     joined = lax.reshape(x, (prod(batch), heads, rows, width))
-    return lax.convert_element_type(jnp.swapaxes(joined, 1, 2), jnp.bfloat16)
+    found = lax.convert_element_type(jnp.swapaxes(joined, 1, 2), jnp.bfloat16)
+    return jnp.pad(found, ((0, 0), (0, -rows % multiple), (0, 0), (0, 0)))
+
+
+def _lengths(x: jax.Array, rows: int) -> jax.Array | None:
+    """For each example the number of its rows, if `x` has others behind them."""
+    return None if x.shape[1] == rows else jnp.full(x.shape[:1], rows, jnp.int32)

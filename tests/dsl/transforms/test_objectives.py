@@ -1,0 +1,173 @@
+"""Several objectives in one step: which values each of them meets, and what each moves."""
+
+from collections.abc import Mapping, Sequence
+from textwrap import dedent, indent
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.objectives import Moved
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.pipeline import Program, elaborate_train
+from meganeura_dsl.startup.lazy_numpy import np
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import (
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
+
+RATE = 0.25
+SGD = TrainingSettings(Sgd(RATE))
+A, B, X = 3.0, 5.0, 2.0
+"""The parameters `a` and `b`, and the input, a scalar for each example."""
+
+
+def forward(body: str, *, training: bool = True) -> Graph:
+    """The graph of a `train` block of two scalars a and b, and a mean x of its input."""
+    text = "train fit(data: [batch]):\n  param a: [] = 0\n  param b: [] = 0\n  x = mean(data)\n"
+    sink = Sink()
+    source = Source("fit.mgn", text + indent(dedent(body), "  "))
+    module = Linker(lambda _: None, sink).link(source)
+    assert not sink.has_errors, sink.reports
+    sizes = {"batch": 1}
+    return elaborate_train(Program(module), "fit", sizes=sizes, training=training).graph
+
+
+def taken(graph: Graph, **more: float) -> dict[str, float]:
+    """What a step gives, by the names of its outputs and of what it updates."""
+    verify(graph)
+    values = {"a": A, "b": B, "data": X, **more}
+    leaves = Interpreter(graph).leaves
+    feeds: Mapping[str, Array] = {
+        name: np.full([1] if name == "data" else [], values.get(name, 0.0)) for name in leaves
+    }
+    results = Interpreter(graph, Precision.DOUBLE).run(feeds)
+    return {name: float(x) for name, x in {**results.outputs, **results.updates}.items()}
+
+
+def step(body: str, settings: TrainingSettings = SGD, **more: float) -> dict[str, float]:
+    """A step as it is made, which equals the optimized one."""
+    graph = forward(body)
+    found = taken(training_step(graph, settings), **more)
+    optimized = optimized_training_step(graph, settings, RewriteOptions()).graph
+    assert taken(optimized, **more) == pytest.approx(found)
+    return found
+
+
+def test_what_follows_sees_the_moved_parameter() -> None:
+    """The second loss meets a' = a - rate * b * x; its slope in b is a' x."""
+    found = step("minimize a * b * x over a\nminimize a * b * x over b")
+    moved = A - RATE * B * X
+    assert found["a"] == moved
+    assert found["b"] == B - RATE * moved * X
+    assert found["loss"] == A * B * X + moved * B * X
+
+
+def test_what_stands_above_both_moves_at_the_same_time() -> None:
+    found = step("first = a * b * x\nminimize first over a\nminimize first over b")
+    assert (found["a"], found["b"]) == (A - RATE * B * X, B - RATE * A * X)
+    assert found["loss"] == 2 * A * B * X
+
+
+def test_a_move_is_a_constant_below() -> None:
+    """The first move depends on b, and the second loss on the move; its slope in b is 1."""
+    found = step("minimize a * b over a\nminimize a * a + b over b")
+    assert found["b"] == B - RATE
+    assert found["loss"] == A * B + (A - RATE * B) ** 2 + B
+
+
+def test_a_value_keeps_its_weights_and_a_name_means_the_last() -> None:
+    body = """\
+        old = 10 * a
+        minimize a * x over a
+        metric old = old
+        metric new = 10 * a
+    """
+    found = step(body)
+    assert (found["old"], found["new"]) == (10 * A, 10 * (A - RATE * X))
+
+
+def test_without_over_an_objective_moves_all_that_it_reaches() -> None:
+    found = step("minimize a * x\nmetric new = a\nmetric same = b")
+    assert (found["new"], found["same"]) == (A - RATE * X, B)
+    assert "b" not in found
+    found = step("minimize a * x\nminimize b * a * x")
+    assert found["b"] == B - RATE * (A - RATE * X) * X
+
+
+def test_one_objective_may_move_a_part() -> None:
+    found = step("minimize a * b over b\nmetric first = a\nmetric second = b")
+    assert "a" not in found
+    assert (found["first"], found["second"]) == (A, B - RATE * A)
+
+
+def test_a_state_follows_what_moved() -> None:
+    body = """\
+        state mean: [] = 0
+        minimize a * x over a
+        update mean = 0.5 * mean + a
+        minimize b * mean over b
+    """
+    found = step(body, mean=8.0)
+    moved = A - RATE * X
+    assert found["mean"] == 4 + moved
+    assert found["b"] == B - RATE * (4 + moved)
+
+
+def test_what_is_frozen_counts_as_moved_where_it_is() -> None:
+    """A parameter that its settings freeze is what it was, for all objectives."""
+    settings = TrainingSettings(Sgd(RATE), groups=(("a", None),))
+    found = step("minimize a * x over a\nminimize a * b over b", settings)
+    assert "a" not in found
+    assert found["b"] == B - RATE * A
+
+
+def test_each_objective_is_clipped_by_itself() -> None:
+    settings = TrainingSettings(Sgd(RATE), clip_norm=0.5)
+    found = step("minimize 30 * a over a\nminimize 0.25 * b over b", settings)
+    assert found["a"] == pytest.approx(A - RATE * 0.5)
+    assert found["b"] == pytest.approx(B - RATE * 0.25)
+
+
+def test_three_objectives_and_paths_together() -> None:
+    body = """\
+        param c: [] = 0
+        minimize a * b over a, b
+        minimize a * c + b over c
+    """
+    found = step(body, c=7.0)
+    assert found["a"] == A - RATE * B
+    assert found["b"] == B - RATE * A
+    assert found["c"] == 7 - RATE * (A - RATE * B)
+
+
+def test_in_evaluation_nothing_moves() -> None:
+    body = "minimize a * b * x over a\nminimize a * x + b over b"
+    graph = forward(body, training=False)
+    assert list(graph.outputs) == ["loss"]
+    assert taken(graph) == {"loss": A * B * X + A * X + B}
+
+
+def test_what_no_move_changes_is_computed_once() -> None:
+    body = "y = exp(a * x)\nminimize y * b over b\nminimize y * b over a"
+    step_graph = training_step(forward(body), SGD)
+    names = [type(value.op).__name__ for value in step_graph.values]
+    assert names.count("Exp") == 1
+
+
+def test_a_step_has_no_leaf_but_those_of_the_program() -> None:
+    graph = forward("minimize a * x\nmetric new = a")
+    moved = [value.op for value in graph.values if isinstance(value.op, Moved)]
+    assert [each.parameter for each in moved] == ["a"]
+    leaves = _leaves(training_step(graph, SGD))
+    assert leaves == ["a", "b", "data"]
+
+
+def _leaves(graph: Graph) -> Sequence[str]:
+    return sorted(value.op.name for value in graph.values if isinstance(value.op, Leaf))

@@ -1,0 +1,244 @@
+"""Caches in sessions: kept from call to call, cleared by `reset`, written where they lie."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meganeura
+from meganeura_dsl import pipeline
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import Session, SessionError
+from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.reference.session import ReferenceSession
+from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.session_proxy import SessionProxy
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
+from meganeura_runtime.backends.webgpu.plan import Plan
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
+
+HEAD = """\
+block Net()(x: [n, s, 4], position: i32[]) -> [n, s, 4], [n, 16, 4]
+    where 0 <= position, position + s <= 16:
+  cache keys: [n, 16, 4]
+  cache values: [n, 16, 4]
+  k = x |> k: linear(4, bias=false)
+  v = x |> v: linear(4, bias=false)
+  update keys[:, position:position + s] = k
+  update values[:, position:position + s] = v
+  scores = x @ rearrange(keys, [n, t, d] -> [n, d, t])
+  return scores @ values, 0 + values
+
+model net = Net()
+"""
+OLD = """\
+block Net()(x: [n, 4], position: i32[]) -> [n, 4]
+    where 0 <= position, position + 1 <= 8:
+  cache seen: [n, 8, 4]
+  before = seen
+  update seen[:, position] = x
+  return sum(before, 1) + 10 * sum(seen, 1)
+
+model net = Net()
+"""
+SHIFTED = """\
+block Net()(x: [n, 4]) -> [n, 3, 4]:
+  cache seen: [n, 3, 4]
+  update seen[:, :2] = seen[:, 1:]
+  update seen[:, 2] = x
+  return 1 * seen
+
+model net = Net()
+"""
+TOTAL = """\
+block Net()(x: [n, s, 4]) -> [n, 4]:
+  cache total: [n, 4]
+  h = total
+  scan t in 0..s:
+    h = 0.5 * h + x[:, t]
+  update total = h
+  return 1 * h
+
+model net = Net()
+"""
+DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
+Feeds = Mapping[str, Array]
+
+
+@pytest.fixture(params=["optimized", "as written"])
+def rules(request: pytest.FixtureRequest) -> RewriteOptions:
+    return RewriteOptions(enabled=request.param == "optimized")
+
+
+def written(text: str, folder: Path) -> pipeline.Program:
+    (folder / "net.mgn").write_text(text)
+    return pipeline.load(str(folder / "net.mgn"))
+
+
+def elaborated(text: str, folder: Path, **sizes: int) -> Elaboration:
+    return pipeline.elaborate_model(written(text, folder), sizes=sizes)
+
+
+def opened(elaboration: Elaboration, device: str, rules: RewriteOptions) -> Session:
+    session = open_inference(elaboration.graph, choose_device(device).open, rules)
+    generator = np.random.default_rng(0)
+    for info in elaboration.parameters:
+        shape = tuple(int(str(size)) for size in info.type.shape)
+        session.write(info.name, generator.normal(size=shape).astype(np.float32))
+    return session
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def at(place: int) -> Array:
+    return np.asarray(place, np.int32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_call_finds_what_the_calls_before_it_left(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    x = numbers(2, 3, 4)
+    with opened(elaborated(HEAD, tmp_path, n=2, s=3), device, rules) as session:
+        whole = session.step({"x": x, "position": at(5)})
+        expected = {name: np.array(array) for name, array in whole.items()}
+    assert session.caches == ("keys", "values")
+    with opened(elaborated(HEAD, tmp_path, n=2, s=1), device, rules) as session:
+        for _ in range(2):
+            found = [
+                np.array(session.step({"x": x[:, t : t + 1], "position": at(5 + t)})["output0"])
+                for t in range(3)
+            ]
+            kept = session.outputs()["output1"]
+            np.testing.assert_allclose(kept, expected["output1"], atol=1e-5)
+            np.testing.assert_allclose(found[2], expected["output0"][:, 2:], atol=1e-5)
+            np.testing.assert_array_equal(session.read("values"), kept)
+            session.reset()
+            assert not session.read("keys").any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_value_from_before_an_update_is_not_overwritten(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    x = numbers(5, 2, 4)
+    with opened(elaborated(OLD, tmp_path, n=2), device, rules) as session:
+        total = np.zeros((2, 4))
+        for t in range(5):
+            found = session.step({"x": x[t], "position": at(t)})["output"]
+            np.testing.assert_allclose(found, total + 10 * (total + x[t]), atol=1e-4)
+            total += x[t]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_part_may_be_computed_from_the_rest(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    x = numbers(5, 2, 4)
+    with opened(elaborated(SHIFTED, tmp_path, n=2), device, rules) as session:
+        found = [np.array(session.step({"x": x[t]})["output"]) for t in range(5)]
+        np.testing.assert_allclose(found[-1], np.moveaxis(x[2:], 0, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_recurrence_goes_on_where_it_was(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    x = numbers(2, 6, 4)
+    with opened(elaborated(TOTAL, tmp_path, n=2, s=6), device, rules) as session:
+        expected = np.array(session.step({"x": x})["output"])
+    with opened(elaborated(TOTAL, tmp_path, n=2, s=2), device, rules) as session:
+        parts = (x[:, t : t + 2] for t in range(0, 6, 2))
+        found = [np.array(session.step({"x": part})["output"]) for part in parts]
+        np.testing.assert_allclose(found[-1], expected, atol=1e-5)
+
+
+def test_the_interpreter_writes_into_a_cache_that_nobody_reads_later(tmp_path: Path) -> None:
+    for text, changed in ((HEAD, True), (OLD, False)):
+        sizes = {"n": 2, "s": 1} if text == HEAD else {"n": 2}
+        elaboration = elaborated(text, tmp_path, **sizes)
+        rules = RewriteOptions(enabled=False)
+        session = open_inference(elaboration.graph, ReferenceSession, rules)
+        for info in elaboration.parameters:
+            session.write(info.name, np.ones(tuple(map(int, map(str, info.type.shape))), "f4"))
+        inner = session
+        while isinstance(inner, SessionProxy):
+            inner = inner._inner
+        assert isinstance(inner, ReferenceSession)
+        name = session.caches[0]
+        before = inner._values[name]
+        session.step({"x": numbers(2, *(1 for _ in range(text == HEAD)), 4), "position": at(3)})
+        assert (inner._values[name] is before) is changed
+
+
+def planned(text: str, folder: Path, **sizes: int) -> Plan:
+    plan = plan_graph(elaborated(text, folder, **sizes).graph, PORTABLE, Style.GPU)
+    verify_plan(plan, PORTABLE)
+    return plan
+
+
+def test_one_kernel_writes_the_parts_of_several_caches(tmp_path: Path) -> None:
+    plan = planned(HEAD, tmp_path, n=2, s=3)
+    (update,) = [each for each in plan.dispatches if each.name.startswith("update")]
+    assert not plan.copies
+    assert update.bytes == 2 * 2 * (2 * 3 * 4) * 4
+    assert update.workgroups == (1, 1, 1)
+    places = {tensor.name: tensor.slot for tensor in plan.parameters}
+    assert {places["keys"], places["values"]} <= {*update.slots}
+
+
+def test_a_larger_cache_takes_no_longer_to_write(tmp_path: Path) -> None:
+    long = planned(HEAD.replace("16", "4096"), tmp_path, n=2, s=3)
+    short = planned(HEAD, tmp_path, n=2, s=3)
+    for plan in (long, short):
+        (update,) = [each for each in plan.dispatches if each.name.startswith("update")]
+        assert (update.bytes, update.workgroups) == (384, (1, 1, 1))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sessions_of_several_sizes_share_what_they_keep(device: str, tmp_path: Path) -> None:
+    x, rules = numbers(2, 4, 4), RewriteOptions(enabled=False)
+    elaborations = [elaborated(HEAD, tmp_path, n=2, s=s) for s in (3, 1)]
+    chosen = choose_device(device)
+    with opened(elaborations[0], device, rules) as alone:
+        alone.step({"x": x[:, :3], "position": at(0)})
+        values = {info.name: alone.read(info.name) for info in elaborations[0].parameters}
+    with chosen.open(elaborations[0].graph) as first, chosen.open(elaborations[1].graph) as second:
+        first.begin(("keys", "values"))
+        second.share(first)
+        second.load(values)
+        first.step({"x": x[:, :3], "position": at(0)})
+        found = second.step({"x": x[:, 3:], "position": at(3)})["output1"]
+        np.testing.assert_allclose(found[:, :4], x @ values["v.weight"].T, atol=1e-5)
+        np.testing.assert_array_equal(first.read("values"), found)
+        second.write("values", np.ones_like(found))
+        assert first.read("values").all()
+    with (
+        chosen.open(elaborated(OLD, tmp_path, n=2).graph) as other,
+        chosen.open(elaborations[0].graph) as session,
+        pytest.raises(SessionError, match="do not keep the same tensors"),
+    ):
+        session.share(other)
+
+
+def test_a_model_keeps_caches_from_python_and_feeds_optional_inputs(tmp_path: Path) -> None:
+    (tmp_path / "net.mgn").write_text(HEAD.replace("position: i32[])", "position: i32[] = 0)"))
+    program = meganeura.load(str(tmp_path / "net.mgn"))
+    model = program.model(seed=0, optional=["position"])
+    assert [*model.inputs] == ["x", "position"]
+    assert [each.name for each in model.parameters] == ["k.weight", "v.weight"]
+    assert [*program.model(seed=0).inputs] == ["x"]
+    x = numbers(1, 2, 4)
+    with model.session({"n": 1, "s": 1}, device="cpu") as session:
+        parts = ({"x": x[:, t : t + 1], "position": at(t)} for t in range(2))
+        *_, kept = [np.array(session.step(part)["output1"]) for part in parts]
+    alone = model.run({"x": x, "position": at(0)}, device="cpu")["output1"]
+    np.testing.assert_allclose(kept, alone, atol=1e-6)
+    with pytest.raises(ValueError, match="no optional input `place`"):
+        program.model(seed=0, optional=["place"])
