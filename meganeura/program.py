@@ -73,6 +73,11 @@ class Run:
         return self.epochs[-1] if self.epochs else None
 
     @property
+    def report(self) -> Path:
+        """The page that shows the run, a file that a browser opens."""
+        return self.folder / "report.html"
+
+    @property
     def weights(self) -> Path:
         """The trained weights."""
         return self.folder / "weights.safetensors"
@@ -174,7 +179,7 @@ class Program:
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
             with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
-                manner = RunOptions(hosts=chosen.hosts)
+                manner = RunOptions(hosts=chosen.hosts, device=chosen)
                 finished = train(job, place, chosen.open, record, lambda: False, manner)
         return Run(
             self,

@@ -68,6 +68,7 @@ from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
+from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.training_problems import (
     BatchMismatch,
     CannotResume,
@@ -223,6 +224,8 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        NotARun(Path("runs"), "settings.json"),
+        DamagedRun(Path("runs/fit-1/metrics.jsonl"), 12, "it has no `kind` and `step`"),
         IndivisibleBatch("batch", 32, 3),
         BatchMismatch("fit", (InputMismatch("label", "[32]", "i32[batch]"),), (("batch", 64),)),
         TwoLengths(within(FIT, "epochs    = 0.5")),

@@ -14,6 +14,7 @@ from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
+from meganeura_runtime.train.report import report_problems
 
 
 def problems() -> tuple[type[Problem], ...]:
@@ -27,6 +28,7 @@ def problems() -> tuple[type[Problem], ...]:
         preprocess_problems,
         optional_imports,
         training_problems,
+        report_problems,
         deployment_problems,
         container_problems,
         onnx_problems,

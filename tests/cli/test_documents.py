@@ -16,7 +16,7 @@ from tests.cli.command import Command
 from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-NAMES = ("weights.md", "inference.md", "deploy.md", "training.md")
+NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "reports.md")
 
 # These need another library, or stand for what is shown elsewhere.
 FOREIGN = ("from safetensors.torch",)

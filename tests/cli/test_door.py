@@ -34,7 +34,7 @@ ARGUMENTS = {
 }
 """How each command is given a program."""
 
-MAKES_NOTHING = {"cache", "check", "devices", "docs", "explain", "fmt"}
+MAKES_NOTHING = {"cache", "check", "compare", "devices", "docs", "explain", "fmt", "report"}
 """Commands that make nothing of a program; `check` is what the others are held against."""
 
 RESNET = (ROOT / "stdlib_models" / "resnet.mgn").read_text()

@@ -76,6 +76,8 @@ def test_a_standard_model_is_trained_on_embedded_data(meganeura: Command, tmp_pa
         "best.safetensors",
         "checkpoint.safetensors",
         "metrics.jsonl",
+        "report.html",
+        "run.json",
         "settings.json",
         "weights.safetensors",
     }

@@ -115,7 +115,7 @@ def train(
             Interruption() as interruption,
             closing(display(stream)) as shown,
         ):
-            manner = RunOptions(resumed, detect_anomaly, traced.span, met)
+            manner = RunOptions(resumed, detect_anomaly, traced.span, met, chosen)
             finished = run_job(
                 job, folder, traced.open, shown.watch, interruption.is_wanted, manner
             )

@@ -61,6 +61,18 @@ def locked(folder: Path) -> Generator[None]:
         os.close(descriptor)
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds a folder."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:  # no run has it, or it is not ours to write to
+        return False
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _acquired(path: Path) -> int:
     """The locked file, which is the one of that name: its last holder may just have removed it."""
     with ExitStack() as opened:

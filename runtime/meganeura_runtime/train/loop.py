@@ -44,6 +44,7 @@ from meganeura_runtime.train.events import (
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
+from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.training_problems import LossNotFinite
@@ -66,9 +67,12 @@ def train(
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
     others = () if job.last is None else (job.last,)
-    with TrainingSession(job, open_session, others) as trained:
+    with (
+        reported(job, folder, manner.device, watch) as watched,
+        TrainingSession(job, open_session, others) as trained,
+    ):
         trained.origins = weights
-        loop = Loop(job, folder, trained, watch, stop)
+        loop = Loop(job, folder, trained, watched, stop)
         loop.looks_at_every_step = manner.detect_anomaly
         loop.span = manner.span
         loop.hosts = manner.hosts

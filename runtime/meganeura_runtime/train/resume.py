@@ -9,7 +9,7 @@ import numpy as np
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_runtime.backends.backend import ALONE, Hosts
+from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -59,6 +59,8 @@ class RunOptions:
     """A tracer of what the host does."""
     hosts: Hosts = ALONE
     """The processes that run it together."""
+    device: OpenDevice | None = None
+    """What it runs on, as far as its page says so."""
 
 
 FROM_THE_START = RunOptions()

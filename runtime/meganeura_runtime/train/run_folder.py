@@ -40,6 +40,16 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def description(self) -> Path:
+        """Device, shapes and memory of the run, and how it ended."""
+        return self.path / "run.json"
+
+    @property
+    def report(self) -> Path:
+        """The page that shows all of this, also while the run goes on."""
+        return self.path / "report.html"
+
+    @property
     def weights(self) -> Path:
         """The parameters at the end of the run."""
         return self.path / "weights.safetensors"

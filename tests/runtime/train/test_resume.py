@@ -357,7 +357,7 @@ def test_files_are_as_the_umask_says(place: Place) -> None:
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in folder.path.iterdir()}
-    assert len(modes) == 5
+    assert len(modes) == 7
     assert set(modes.values()) == {0o640}
 
 

@@ -9,7 +9,7 @@ from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.plan_cache import cached_plan
+from meganeura_runtime.backends.webgpu.plan_cache import cached_memory, cached_plan
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.tuning_cache import tuned_configs
 from meganeura_runtime.support.tracing import Span
@@ -63,9 +63,9 @@ class OpenAdapter(OpenDevice):
 
 def memory_on(graph: Graph, device: OpenDevice | None) -> StepMemory:
     """What the plan of a step takes on an open adapter, or on any; raises `LimitError`."""
+    if isinstance(device, OpenAdapter):
+        return cached_memory(graph, device.device, device.configs)
+
     from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
 
-    if isinstance(device, OpenAdapter):
-        opened = device.device
-        return plan_memory(graph, opened.limits, opened.style, device.configs)
     return plan_memory(graph, PORTABLE)

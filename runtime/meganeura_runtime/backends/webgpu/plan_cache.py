@@ -1,12 +1,15 @@
-"""Plans taken from the disk cache where they were made before."""
+"""Plans, and what they take of memory, from the disk cache where they were made before."""
 
+import json
 from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.support.disk_cache import user_cache
 from meganeura_dsl.support.phases import phase
 from meganeura_runtime.backends.cache_keys import compiler, key_of
+from meganeura_runtime.backends.memory_roles import MemoryRole, StepMemory
 from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
@@ -28,6 +31,34 @@ def cached_plan(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -
     if kept is not None:
         kept.keep(key, plan.as_json())
     return plan
+
+
+def cached_memory(graph: Graph, device: Device, choices: TunedConfigs = UNTUNED) -> StepMemory:
+    """What the plan of a graph takes, by role; raises `LimitError` as `plan_memory` does."""
+    kept = user_cache()
+    key = "" if kept is None else key_of("memory", asdict(plan_of(graph, device, choices)))
+    content = None if kept is None else kept.find(key)
+    found = None if content is None else _memory(content)
+    if found is not None:
+        return found
+
+    from meganeura_runtime.backends.webgpu.schedule.compile import plan_memory
+
+    memory = plan_memory(graph, device.limits, device.style, choices)
+    if kept is not None:
+        stored = {"held": memory.held, "roles": memory.roles}
+        kept.keep(key, json.dumps(stored).encode())
+    return memory
+
+
+def _memory(content: bytes) -> StepMemory | None:
+    """What an entry says; `None` where it is of another form."""
+    try:
+        stored = cast("dict[str, Any]", json.loads(content))
+        roles = cast("dict[str, int]", stored["roles"])
+        return StepMemory({MemoryRole(each): roles[each] for each in roles}, stored["held"])
+    except (KeyError, ValueError):
+        return None
 
 
 def _plan(content: bytes) -> Plan | None:

@@ -1,0 +1,43 @@
+"""What can be wrong with the folder of a run that is looked at, and the words for it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+
+
+@dataclass(frozen=True)
+class NotARun(Problem, code="E0620", topic="files"):
+    """A folder that was named as a run is none.
+
+    A run is a folder with the files `settings.json` and `metrics.jsonl`, as `meganeura train` makes
+    it: `runs/fit-1`.
+    """
+
+    folder: Path
+    missing: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"`{self.folder}` is not the folder of a run: it has no `{self.missing}`",
+            cure=Help("name a folder that `meganeura train` made, such as", "runs/fit-1"),
+        )
+
+
+@dataclass(frozen=True)
+class DamagedRun(Problem, code="E0621", topic="files"):
+    """A file of a run does not hold what a run writes into it.
+
+    Each line of `metrics.jsonl` is a record: a JSON object with a `kind`, a `step` and numbers.
+    `settings.json` and `run.json` are one JSON object each. A crash can leave a line that is no
+    record; `meganeura train --resume` removes it.
+    """
+
+    file: Path
+    line: int
+    """The line that is no record; 0 where the whole file is meant."""
+    reason: str
+
+    def report(self) -> Report:
+        where = f"line {self.line:,} of `{self.file}`" if self.line else f"`{self.file}`"
+        return self.message(f"{where} is not what a run writes", Remark("because", self.reason))

@@ -1,0 +1,139 @@
+"""Writes the page of a run while it trains, by a thread, and completes it when the run ends."""
+
+from collections.abc import Generator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event as Signal
+from time import perf_counter, thread_time
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.io.files.atomic_write import write_text
+from meganeura_runtime.support.background import begin
+from meganeura_runtime.train.events import Event, Finished, Started, Watch
+from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.report.page import run_page
+from meganeura_runtime.train.report.run_description import (
+    RunDescription,
+    Status,
+    describe,
+    memory_of,
+    read_description,
+)
+from meganeura_runtime.train.report.run_records import RunRecords
+from meganeura_runtime.train.report.run_summary import RunSummary, read_settings
+from meganeura_runtime.train.run_folder import RunFolder
+
+PAUSE = 3.0
+"""Seconds between two versions of the page, at least."""
+SHARE = 0.004
+"""Of the time of a run, what its page may take of a processor."""
+
+
+@contextmanager
+def reported(
+    job: Job, folder: RunFolder, device: OpenDevice | None, watch: Watch
+) -> Generator[Watch]:
+    """Write the page of a run until the block ends, however it does; gives what is to watch it.
+
+    Raises `ProblemError` where the page cannot be written.
+    """
+    if not folder.writes:
+        yield watch
+        return
+    writer = _Writer(job, folder, device)
+
+    def watched(event: Event) -> None:
+        writer.take_in(event)
+        watch(event)
+
+    try:
+        yield watched
+    except BaseException as error:
+        with suppress(ProblemError):  # what ended the run is what is told
+            writer.complete(*_end(error))
+        raise
+    writer.complete(writer.status)
+
+
+def _end(error: BaseException) -> tuple[Status, str]:
+    """What is said of a run that an error ended."""
+    match error:
+        case KeyboardInterrupt():
+            return Status.STOPPED, ""
+        case ProblemError():
+            return Status.FAILED, str(error).splitlines()[0]
+        case _:
+            return Status.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+class _Writer:
+    """The page of one run."""
+
+    def __init__(self, job: Job, folder: RunFolder, device: OpenDevice | None) -> None:
+        self._ended = Signal()
+        self.status = Status.STOPPED
+        """How the run ends, as far as its events say."""
+        self._job = job
+        self._folder = folder
+        self._device = device
+        self._began = perf_counter()
+        earlier = read_description(folder.description)
+        self._before = 0.0 if earlier is None else earlier.seconds
+        self._about = describe(job, device, self._before)
+        self._settings = read_settings(folder.settings)
+        self._records = RunRecords(folder.metrics)
+        self._thread: Future[None] | None = None
+        _write_description(folder.description, self._about)
+
+    def take_in(self, event: Event) -> None:
+        """Begin once the run does, whose records are then its own; note how it ends."""
+        match event:
+            case Started():
+                self._thread = begin("report", self._write_while_it_trains)
+            case Finished(interrupted=interrupted):
+                self.status = Status.STOPPED if interrupted else Status.FINISHED
+            case _:
+                pass
+
+    def _write_while_it_trains(self) -> None:
+        """Write a page, and another whenever that is no burden, until the run ends."""
+        began = thread_time()
+        if self._device is not None:
+            memory = memory_of(self._job, self._device)
+            self._about = self._about.model_copy(update={"memory": memory})
+            _write_description(self._folder.description, self._about)
+        pause = self._write(thread_time() - began)
+        while not self._ended.wait(pause):
+            pause = self._write()
+
+    def complete(self, status: Status, error: str = "") -> None:
+        """Write the last version, once the thread that wrote the others is done."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.result()
+        seconds = self._before + perf_counter() - self._began
+        self._about = self._about.model_copy(
+            update={"status": status, "error": error, "seconds": seconds}
+        )
+        _write_description(self._folder.description, self._about)
+        self._write()
+
+    def _write(self, taken: float = 0.0) -> float:
+        """Write the page as it is now; gives the seconds until the next one is due.
+
+        `taken` is the processor time that has been spent on it already.
+        """
+        began = thread_time()
+        if self._folder.metrics.is_file():
+            self._records.read()
+        about = self._about
+        summary = RunSummary(self._folder.path, self._records, self._settings, about)
+        every = PAUSE if about.status is Status.RUNNING else 0.0
+        write_text(self._folder.report, run_page(summary, every))
+        return max(PAUSE, (taken + thread_time() - began) / SHARE)
+
+
+def _write_description(path: Path, about: RunDescription) -> None:
+    write_text(path, about.model_dump_json(indent=2) + "\n")

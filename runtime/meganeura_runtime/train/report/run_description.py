@@ -1,0 +1,141 @@
+"""`run.json`: what a run is, beside its settings: its device, shapes, memory, and how it ended."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from math import prod
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.errors import DeviceError, LimitError
+from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.report.report_problems import DamagedRun
+from meganeura_runtime.train.session_inputs import NOT_DATA
+
+LARGEST = 16
+"""MiB of a `run.json` that is read."""
+
+
+class Status(StrEnum):
+    """How far a run has come."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """Ended by its user, or by a rule of its settings, before its last step."""
+    FAILED = "failed"
+    LOST = "lost"
+    """Its process ended without a word."""
+
+
+class Tensor(BaseModel):
+    """An input, a parameter or a state."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    type: str
+    """With the sizes of the run: `f32[32, 1, 8, 8]`."""
+    kind: str = ""
+    """`input`, `param` or `state`."""
+    declared: str = ""
+    """Of an input, the type with free sizes."""
+    moves: bool = True
+    """Whether a step changes it."""
+    elements: int = 0
+
+
+class RunDescription(BaseModel):
+    """What is known when a run begins, and what is added when it ends."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = 1
+    train: str
+    """The name of the `train` block."""
+    status: Status = Status.RUNNING
+    error: str = ""
+    """Why it failed, in a line."""
+    device: str = ""
+    started: datetime
+    seconds: float = 0.0
+    """What it took, over all processes that went on with it; 0 before the first of them ended."""
+    batch: int
+    epochs: int
+    steps_per_epoch: int
+    examples: int
+    held_out: int
+    inputs: tuple[Tensor, ...]
+    parameters: tuple[Tensor, ...]
+    memory: dict[str, int] | None = None
+    """Bytes of a step by role; `None` where the backend does not say."""
+
+
+def describe(job: Job, device: OpenDevice | None, before: float) -> RunDescription:
+    """What a run that begins now is; `before` is the seconds that it has taken already."""
+    fed = leaf_types(job.compiled)[1]
+    test = job.dataset.test
+    return RunDescription(
+        train=job.name,
+        device="" if device is None else device.short_name,
+        started=datetime.now(UTC),
+        seconds=before,
+        batch=job.batch,
+        epochs=job.epochs,
+        steps_per_epoch=job.steps_per_epoch,
+        examples=job.dataset.train.examples,
+        held_out=0 if test is None else test.examples,
+        inputs=tuple(
+            Tensor(
+                name=name,
+                type=str(each),
+                kind="input",
+                declared=str(job.demand.inputs[name]),
+                elements=prod(concrete_shape(each.shape)),
+            )
+            for name, each in fed.items()
+            if name not in NOT_DATA
+        ),
+        parameters=tuple(
+            Tensor(
+                name=each.name,
+                type=str(each.type),
+                kind=each.kind,
+                moves=each.name in job.compiled.updates,
+                elements=prod(concrete_shape(each.type.shape)),
+            )
+            for each in job.parameters
+        ),
+    )
+
+
+def memory_of(job: Job, device: OpenDevice) -> dict[str, int] | None:
+    """The bytes of a step by role; `None` where the backend says so only by compiling it again."""
+    if not device.backend.capabilities.plans_memory:
+        return None
+    try:
+        found = device.backend.memory(job.compiled, device)
+    except (DeviceError, LimitError, ProblemError):  # the session that is opened says what is wrong
+        return None
+    return None if found is None else {str(role): size for role, size in found.roles.items()}
+
+
+def read_description(path: Path) -> RunDescription | None:
+    """What a file says; `None` where there is none, as of older runs. Raises `ProblemError`."""
+    if not path.is_file():
+        return None
+    try:
+        return RunDescription.model_validate_json(read_bytes(path, LARGEST))
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
+    except TooLongError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise ProblemError(DamagedRun(path, 0, reason))

@@ -1,0 +1,110 @@
+"""What a run measured: the records of its `metrics.jsonl`, as curves.
+
+Records are read as they are: whatever a kind of record has that is a number becomes a curve.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from dataclasses import dataclass, field
+from math import nan
+from pathlib import Path
+from typing import cast
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.regular_files import opened
+from meganeura_runtime.train.report.report_problems import DamagedRun
+
+STEP, EPOCH, HELD_OUT = "step", "epoch", "held_out"
+"""Kinds of records: a logged step, the mean of an epoch, an evaluation."""
+
+NOT_MEASURED = ("kind", "step", "epoch", "steps", "seconds")
+"""What a record has besides what was measured."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One number of one kind of record, over the steps of the run."""
+
+    kind: str
+    name: str
+    steps: array[float] = field(default_factory=lambda: array("d"))
+    """Counted from 1."""
+    values: array[float] = field(default_factory=lambda: array("d"))
+    """NaN where it was not finite."""
+
+    @property
+    def final(self) -> float:
+        """The last value."""
+        return self.values[-1]
+
+    def at(self, step: float) -> float | None:
+        """The value at a step; `None` where there is none."""
+        return next((y for x, y in zip(self.steps, self.values, strict=True) if x == step), None)
+
+
+class RunRecords:
+    """The records of a file that may still grow."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = 0
+        self._read_to = 0
+        self._lines = 0
+        self._curves: dict[tuple[str, str], Curve] = {}
+        self.last_step = 0
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """All curves, in the order in which they began."""
+        return tuple(self._curves.values())
+
+    def curve(self, kind: str, name: str) -> Curve | None:
+        """The curve of a kind of record and a name, if there is one."""
+        return self._curves.get((kind, name))
+
+    def read(self) -> None:
+        """Take in the lines that were added; the last one is left if it is not whole yet.
+
+        Raises `ProblemError` for a line that is no record, and `OSError`.
+        """
+        with opened(self._path) as file:
+            found = self._path.stat()
+            if found.st_ino != self._file or found.st_size < self._read_to:
+                self._begin_again(found.st_ino)
+            file.seek(self._read_to)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            self._lines += 1
+            self._add(self._record(line))
+        self._read_to += len(whole)
+
+    def _begin_again(self, file: int) -> None:
+        """The file was replaced, as when a run goes on from an earlier step."""
+        self._file, self._read_to, self._lines, self.last_step = file, 0, 0, 0
+        self._curves.clear()
+
+    def _record(self, line: bytes) -> dict[str, object]:
+        try:
+            record = cast("object", json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise ProblemError(DamagedRun(self._path, self._lines, str(error))) from None
+        match record:
+            case {"kind": str(), "step": int()}:
+                return cast("dict[str, object]", record)
+            case _:
+                reason = "it has no `kind` and `step`"
+                raise ProblemError(DamagedRun(self._path, self._lines, reason))
+
+    def _add(self, record: dict[str, object]) -> None:
+        kind, step = str(record["kind"]), cast("int", record["step"])
+        self.last_step = max(self.last_step, step)
+        for name, value in record.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name in NOT_MEASURED or not (is_number or value is None):
+                continue
+            curve = self._curves.setdefault((kind, name), Curve(kind, name))
+            curve.steps.append(step)
+            curve.values.append(nan if value is None else float(cast("float", value)))

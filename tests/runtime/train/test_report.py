@@ -1,0 +1,324 @@
+"""The page of a run: written while it trains, whole when it ends, and safe whatever is in it."""
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.reference.backend import ReferenceBackend
+from meganeura_runtime.backends.reference.device import ReferenceDevice
+from meganeura_runtime.train.events import EpochEnded, Event
+from meganeura_runtime.train.folder_lock import locked
+from meganeura_runtime.train.loop import train
+from meganeura_runtime.train.report.page import comparison_page, run_page
+from meganeura_runtime.train.report.page_data import MOST, thinned
+from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, _Writer, reported
+from meganeura_runtime.train.report.run_description import Status, memory_of
+from meganeura_runtime.train.report.run_records import Curve, RunRecords
+from meganeura_runtime.train.report.run_summary import labels, summary_of
+from meganeura_runtime.train.resume import RunOptions
+from meganeura_runtime.train.run_folder import RunFolder
+from tests.runtime.runs import FAILING, STEPS, Place
+
+CPU = ReferenceDevice(ReferenceBackend(), "cpu (as asked)")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What a page draws."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def run_of(folder: Path) -> dict[str, Any]:
+    """The one run of the page that a folder holds."""
+    (found,) = data_of(RunFolder(folder).report.read_text())["runs"]
+    return found
+
+
+def written(folder: Path, *records: dict[str, object], settings: object = None) -> Path:
+    """A run folder with these records."""
+    folder.mkdir(exist_ok=True)
+    lines = "".join(json.dumps(each) + "\n" for each in records)
+    (folder / "metrics.jsonl").write_text(lines)
+    (folder / "settings.json").write_text(json.dumps(settings or {"epochs": 3}))
+    return folder
+
+
+def step(number: int, **measured: float | None) -> dict[str, object]:
+    return {"kind": "step", "step": number, "epoch": 0, **measured}
+
+
+# --- while a run goes on, and at its end ---------------------------------------------------------
+
+
+def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
+    folder = place.start("run", manner=RunOptions(device=CPU))
+    page = data_of(folder.report.read_text())
+    assert page["every"] == 0
+    (run,) = page["runs"]
+    about = run["about"]
+    assert (about["status"], about["error"], about["device"]) == ("finished", "", "cpu")
+    assert (about["epochs"], about["steps_per_epoch"], about["batch"]) == (4, 5, 4)
+    assert run["step"] == STEPS
+    assert [(each["name"], each["type"], each["declared"]) for each in about["inputs"]] == [
+        ("x", "f32[4, 6]", "f32[batch, 6]"),
+        ("y", "i32[4]", "i32[batch]"),
+    ]
+    assert about["memory"] == memory_of(place.job(), CPU)
+    assert about["memory"]["parameters"] == 4 * (8 * 6 + 8 + 8 + 8 + 3 * 8 + 3)
+    names = {row[0]: row[1:] for row in run["parameters"]["rows"]}
+    assert names["fc1.weight"] == ["f32[8, 6]", "param", 48, True]
+    assert names["norm.running_mean"][1] == "state"
+    assert (run["parameters"]["count"], run["parameters"]["elements"]) == (6, 99)
+    assert ["optimizer.lr", "0.01"] in run["settings"]
+    curves = {(each["kind"], each["name"]): each for each in run["curves"]}
+    assert {("step", "loss"), ("step", "learning_rate"), ("epoch", "loss")} <= curves.keys()
+    assert curves["held_out", "loss"]["x"] == [5, 10, 15, 20]
+    evaluated = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    losses = [each["loss"] for each in evaluated if each["kind"] == "held_out"]
+    assert curves["held_out", "loss"]["y"] == pytest.approx(losses, rel=1e-5)
+    (best,) = [each for each in run["measures"] if each[:2] == ["held_out", "loss"]]
+    assert best[2:] == [losses[-1], min(losses)]
+    assert run["best_step"] == 5 * (1 + int(np.argmin(losses)))
+
+
+def test_it_is_there_while_the_run_goes_on(place: Place) -> None:
+    folder, seen = place.run_folder("run"), []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, EpochEnded) and not seen:
+            until = monotonic() + 20
+            while not folder.report.is_file() and monotonic() < until:
+                sleep(0.01)
+            seen.append(data_of(folder.report.read_text()))
+
+    train(place.job(), folder, CPU.open, watch, lambda: False, RunOptions(device=CPU))
+    (page,) = seen
+    assert page["every"] > 0
+    assert page["runs"][0]["about"]["status"] == "running"
+    assert run_of(folder.path)["about"]["status"] == "finished"
+
+
+def test_a_stopped_run_says_so_and_goes_on_to_the_end(place: Place) -> None:
+    folder = place.start("run", steps=7)
+    before = run_of(folder.path)
+    assert (before["about"]["status"], before["step"]) == ("stopped", 6)
+    place.resume("run")
+    after = run_of(folder.path)
+    assert (after["about"]["status"], after["step"]) == ("finished", STEPS)
+    assert after["about"]["seconds"] > before["about"]["seconds"] > 0
+    (steps,) = [
+        each["x"] for each in after["curves"] if (each["kind"], each["name"]) == ("step", "loss")
+    ]
+    assert steps == sorted(set(steps))
+
+
+def test_a_run_that_fails_says_why(place: Place) -> None:
+    place.write(FAILING)
+    with pytest.raises(ProblemError, match="E0550"):
+        place.start("run")
+    about = run_of(place.folder / "run")["about"]
+    assert about["status"] == "failed"
+    assert "E0550" in about["error"]
+
+
+def test_what_is_raised_by_who_watches_ends_the_run_and_is_told(place: Place) -> None:
+    def watch(event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            raise ZeroDivisionError("by whom")
+
+    folder = place.run_folder("run")
+    with pytest.raises(ZeroDivisionError):
+        train(place.job(), folder, CPU.open, watch, lambda: False)
+    about = run_of(folder.path)["about"]
+    assert (about["status"], about["error"]) == ("failed", "ZeroDivisionError: by whom")
+
+
+def test_ctrl_c_is_no_failure(place: Place) -> None:
+    folder = place.run_folder("run")
+    folder.write_settings(place.job().settings)
+    with pytest.raises(KeyboardInterrupt), reported(place.job(), folder, None, lambda _: None):
+        raise KeyboardInterrupt
+    about = run_of(folder.path)["about"]
+    assert (about["status"], about["error"], about["memory"]) == ("stopped", "", None)
+
+
+def test_a_page_that_cannot_be_written_is_no_secret(place: Place) -> None:
+    folder = place.run_folder("run")
+    folder.report.mkdir()
+    with pytest.raises(ProblemError, match="E0534"):
+        place.start("run")
+    place.write(FAILING)
+    folder = place.run_folder("other")
+    folder.report.mkdir()
+    with pytest.raises(ProblemError, match="E0550"):
+        place.start("other")
+
+
+def test_of_several_processes_only_the_first_writes(place: Place) -> None:
+    silent = RunFolder(place.run_folder("run").path, writes=False)
+    with reported(place.job(), silent, None, print) as watch:
+        assert watch is print
+    assert list(silent.path.iterdir()) == []
+
+
+def test_the_writer_takes_a_bounded_share_of_the_time(place: Place) -> None:
+    folder = place.run_folder("run")
+    folder.write_settings(place.job().settings)
+    writer = _Writer(place.job(), folder, None)
+    assert writer._write() >= PAUSE
+    assert writer._write(taken=2.0) >= 2.0 / SHARE
+
+
+# --- what a folder holds -------------------------------------------------------------------------
+
+
+def test_a_run_without_a_description_is_shown_as_it_is(tmp_path: Path) -> None:
+    records = [step(1, loss=2.0), step(2, loss=None), step(3, loss=1.0, accuracy=0.5)]
+    summary = summary_of(written(tmp_path / "old", *records))
+    (run,) = data_of(run_page(summary))["runs"]
+    assert (run["about"], run["step"], run["best_step"]) == (None, 3, None)
+    assert [(each["x"], each["y"]) for each in run["curves"]] == [([1, 3], [2, 1]), ([3], [0.5])]
+    assert summary.speed is None
+
+
+def test_records_are_read_as_they_are_added(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps(step(1, loss=3.0)) + '\n{"kind": "st')
+    records = RunRecords(path)
+    records.read()
+    with path.open("a") as file:
+        file.write('ep", "step": 2, "epoch": 0, "loss": 2.5, "note": "text", "is": true}\n')
+    records.read()
+    (curve,) = records.curves
+    assert (list(curve.steps), list(curve.values), records.last_step) == ([1, 2], [3, 2.5], 2)
+    other = tmp_path / "other"
+    other.write_text(json.dumps(step(1, loss=3.0)) + "\n")
+    other.replace(path)
+    records.read()
+    assert (len(records.curves[0].steps), records.last_step) == (1, 1)
+    assert records.curve("epoch", "loss") is None
+
+
+@pytest.mark.parametrize("line", ["no json", "[]", '{"kind": "step"}', '{"step": 3}', "[" * 9999])
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
+    folder = written(tmp_path / "run", step(1, loss=3.0))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(ProblemError, match=r"E0621.*line 2"):
+        summary_of(folder)
+
+
+@pytest.mark.parametrize("name", ["settings.json", "run.json"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"train": 3}'])
+def test_a_damaged_description_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    folder = written(tmp_path / "run", step(1, loss=3.0))
+    (folder / name).write_text(text)
+    if (name, text) == ("settings.json", '{"train": 3}'):
+        assert summary_of(folder).settings == {"train": "3"}
+        return
+    with pytest.raises(ProblemError, match="E0621"):
+        summary_of(folder)
+
+
+@pytest.mark.parametrize("missing", ["settings.json", "metrics.jsonl"])
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, missing: str) -> None:
+    folder = written(tmp_path / "run", step(1, loss=3.0))
+    (folder / missing).unlink()
+    with pytest.raises(ProblemError, match=f"E0620.*{missing}"):
+        summary_of(folder)
+
+
+def test_a_run_whose_process_is_gone_is_lost(place: Place) -> None:
+    folder = place.start("run")
+    text = folder.description.read_text().replace('"finished"', '"running"')
+    folder.description.write_text(text)
+    with locked(folder.path):
+        found = summary_of(folder.path).description
+        assert found is not None
+        assert found.status is Status.RUNNING
+    found = summary_of(folder.path).description
+    assert found is not None
+    assert found.status is Status.LOST
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+NASTY = "</script><script>alert(1)</script>&\"'\u2028<!--"
+
+
+def test_no_text_of_a_run_becomes_markup(tmp_path: Path) -> None:
+    settings = {NASTY: NASTY, "optimizer": {NASTY: [NASTY]}}
+    records = [step(1, **{NASTY: 1.0}), {"kind": NASTY, "step": 2, "epoch": 0, "loss": 1.0}]
+    folder = written(tmp_path / "a<b>&c", *records, settings=settings)
+    for page in (run_page(summary_of(folder)), comparison_page([summary_of(folder)] * 2)):
+        assert "alert(1)</script>" not in page
+        assert page.count("<script") == page.count("</script>") == 2
+        assert "<title>a&lt;b&gt;&amp;c" in page
+        run = data_of(page)["runs"][0]
+        assert run["settings"][0] == [NASTY, NASTY]
+        assert {each["kind"] for each in run["curves"]} == {"step", NASTY}
+
+
+def test_the_page_reads_nothing_but_itself(tmp_path: Path) -> None:
+    page = run_page(summary_of(written(tmp_path / "run", step(1, loss=3.0))))
+    assert set(re.findall(r"https?://[^\s\"']+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\b(src|href)=", page.replace("img-src", ""))
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = b64encode(sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_thousands_of_points_become_means_and_ranges() -> None:
+    generator = np.random.default_rng(0)
+    values = generator.normal(size=100_003)
+    curve = Curve("step", "loss")
+    for number, value in enumerate(values, 1):
+        curve.steps.append(number)
+        curve.values.append(value)
+    found = thinned(curve, MOST)
+    assert len(found["x"]) == len(found["y"]) == len(found["low"]) == len(found["high"]) == MOST
+    assert min(found["low"]) == pytest.approx(values.min(), rel=1e-5)
+    assert max(found["high"]) == pytest.approx(values.max(), rel=1e-5)
+    assert np.mean(found["y"]) == pytest.approx(values.mean(), abs=1e-4)
+    assert found["x"] == sorted(found["x"])
+    few = thinned(curve, 200_000)
+    assert (len(few["y"]), few["low"]) == (len(values), [])
+
+
+def test_a_page_of_many_long_curves_stays_below_a_megabyte(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    names = [f"metric_{number}" for number in range(20)]
+    records = [
+        step(number, **dict(zip(names, generator.normal(size=20), strict=True)))
+        for number in range(1, 3_000)
+    ]
+    page = run_page(summary_of(written(tmp_path / "run", *records)))
+    assert len(page.encode()) < 1_000_000
+
+
+def test_labels_tell_runs_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / "a" / "fit-1", tmp_path / "b" / "fit-1"]
+    for folder in folders:
+        folder.parent.mkdir()
+        written(folder, step(1, loss=3.0))
+    both = [summary_of(each) for each in folders]
+    assert labels(both) == ("a/fit-1", "b/fit-1")
+    assert labels(both[:1]) == ("fit-1",)
+    assert labels([both[0]] * 2) == ("fit-1", "fit-1")
