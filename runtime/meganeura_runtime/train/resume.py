@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def resume_job(
         raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
     job = prepare(
         program, train, base, overrides,
-        revise=lambda now: _revised(progress.settings, overrides, now),
+        revise=partial(_revised, progress.settings, overrides),
         run=folder.path,
     )  # fmt: skip
     kept = _kept(tensors, job, progress)
