@@ -576,9 +576,13 @@ def test_nothing_is_offered_where_nothing_may_be_given_anew() -> None:
     assert CannotResume("`batch` was decided when it began", ("device",)).report().help is not None
 
 
+STEADY = "schedule=constant()"
+"""A schedule that does not depend on the length of the run."""
+
+
 def test_a_run_may_end_in_the_middle_of_an_epoch(place: Place) -> None:
     """It is evaluated there once, and with more steps it is the longer run."""
-    short = place.start("short", "steps=7")
+    short = place.start("short", "steps=7", STEADY)
     ends = [event for event in place.told if isinstance(event, EpochEnded | Evaluated)]
     assert [event.step for event in ends] == [5, 5, 7, 7]
     assert [event.steps for event in ends if isinstance(event, EpochEnded)] == [5, 2]
@@ -586,7 +590,7 @@ def test_a_run_may_end_in_the_middle_of_an_epoch(place: Place) -> None:
     place.resume("short")
     assert not [event for event in place.told if isinstance(event, Stepped | Evaluated)]
     place.resume("short", "steps=9")
-    whole = place.start("whole", "steps=9")
+    whole = place.start("whole", "steps=9", STEADY)
     assert contents(short.checkpoint) == contents(whole.checkpoint)
     assert contents(short.weights) == contents(whole.weights)
 
