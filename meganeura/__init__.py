@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+    from meganeura_runtime.train.events import StopTraining
     from meganeura_runtime.train.memory_fit import Fit
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Session",
     "SessionError",
     "StepResult",
+    "StopTraining",
     "Trainer",
     "__version__",
     "check",
@@ -57,6 +59,7 @@ _LOADED_WHEN_USED = {
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
     "StepResult": "meganeura.trainer",
+    "StopTraining": "meganeura_runtime.train.events",
     "Trainer": "meganeura.trainer",
 }
 """Public names of modules that load NumPy."""

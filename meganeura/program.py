@@ -1,6 +1,6 @@
 """A program in Python's hands: its models, and its training."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
@@ -39,7 +39,14 @@ from meganeura_runtime.io.weights import (
     write_weights,
 )
 from meganeura_runtime.support.byte_sizes import parsed_bytes
-from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
+from meganeura_runtime.train.events import (
+    EpochEnded,
+    Evaluated,
+    Event,
+    Logged,
+    StopTraining,
+    Watch,
+)
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
@@ -155,7 +162,7 @@ class Program:
         weights: Files | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
-        watch: Callable[[Event], None] | None = None,
+        watch: Watch | Sequence[Watch] | None = None,
     ) -> Run:
         """Train as its `train` block of that name says, with some settings replaced.
 
@@ -164,7 +171,8 @@ class Program:
         processes train together, as `jax.distributed` has them, all call this with the same `out`.
         Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
-        `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
+        `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
+        raises ends the run; `StopTraining` ends it after the current step, and all is saved.
         Losses and metrics are means over examples, in the units of the program. Raises
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
         or the device, and for a loss that is not finite.
@@ -173,14 +181,14 @@ class Program:
         folder = pipeline.find(self._target).path.parent
         start = _start(weights, allow_missing, allow_unexpected)
         job = prepare(self._program, name, folder, _overrides(settings, device), start)
-        record = _Record(watch)
+        record = _Record(_several(watch))
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = job.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
             with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
                 manner = RunOptions(hosts=chosen.hosts, device=chosen)
-                finished = train(job, place, chosen.open, record, lambda: False, manner)
+                finished = train(job, place, chosen.open, record, record.is_asked, manner)
         return Run(
             self,
             name,
@@ -393,7 +401,9 @@ class Model:
 class _Record:
     """Keeps what was measured, and passes every event on."""
 
-    watch: Callable[[Event], None] | None
+    watches: Sequence[Watch]
+    asked: bool = False
+    """Whether an observer asked for the end."""
     losses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     held_out: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     epochs: list[float] = field(default_factory=list[float])
@@ -408,8 +418,22 @@ class _Record:
                 self.held_out.append({"loss": event.loss, **event.metrics})
             case _:
                 pass
-        if self.watch is not None:
-            self.watch(event)
+        for watch in self.watches:
+            try:
+                watch(event)
+            except StopTraining:
+                self.asked = True
+
+    def is_asked(self) -> bool:
+        """Whether the run is to end after the current step."""
+        return self.asked
+
+
+def _several(watch: Watch | Sequence[Watch] | None) -> Sequence[Watch]:
+    """The observers, whether there is none, one, or several."""
+    if watch is None:
+        return ()
+    return (watch,) if callable(watch) else watch
 
 
 def _paths(files: Files) -> tuple[Path, ...]:

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.types import TensorType
-from meganeura_dsl.transforms.training_step import GRADIENT, LOSS
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Closing, Outputs
 from meganeura_runtime.backends.device_failures import explained_failures
@@ -64,8 +65,13 @@ class StepResult:
         return {
             name: float(self._outputs[name])
             for name in self._outputs
-            if name != LOSS and not name.startswith(GRADIENT)
+            if name not in {LOSS, SKIPPED} and not name.startswith(GRADIENT)
         }
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether a gradient was not finite and `not_finite = "skip"` left the update out."""
+        return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
 
     @property
     def gradients(self) -> Mapping[str, Array]:
@@ -264,7 +270,8 @@ class Trainer(Closing):
         trained, recipe = self.trained, self._recipe
         with explained_failures():
             kept = trained.session.kept()
-        if not is_finite(kept):
+        ignores = recipe.settings.not_finite == NotFinitePolicy.IGNORE
+        if not (ignores or is_finite(kept)):
             raise ProblemError(LossNotFinite(self.steps, ""))
         progress = Progress(
             program=recipe.program_hash,
@@ -285,14 +292,14 @@ class Trainer(Closing):
     def model(self, name: str | None = None) -> Model:
         """A model of the program with the weights of now, which later steps do not change.
 
+        With `ema` they are the averages, which `weights` are not.
+
         Raises `ProblemError` for a name that no model has, and if the `train` block does not train
         all of its parameters.
         """
         with explained_failures():
             kept = self.trained.session.kept()
-        return self._make_model(
-            name, {each.name: kept[each.name] for each in self._recipe.parameters}
-        )
+        return self._make_model(name, self.trained.averaged(kept))
 
     def close(self) -> None:
         """Give the memory of the device back. Nothing is saved."""

@@ -78,6 +78,8 @@ from meganeura_runtime.train.training_problems import (
     InputMismatch,
     LossNotFinite,
     NoLength,
+    NoSuchMetric,
+    NothingToStopBy,
     UnnamedFolder,
 )
 
@@ -230,6 +232,8 @@ EXAMPLES: Mapping[str, Problem] = {
         BatchMismatch("fit", (InputMismatch("label", "[32]", "i32[batch]"),), (("batch", 64),)),
         TwoLengths(within(FIT, "epochs    = 0.5")),
         NoLength("cosine"),
+        NoSuchMetric("acuracy", ("loss", "accuracy")),
+        NothingToStopBy(),
         UnnamedFolder(2),
         DataChanged(
             FILE,

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-import torch
 from safetensors.numpy import load_file
 
 import meganeura
@@ -142,7 +141,6 @@ def test_only_what_is_asked_for_is_an_output(program: meganeura.Program) -> None
 def test_tensors_of_others_are_read(program: meganeura.Program) -> None:
     ours, int64 = batch(), batch()["y"].astype(np.int64)
     given = [
-        {"x": torch.from_numpy(ours["x"]), "y": torch.from_numpy(int64)},
         {"x": ours["x"].astype(np.float64), "y": int64.astype(np.uint8)},
         {"x": ours["x"].tolist(), "y": int64.tolist()},
         {"x": np.asfortranarray(ours["x"]), "y": ours["y"][::1]},
@@ -169,7 +167,6 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "type": ({**batch(), "y": np.zeros(4)}, "is float64[4], and not i32[batch]"),
     "text": ({**batch(), "y": ["a"] * 4}, "and not i32[batch]"),
     "ragged": ({**batch(), "x": [[1, 2], [3]]}, "unreadable (setting an array element"),
-    "torch": ({**batch(), "x": torch.zeros(4, 6, requires_grad=True)}, "unreadable (Can't call"),
     "index": ({**batch(), "y": np.full(4, 3)}, "`y` holds 3, and must be below 3"),
     "range": ({**batch(), "y": np.full(4, 2**40)}, "`y` holds 1099511627776, which i32 cannot"),
 }

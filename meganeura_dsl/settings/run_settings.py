@@ -20,10 +20,12 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, setting_key
 from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.best_metric import BestMetric, best_metric
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
@@ -64,6 +66,18 @@ def _data(path: str, given: ValidationInfo) -> str:
     return path
 
 
+def _not_finite(policy: str) -> str:
+    if policy not in {*NotFinitePolicy}:
+        raise ValueError(f"must be {' or '.join(NotFinitePolicy)}")
+    return policy
+
+
+def _best(text: str) -> str:
+    """`lowest loss`, or another metric of which the lowest or highest value is the best."""
+    best_metric(text)
+    return text
+
+
 def _sharding(name: str) -> str:
     if name not in {*DeviceSharding}:
         raise ValueError(f"must be {' or '.join(DeviceSharding)}")
@@ -90,6 +104,11 @@ class RunSettings(Strict):
     shuffle: bool = True
     drop_last: bool = True
     clip_norm: PositiveFloat | None = None
+    accumulate: PositiveInt = 1
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    not_finite: Annotated[str, AfterValidator(_not_finite)] = NotFinitePolicy.STOP.value
+    best: Annotated[str, AfterValidator(_best)] = "lowest loss"
+    stop_after: PositiveInt | None = None
     log_every: NonNegativeInt = 50
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
@@ -101,8 +120,17 @@ class RunSettings(Strict):
     disabled_rules: list[str] = Field(default_factory=list[str])
 
     def learning_rate(self, step: int, steps: int) -> float:
-        """The rate of a step, counted from 0, in a run of `steps`."""
-        return self.optimizer.lr * self.schedule.factor(step, steps)
+        """The rate of a step, counted from 0, in a run of `steps`.
+
+        The schedule counts updates, of which `accumulate` steps make one.
+        """
+        update, updates = step // self.accumulate, max(1, steps // self.accumulate)
+        return self.optimizer.lr * self.schedule.factor(update, updates)
+
+    @property
+    def best_metric(self) -> BestMetric:
+        """What the best weights are chosen by."""
+        return best_metric(self.best)
 
 
 MEANINGS = {
@@ -114,6 +142,11 @@ MEANINGS = {
     "seed": "the start of everything random",
     "shuffle": "whether each epoch draws the examples in a new order",
     "clip_norm": "the largest norm all gradients together may have",
+    "accumulate": "how many batches make an update, by the mean of their gradients",
+    "ema": "the decay of an average of the weights, which evaluation and saved weights use",
+    "not_finite": "what a gradient that is not finite does: stop, skip the update, or ignore",
+    "best": "the metric that the best weights are chosen by, such as highest accuracy",
+    "stop_after": "evaluations without a better one after which a run ends",
     "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
     "log_every": "steps between two lines of the log; 0 logs no steps",
     "eval_every": "epochs between two evaluations on the held-out examples",

@@ -17,7 +17,7 @@ from meganeura_dsl.settings.settings_problems import (
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
-BARE_TEXTS = ("data", "device", "precision", "sharding")
+BARE_TEXTS = ("best", "data", "device", "not_finite", "precision", "sharding")
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
 
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}

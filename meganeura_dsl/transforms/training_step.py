@@ -21,7 +21,9 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     Sqrt,
     StopGradient,
+    Sub,
     Sum,
+    Where,
 )
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
@@ -29,13 +31,23 @@ from meganeura_dsl.transforms.autodiff import gradients
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
-from meganeura_dsl.transforms.optimizers.update import STATES, Update, as_f32, number, scaled
+from meganeura_dsl.transforms.optimizers.update import (
+    AVERAGE,
+    STATES,
+    Update,
+    as_f32,
+    number,
+    scaled,
+)
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.update_gate import Gate
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
 GRADIENT = "gradient."
 """How the names of outputs begin that are gradients."""
+SKIPPED = "update.skipped"
+"""The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 
 
 class TrainingError(Exception):
@@ -51,6 +63,10 @@ class TrainingSettings:
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
     rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
     parameter that is moved an output `gradient.PATH`, before they are clipped.
+
+    `accumulate` moves the parameters after so many batches, by the mean of their gradients. `ema`
+    keeps an average of each parameter: a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all
+    as it was where a gradient is not finite, and adds the output `update.skipped`.
     """
 
     optimizer: Optimizer
@@ -58,6 +74,9 @@ class TrainingSettings:
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
     gradients: bool = False
+    accumulate: int = 1
+    ema: float | None = None
+    skip_not_finite: bool = False
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -80,7 +99,9 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_free_names(forward)
     _require_matches(forward, settings)
     copy = _Copy(forward)
+    gate = Gate(copy.build, settings.accumulate, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
+    gate.count(updates)
     shown: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
@@ -89,7 +110,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             for name in objective.moves
             if settings.optimizer_of(name) is not None
         }
-        found = _move(copy.build, copy.of(loss), parameters, settings, updates)
+        found = _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
         if settings.gradients:
             shown |= {f"{GRADIENT}{name}": each for name, each in found.items()}
         copy.go_on(objective, updates)
@@ -99,6 +120,11 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         if Objective.of(name) is None
     }
     states = {name: copy.of(value) for name, value in forward.updates.items()}
+    finite = gate.is_finite()
+    if finite is not None:
+        zero, one = number(copy.build, 0.0), number(copy.build, 1.0)
+        shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
+        states = gate.states(states, copy.leaves)
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
 
 
@@ -107,6 +133,7 @@ def _move(
     loss: Value,
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
+    gate: Gate,
     updates: dict[str, Value],
 ) -> dict[str, Value]:
     """The gradients of a loss, of the parameters that they reach.
@@ -115,17 +142,26 @@ def _move(
     """
     found = gradients(build, loss, tuple(parameters.values()))
     reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
-    clipped = _clipped(build, tuple(reached.values()), settings.clip_norm)
-    for name, gradient in zip(reached, clipped, strict=True):
+    means = gate.mean(reached, updates)
+    clipped = _clipped(build, tuple(means.values()), settings.clip_norm)
+    moved: dict[str, Value] = {}
+    for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            update = Update(build, name, updates)
+            update = Update(build, name, moved)
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
-            updates[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            moved[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            if settings.ema is not None:
+                average = update.state(AVERAGE, new)
+                way = update.op(Sub(), as_f32(build, moved[name]), average)
+                update.store(
+                    average, update.op(Add(), average, update.times(1 - settings.ema, way))
+                )
+    updates |= gate.admitted(moved, means, parameters)
     return reached
 
 

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+
+import meganeura
+from meganeura_dsl.diagnostics.problem import ProblemError
 
 pytestmark = pytest.mark.parity
 
@@ -41,3 +45,18 @@ def test_both_scripts_have_the_same_losses(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_allclose(found[1], found[0], atol=1e-4)
     assert load_file("runs/net/weights.safetensors").keys() == load_file("start.safetensors").keys()
     assert lines_of(ours, program) < lines_of(theirs)
+
+
+def test_tensors_of_torch_are_read(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    image = generator.uniform(0, 16, size=(4, 1, 8, 8)).astype(np.float32)
+    label = generator.integers(0, 10, 4)
+    program = meganeura.load("digits_mlp")
+    losses: list[float] = []
+    for given in (image, label), (torch.from_numpy(image), torch.from_numpy(label)):
+        with program.trainer(device="cpu") as trainer:
+            losses.append(trainer.step({"image": given[0], "label": given[1]}).loss)
+    assert losses[0] == losses[1]
+    with program.trainer(device="cpu") as trainer, pytest.raises(ProblemError, match="Can't call"):
+        trainer.step({"image": torch.zeros(4, 1, 8, 8, requires_grad=True), "label": label})
+    assert not [*tmp_path.iterdir()]

@@ -64,8 +64,10 @@ class Progress(BaseModel):
     """The epoch of the next step, from 0; with the seed it decides the order of examples."""
     position: Count
     """Batches of that epoch already used."""
-    lowest_loss: float | None = None
-    """The lowest held-out loss so far, if there was an evaluation."""
+    best_value: float | None = None
+    """The best held-out loss or metric so far, if there was an evaluation."""
+    stale: Count = 0
+    """Evaluations since then."""
     settings: RunSettings
     weights: tuple[Origin, ...] = ()
     """What the run started from instead of its initial values."""

@@ -36,6 +36,7 @@ from meganeura_runtime.train.recipe import (
     require_shares,
     settings_of,
 )
+from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,6 +51,8 @@ class Job(Recipe):
     def of(recipe: Recipe, dataset: Dataset) -> "Job":
         """A recipe with its data; raises `ProblemError` for a last batch that cannot be."""
         settings, counter = recipe.settings, recipe.demand.counter
+        if settings.stop_after is not None and dataset.test is None:
+            raise ProblemError(NothingToStopBy())
         examples = 0 if settings.drop_last else dataset.train.examples % recipe.batch
         last = None
         if examples and counter is not None:
@@ -125,6 +128,9 @@ def prepare(
     dataset = _dataset(raw, settings, demand, folder, run)
     bounds = signature.bounds(settings.sizes)
     check_dataset(dataset, bounds, raw["data"].span)
+    measured = signature.measured
+    if settings.best_metric.name not in measured:
+        raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
     recipe = recipe_of(program, train, settings, signature, start)
     unchecked = {name: bound for name, bound in bounds.items() if name not in demand.inputs}
     return Job.of(replace(recipe, bounds=unchecked), dataset)

@@ -15,7 +15,8 @@ from time import perf_counter
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
@@ -36,9 +37,11 @@ from meganeura_runtime.train.events import (
     Evaluated,
     Finished,
     Logged,
+    NotFinite,
     Saved,
     Started,
     Stepped,
+    StoppedEarly,
     Watch,
 )
 from meganeura_runtime.train.feeder import Feeder
@@ -134,7 +137,10 @@ class Loop:
         """Whether all that is due in the middle of an epoch, where the run ends, is done."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
-        self.lowest = math.inf
+        self.best: float | None = None
+        """The best value of what the best weights are chosen by."""
+        self.stale = 0
+        """Evaluations since then."""
         self.feeder = Feeder(job, self.session.own)
         self.clock = Clock()
         self.opened = perf_counter()
@@ -160,7 +166,7 @@ class Loop:
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
-        self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
+        self.best, self.stale = progress.best_value, progress.stale
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -169,9 +175,10 @@ class Loop:
         self.watch(_started(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
-        epochs = range(0) if self.is_ended else range(self.epoch, self.job.epochs)
+        is_over = self.is_ended or self._is_exhausted()
+        epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
         try:
-            interrupted = any(self._epoch(epoch) for epoch in epochs)
+            interrupted = self._epochs(epochs)
         finally:
             if self.ahead is not None:
                 self.ahead.close()
@@ -180,6 +187,30 @@ class Loop:
         finished = Finished(self.step, perf_counter() - started, interrupted)
         self.watch(finished)
         return finished
+
+    def _epochs(self, epochs: range) -> bool:
+        """The epochs that are left, and whether the run was asked to stop before their end."""
+        for epoch in epochs:
+            if self._epoch(epoch):
+                return True
+            if self._is_exhausted():
+                return False
+            if epoch + 1 < epochs.stop and self.hosts.count == 1 and self.stop():
+                self._leave(epoch + 1, 0)
+                return True
+        return False
+
+    def _is_exhausted(self) -> bool:
+        """Whether nothing better has come for as many evaluations as are waited for."""
+        most = self.job.settings.stop_after
+        return most is not None and self.stale >= most
+
+    def _leave(self, epoch: int, position: int) -> None:
+        """Save all before the end that was asked for."""
+        self._read()
+        kept = self.session.kept()
+        self._save_checkpoint(kept, epoch, position)
+        self._save_weights(kept)
 
     def _finish_beginning(self) -> None:
         """Wait for the kernels and the first checkpoint; from here on there is one."""
@@ -200,10 +231,7 @@ class Loop:
             for position in range(self.step - before, end):
                 self._step(epoch, position)
                 if self._is_to_stop(position):
-                    self._read()
-                    kept = self.session.kept()
-                    self._save_checkpoint(kept, epoch, position + 1)
-                    self._save_weights(kept)
+                    self._leave(epoch, position + 1)
                     return True
         self._end_epoch(epoch)
         return False
@@ -285,10 +313,15 @@ class Loop:
             self._log(reading, reading.speed)
         elif not math.isfinite(loss):
             self._record("step", reading.step, reading.epoch, {LOSS: loss})
-        if not math.isfinite(loss):
+        is_finite_loss, policy = math.isfinite(loss), self.job.settings.not_finite
+        if not is_finite_loss and policy == NotFinitePolicy.STOP:
             raise ProblemError(self._explained(reading))
-        self.finite = reading.step
-        self.losses.add(reading, loss)
+        is_skipped = policy == NotFinitePolicy.SKIP and bool(reading.outputs[SKIPPED])
+        if is_skipped or not is_finite_loss:
+            self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped))
+        if is_finite_loss:
+            self.finite = reading.step
+            self.losses.add(reading, loss)
         is_whole = reading.step == (reading.epoch + 1) * self.job.steps_per_epoch
         if is_whole or reading.step == self.job.steps:
             self._tell_epoch(reading)
@@ -299,6 +332,7 @@ class Loop:
         """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
+        metrics.pop(SKIPPED, None)
         rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
         if math.isfinite(loss):
@@ -325,6 +359,11 @@ class Loop:
         kept = self.session.kept()
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
+        if self._is_exhausted():
+            last = save = True
+            self.watch(
+                StoppedEarly(self.step, epoch, self.stale, settings.best_metric.name, self.best)
+            )
         if save:
             position = self.step - epoch * self.job.steps_per_epoch
             is_whole = position == self.job.steps_per_epoch
@@ -335,16 +374,19 @@ class Loop:
         self.clock.leave_out(perf_counter() - started)
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
-        """Measure the held-out examples, and keep the weights if no loss was lower."""
+        """Measure the held-out examples, and keep the weights if none were better."""
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out.examples, held_out.take)
             metrics = self.trained.measure(batches, kept)
+        chosen = self.job.settings.best_metric
+        value = metrics[chosen.name]
+        best = chosen.is_better(value, self.best)
+        self.stale = 0 if best else self.stale + 1
         loss = metrics.pop(LOSS)
-        best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self.watch(Evaluated(self.step, epoch, loss, metrics, best))
         if best:
-            self.lowest = loss
+            self.best = value
             self._write_weights(self.folder.best, kept)
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
@@ -360,7 +402,8 @@ class Loop:
 
         What is not finite never takes the place of what is.
         """
-        if self.last is not None and not is_finite(kept):
+        ignores = self.job.settings.not_finite == NotFinitePolicy.IGNORE
+        if self.last is not None and not ignores and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
             self._write_checkpoint(kept, epoch, position)
@@ -374,7 +417,8 @@ class Loop:
             step=self.step,
             epoch=epoch,
             position=position,
-            lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
+            best_value=self.best,
+            stale=self.stale,
             settings=self.job.settings,
             weights=self.trained.origins,
             data=self.job.fingerprints,
@@ -411,8 +455,8 @@ class Losses:
 
     @property
     def mean(self) -> float:
-        """The mean over all examples."""
-        return self.sum / self.examples
+        """The mean over all examples; not a number where no loss was finite."""
+        return self.sum / self.examples if self.examples else math.nan
 
     def add(self, reading: Reading, loss: float) -> None:
         """Count the loss of a step as often as it has examples."""

@@ -18,15 +18,18 @@ from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.objectives import Objective
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings, unmatched_paths
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
 from meganeura_runtime.backends.errors import DeviceError
@@ -96,6 +99,11 @@ class Signature:
             settings.tensors,
         )
         return Signature(symbolic, demand)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What an evaluation measures: the loss and the metrics."""
+        return tuple(name for name in self.symbolic.graph.outputs if Objective.of(name) is None)
 
     def bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
         """Of inputs and parameters that are indices, how many things they pick from."""
@@ -175,6 +183,7 @@ class Recipe:
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
+        declared |= {average_of(each.name): each for each in self.parameters}
         kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
             of_leaves = [declared.get(leaf.name) for leaf in kept]
@@ -182,13 +191,16 @@ class Recipe:
             return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
 
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
-        """What a kept leaf begins with: what was given, what was declared, or zeros."""
-        if leaf.name in self.given:
-            return self.given[leaf.name]
+        """What a kept leaf begins with: what was given, what was declared, or zeros.
+
+        The average of a parameter begins as the parameter does.
+        """
+        if declared is not None and declared.name in self.given:
+            return self.given[declared.name].astype(NUMPY[leaf.dtype], copy=False)
         shape = concrete_shape(leaf.shape)
         if declared is None:
             return np.zeros(shape, NUMPY[leaf.dtype])
-        first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
+        first = sample(declared.initializer, self.settings.seed, declared.name, shape)
         return first.astype(NUMPY[leaf.dtype], copy=False)
 
 
@@ -326,6 +338,9 @@ def training_settings(
         options.steered or not settings.schedule.is_steady,
         tuple(settings.optimizers.items()),
         options.gradients,
+        settings.accumulate,
+        settings.ema,
+        settings.not_finite == NotFinitePolicy.SKIP,
     )
 
 

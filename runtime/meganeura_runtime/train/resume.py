@@ -26,6 +26,8 @@ from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 CHANGEABLE = (
     "epochs",
     "steps",
+    "best",
+    "stop_after",
     "log_every",
     "eval_every",
     "save_every",

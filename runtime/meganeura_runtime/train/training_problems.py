@@ -1,6 +1,7 @@
 """What can go wrong during a run, on any device, and the words for it."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -96,6 +97,40 @@ class NoLength(Problem, code="E0548", topic="training"):
             f"the schedule `{self.schedule}` depends on how many steps the run has",
             Remark("", "a trainer that is given batches has no epochs"),
             cure=Help("say how many", 'settings={"steps": 1000}'),
+        )
+
+
+@dataclass(frozen=True)
+class NoSuchMetric(Problem, code="E0549", topic="training"):
+    """The best weights are to be chosen by a metric that the `train` block does not have.
+
+    An evaluation measures the loss and each `metric` of the block. `best = "highest accuracy"` and
+    `best = "lowest error"` name one of them, and say which of its values is the best.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+
+    def report(self) -> Report:
+        near = get_close_matches(self.name, self.metrics, n=1)
+        return self.message(
+            f"`best` names `{self.name}`, which no evaluation measures",
+            Remark("there are", ", ".join(self.metrics)),
+            cure=Help(f"did you mean `{near[0]}`?") if near else None,
+        )
+
+
+@dataclass(frozen=True)
+class NothingToStopBy(Problem, code="E0573", topic="training"):
+    """A run is to end when evaluations get no better, and there is nothing to evaluate on.
+
+    `stop_after` counts evaluations on examples that are held out: tensors `test.NAME` of the data.
+    """
+
+    def report(self) -> Report:
+        return self.message(
+            "`stop_after` waits for evaluations, and the data holds no examples out",
+            cure=Help("hold some out, or leave it away", "--set stop_after=none"),
         )
 
 
