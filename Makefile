@@ -97,7 +97,7 @@ $(PACKAGE): pyproject.toml | $(PYTHON)
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx,xla]'
+	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx,tensorboard,xla]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

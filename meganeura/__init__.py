@@ -19,7 +19,7 @@ from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
-    from meganeura.program import Model, Program, Run
+    from meganeura.program import Model, Program, Run, Weights
     from meganeura.trainer import StepResult, Trainer
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
@@ -43,6 +43,7 @@ __all__ = [
     "StepResult",
     "StopTraining",
     "Trainer",
+    "Weights",
     "__version__",
     "check",
     "load",
@@ -61,6 +62,7 @@ _LOADED_WHEN_USED = {
     "StepResult": "meganeura.trainer",
     "StopTraining": "meganeura_runtime.train.events",
     "Trainer": "meganeura.trainer",
+    "Weights": "meganeura.program",
 }
 """Public names of modules that load NumPy."""
 

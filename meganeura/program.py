@@ -29,15 +29,10 @@ from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
-from meganeura_runtime.infer.feeds import as_tensors, feeds
+from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
 from meganeura_runtime.infer.size_binding import bind_sizes
-from meganeura_runtime.io.weights import (
-    Allowed,
-    compare,
-    initial_values,
-    of_values,
-    write_weights,
-)
+from meganeura_runtime.io.weight_names import Names
+from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.events import (
     EpochEnded,
@@ -48,6 +43,7 @@ from meganeura_runtime.train.events import (
     Watch,
 )
 from meganeura_runtime.train.job import prepare
+from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
@@ -56,6 +52,20 @@ from meganeura_runtime.train.run_folder import RunFolder, folder_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    r"""Files of weights whose tensors have other names in the model.
+
+    `rename` has patterns for whole names in the files and what they become: a teacher that was
+    trained with its student is `Weights(files, rename={r"teacher\.(.*)": r"\1"})`. All are then
+    put below `prefix`: `Weights(files, prefix="teacher.")` is a part of the model.
+    """
+
+    files: Files
+    rename: Mapping[str, str] = field(default_factory=dict[str, str])
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +136,7 @@ class Program:
         self,
         name: str | None = None,
         *,
-        weights: Files | None = None,
+        weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         seed: int | None = None,
@@ -145,7 +155,7 @@ class Program:
         model = Model(self._program, name, config or {}, frozenset(optional))
         allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
         if weights is not None:
-            model.load(weights, allowed, seed or 0)
+            model.load(_start(weights, allowed), seed or 0)
         elif allowed != Allowed():
             raise ValueError("there are no weights of which something may be missing")
         elif seed is not None:
@@ -156,20 +166,26 @@ class Program:
         self,
         name: str | None = None,
         *,
+        data: object = None,
+        validation: object = None,
         device: str = "auto",
         out: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
-        weights: Files | None = None,
+        weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         watch: Watch | Sequence[Watch] | None = None,
     ) -> Run:
         """Train as its `train` block of that name says, with some settings replaced.
 
-        A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`.
-        `data` is the path of a file or folder, or the name of an embedded data set. Where several
-        processes train together, as `jax.distributed` has them, all call this with the same `out`.
-        Training starts from `weights` if there are any, which `allow_missing` and
+        `data` and `validation` take the place of the files that the settings name: a dictionary of
+        arrays, a data set whose `len()` and `[i]` give examples, or an iterable of batches, such as
+        a `DataLoader`; `validation` may also be a file or a share of the examples.
+
+        A setting is a number, a text, or for a choice the text of a call: `"adam(lr=1e-3)"`; the
+        setting `data` is the path of a file or folder, or the name of an embedded data set. Where
+        several processes train together, as `jax.distributed` has them, all call this with the same
+        `out`. Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
         raises ends the run; `StopTraining` ends it after the current step, and all is saved.
@@ -179,8 +195,13 @@ class Program:
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
-        start = _start(weights, allow_missing, allow_unexpected)
-        job = prepare(self._program, name, folder, _overrides(settings, device), start)
+        start = _start_of(weights, allow_missing, allow_unexpected)
+        overrides = _overrides(settings, device)
+        if isinstance(validation, int | float | str | Path):
+            overrides += [f"validation={_written('validation', validation)}"]
+            validation = None
+        given = Given(data, validation)
+        job = prepare(self._program, name, folder, overrides, start, data=given)
         record = _Record(_several(watch))
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = job.spread_over(
@@ -205,7 +226,7 @@ class Program:
         *,
         device: str = "auto",
         settings: Mapping[str, object] | None = None,
-        weights: Files | None = None,
+        weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         resume: Path | str | None = None,
@@ -220,7 +241,7 @@ class Program:
         """
         name = self._program.train(name)
         overrides = _overrides(settings, device)
-        start = _start(weights, allow_missing, allow_unexpected)
+        start = _start_of(weights, allow_missing, allow_unexpected)
         resumed = None
         if resume is None:
             wanted = settings_of(self._program, name, overrides, needs_data=False)
@@ -240,7 +261,7 @@ class Program:
 
     def _with_values(self, name: str | None, values: Mapping[str, Array]) -> "Model":
         """A model with the values of its parameters among some; raises `ProblemError`."""
-        model = Model(self._program, name, {})
+        model = Model(self._program, name, {}, frozenset())
         model.values = of_values(values, model.parameters)
         return model
 
@@ -291,12 +312,12 @@ class Model:
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
 
-    def load(self, weights: Files, allowed: Allowed, seed: int) -> None:
+    def load(self, start: Start, seed: int) -> None:
         """Take the weights of files, all of them or none; what may be missing starts anew.
 
         Raises `ProblemError` for files that cannot be read and for tensors that do not fit.
         """
-        found = compare(_paths(weights), self.parameters, allowed)
+        found = start.compared(self.parameters)
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
 
@@ -328,10 +349,17 @@ class Model:
         return session
 
     def run(
-        self, inputs: Mapping[str, ArrayLike], *, device: str = "auto", precision: str = "f32"
+        self,
+        inputs: Mapping[str, ArrayLike] | None = None,
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        precision: str = "f32",
     ) -> dict[str, Array]:
         """The outputs, by name, for one array for each of `self.inputs`, by name.
 
+        A model that draws random numbers draws them from `seed`, unless `counter` is among the
+        inputs.
         The sizes that the inputs leave open are those of the arrays. An array of another type is
         converted if no value changes its meaning: integers to floats, wide numbers to narrow ones
         that hold them. Each call opens the device anew: to run many, keep a `session`. Raises
@@ -339,7 +367,10 @@ class Model:
         an element type that no tensor has, or if the model has no weights.
         """
         self._require_values()
-        tensors = as_tensors({name: np.asarray(array) for name, array in inputs.items()})
+        given = {name: np.asarray(array) for name, array in (inputs or {}).items()}
+        if COUNTER in self.inputs:
+            given.setdefault(COUNTER, first_counter(seed))
+        tensors = as_tensors(given)
         sizes = bind_sizes(self.inputs, {name: each.shape for name, each in tensors.items()})
         bounds = all_of(
             leaf_bounds(self._symbolic.graph, sizes), self._symbolic.stated_bounds(sizes)
@@ -436,16 +467,23 @@ def _several(watch: Watch | Sequence[Watch] | None) -> Sequence[Watch]:
     return (watch,) if callable(watch) else watch
 
 
+def _start(weights: Files | Weights, allowed: Allowed) -> Start:
+    """The files as a model takes them; raises `ProblemError` for what is no pattern."""
+    if not isinstance(weights, Weights):
+        return Start(_paths(weights), allowed)
+    return Start(_paths(weights.files), allowed, Names.of(weights.rename, weights.prefix))
+
+
 def _paths(files: Files) -> tuple[Path, ...]:
     return (Path(files),) if isinstance(files, str | Path) else tuple(map(Path, files))
 
 
-def _start(
-    weights: Files | None, missing: Sequence[str], unexpected: Sequence[str]
+def _start_of(
+    weights: Files | Weights | None, missing: Sequence[str], unexpected: Sequence[str]
 ) -> Start | None:
-    """The weights a training starts from."""
+    """The weights a training starts from, if there are any."""
     allowed = Allowed(tuple(missing), tuple(unexpected))
-    return None if weights is None else Start(_paths(weights), allowed)
+    return None if weights is None else _start(weights, allowed)
 
 
 def _overrides(settings: Mapping[str, object] | None, device: str | None = None) -> list[str]:

@@ -20,10 +20,11 @@ from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Closing, Outputs
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
+from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.train.anomaly import is_finite
 from meganeura_runtime.train.batch_arrays import Batch, BatchReader
-from meganeura_runtime.train.evaluation import HeldBatch, held_batches
+from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.resume import Resumption, origins_of
 from meganeura_runtime.train.run_folder import saved_folder
@@ -345,12 +346,7 @@ class Trainer(Closing):
         """What to evaluate on, batch by batch."""
         if isinstance(data, Mapping):
             batch = self._read(cast("object", data))
-            yield from held_batches(
-                self._recipe,
-                self._examples(batch),
-                lambda examples: self._part(batch, examples),
-                batch.sizes,
-            )
+            yield from self._cut(batch)
             return
         for given in data:
             batch = self._read(given)
@@ -359,3 +355,16 @@ class Trainer(Closing):
                 batch.sizes,
                 lambda own, batch=batch: self._own(batch, own),
             )
+
+    def _cut(self, batch: Batch) -> Iterator[HeldBatch]:
+        """Examples in batches as large as those of a step, or a little smaller."""
+        recipe, examples = self._recipe, self._examples(batch)
+        counter = recipe.demand.counter
+        for run in runs(examples, even_batch(examples, recipe.batch, recipe.settings.devices)):
+
+            def part(own: range, start: int = run.start) -> dict[str, Array]:
+                return self._part(batch, slice(start + own.start, start + own.stop))
+
+            count = run.stop - run.start
+            sizes = batch.sizes if counter is None else {**batch.sizes, counter: count}
+            yield HeldBatch(count, sizes, part)

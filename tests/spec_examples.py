@@ -64,8 +64,21 @@ from meganeura_runtime.io.data.data_problems import (
     UnknownFormat,
 )
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
+from meganeura_runtime.io.data.source_problems import (
+    DataFromPython,
+    NotData,
+    NotForStreams,
+    StreamEnded,
+    UnclearValidation,
+    Uncounted,
+    UnlikeExamples,
+    UnlikeShards,
+    WrongBatch,
+    WrongWeights,
+)
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
@@ -76,6 +89,7 @@ from meganeura_runtime.train.training_problems import (
     FolderInUse,
     IndivisibleBatch,
     InputMismatch,
+    LogRefused,
     LossNotFinite,
     NoLength,
     NoSuchMetric,
@@ -137,6 +151,25 @@ EXAMPLES: Mapping[str, Problem] = {
         OutsideFolder(DATA, Path("../digits.safetensors")),
         ForeignData(None, Path("/home/else/digits.safetensors")),
         UnknownFormat(DATA, Path("digits.csv")),
+        NotData("example 0", "it has no `label`, only image, target", ("image", "label")),
+        UnlikeExamples(17, "image", "f32[1, 9, 8]", "f32[1, 8, 8]"),
+        WrongBatch(3, 32, 64, "batch"),
+        Uncounted(),
+        StreamEnded(37, 100),
+        NotForStreams("shuffle"),
+        DataFromPython(),
+        UnlikeShards(
+            DATA,
+            Path("digits-2.safetensors"),
+            "image",
+            "u8[500, 28, 28]",
+            Path("digits-1.safetensors"),
+            "u8[1000, 784]",
+        ),
+        UnclearValidation(whole("validation=0.001"), "0.001 of 50 examples are 0"),
+        WrongWeights(
+            whole("sampling_weights=weight"), "weight", "it is f32[40], and there are 50 examples"
+        ),
         MissingTensor(DATA, FILE, "label", ("image", "labels"), "label"),
         DataShape(
             DATA,
@@ -189,6 +222,12 @@ EXAMPLES: Mapping[str, Problem] = {
             types=(),
         ),
         NothingToAllow("cf.*", "missing", ("fc.weight", "fc.bias")),
+        MalformedRename(r"student\.(.*=\1", "missing ), unterminated subpattern at position 9"),
+        NothingToRename(
+            r"studnet\.(.*)",
+            ("student.fc1.bias", "student.fc1.weight", "student.fc2.bias", "student.fc2.weight"),
+        ),
+        SameName("fc1.bias", ("student.fc1.bias", "teacher.fc1.bias")),
         UnknownRule("conv-residul", ("conv-bias", "conv-residual", "conv-activation")),
         FoldedOverflow("norm.derived.0", "f32", ("conv.weight", "norm.weight", "norm.running_var")),
         GaveUp(
@@ -226,6 +265,7 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         CannotResume("`batch` was decided when it began", ("epochs", "log_every", "device")),
         FolderInUse(Path("runs/fit-1"), 4711),
+        LogRefused("wandb", "No API key configured. Use `wandb login` to log in."),
         NotARun(Path("runs"), "settings.json"),
         DamagedRun(Path("runs/fit-1/metrics.jsonl"), 12, "it has no `kind` and `step`"),
         IndivisibleBatch("batch", 32, 3),

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import meganeura
 import meganeura.program
@@ -265,3 +266,20 @@ def test_inputs_and_sizes_may_have_any_name(tmp_path: Path) -> None:
         np.testing.assert_array_equal(
             session.step({"device": ones, "inputs": ones})["output"], 2 * ones
         )
+
+
+def test_files_are_loaded_by_other_names(tmp_path: Path) -> None:
+    program = meganeura.load("digits_mlp")
+    whole = program.model(seed=3)
+    whole.save(tmp_path / "whole.safetensors")
+    values = load_file(tmp_path / "whole.safetensors")
+    save_file({f"net.{name}": each for name, each in values.items()}, tmp_path / "part.safetensors")
+    files = meganeura.Weights(tmp_path / "part.safetensors", rename={r"net\.(.*)": r"\1"})
+    model = program.model(weights=files)
+    np.testing.assert_array_equal(model.values["fc1.weight"], whole.values["fc1.weight"])
+    below = meganeura.Weights(tmp_path / "whole.safetensors", prefix="net.")
+    with pytest.raises(meganeura.ProblemError, match="E0540"):
+        program.model(weights=below)
+    settings = {"epochs": 0}
+    run = program.train(weights=files, settings=settings, device="cpu", out=tmp_path / "run")
+    np.testing.assert_array_equal(load_file(run.weights)["fc2.bias"], values["fc2.bias"])

@@ -8,8 +8,8 @@ from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
 from meganeura_runtime.infer import inference_problems
-from meganeura_runtime.io import weights
-from meganeura_runtime.io.data import data_problems, index_problems
+from meganeura_runtime.io import weight_names, weights
+from meganeura_runtime.io.data import data_problems, index_problems, source_problems
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess import preprocess_problems
 from meganeura_runtime.support import optional_imports
@@ -21,9 +21,11 @@ def problems() -> tuple[type[Problem], ...]:
     """All kinds of problems, by their classes."""
     return PROBLEMS + problems_in(
         data_problems,
+        source_problems,
         file_problems,
         index_problems,
         weights,
+        weight_names,
         inference_problems,
         preprocess_problems,
         optional_imports,

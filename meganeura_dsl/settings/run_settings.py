@@ -9,12 +9,13 @@ from pydantic import (
     AfterValidator,
     Field,
     NonNegativeInt,
+    PlainValidator,
     PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
@@ -25,6 +26,7 @@ from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleCho
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.log_format import LogFormat
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
@@ -84,6 +86,21 @@ def _sharding(name: str) -> str:
     return name
 
 
+def _validation(given: object) -> str | float | None:
+    """A file, or the share of the examples that is held out."""
+    if isinstance(given, float) and not 0 < given < 1:
+        raise ValueError("must be above 0 and below 1, or a file")
+    if given is None or (isinstance(given, str | float) and given):
+        return given
+    raise PydanticCustomError("no_validation", "a text or a share is due")
+
+
+def _log(names: list[str]) -> list[str]:
+    if not {*names} <= {*LogFormat}:
+        raise ValueError(f"must list {' or '.join(LogFormat)}")
+    return names
+
+
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
@@ -92,13 +109,19 @@ class RunSettings(Strict):
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
     """For inputs whose tensors have other names in the data, these names."""
     sizes: dict[str, PositiveInt]
+    validation: Annotated[str | float | None, PlainValidator(_validation)] = None
+    sampling_weights: Annotated[str, Field(min_length=1)] | None = None
+    balance: Annotated[str, Field(min_length=1)] | None = None
     epochs: NonNegativeInt = 1
     steps: PositiveInt | None = None
+    steps_per_epoch: PositiveInt | None = None
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice | None] = Field(
         default_factory=dict[str, OptimizerChoice | None]
     )
     """Those of the paths that match a glob, of which the last counts; None moves nothing."""
+    intervals: dict[str, PositiveInt] = Field(default_factory=dict[str, PositiveInt])
+    """How many steps those of the paths that match a glob wait; the last match counts."""
     schedule: ScheduleChoice
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     shuffle: bool = True
@@ -110,6 +133,7 @@ class RunSettings(Strict):
     best: Annotated[str, AfterValidator(_best)] = "lowest loss"
     stop_after: PositiveInt | None = None
     log_every: NonNegativeInt = 50
+    log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])
     eval_every: PositiveInt = 1
     save_every: PositiveInt = 1
     device: Annotated[str, AfterValidator(_device)] = "auto"
@@ -134,9 +158,13 @@ class RunSettings(Strict):
 
 
 MEANINGS = {
-    "data": "a file of examples, or the name of an embedded data set",
+    "data": "a file of examples, a glob of several, or the name of an embedded data set",
+    "validation": "what is held out: a file, or a share such as 0.1 of the examples",
+    "sampling_weights": "a tensor that says how often each example is drawn, with replacement",
+    "balance": "an integer tensor of classes, of which each is drawn as often as the others",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
     "steps": "how many steps a run has, in place of epochs",
+    "steps_per_epoch": "how many batches make an epoch, where that is not all examples",
     "optimizer": "the rule that moves the parameters, such as adam",
     "schedule": "how the learning rate changes, such as cosine",
     "seed": "the start of everything random",
@@ -149,6 +177,7 @@ MEANINGS = {
     "stop_after": "evaluations without a better one after which a run ends",
     "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
     "log_every": "steps between two lines of the log; 0 logs no steps",
+    "log": "logs of other tools that a run keeps too: tensorboard, wandb",
     "eval_every": "epochs between two evaluations on the held-out examples",
     "save_every": "epochs between two checkpoints",
     "device": "what it runs on, as `meganeura devices` lists it, or auto",
@@ -163,6 +192,13 @@ MEANINGS = {
 `sizes` and `tensors` are not among them: every size goes by its own name, and tensors are part of
 `data = file("x.npz", image="images")`.
 """
+
+
+EVERY = "every"
+"""The setting of how many steps parameters wait, which is always for some paths."""
+FIELDS_BY_PATH = {"optimizers": "optimizer", "intervals": EVERY}
+"""The fields of settings for paths, and how these are written."""
+BY_PATH = tuple(FIELDS_BY_PATH.values())
 
 
 def resolve_settings(
@@ -186,7 +222,8 @@ def resolve_settings(
     known = {
         name: each
         for name, each in written.items()
-        if name in {*MEANINGS, *free_dims} or paths_of(name)[0] == "optimizer"
+        if name in {*MEANINGS, *free_dims}
+        or (paths_of(name)[0] in BY_PATH and paths_of(name)[1] is not None)
     }
     try:
         settings = RunSettings.model_validate(_as_fields(known, free_dims), context=devices)
@@ -232,7 +269,7 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
         *(
             NoPaths(setting.span, paths_of(name)[0])
             for name, setting in written.items()
-            if paths_of(name)[1] is not None and paths_of(name)[0] != "optimizer"
+            if paths_of(name)[1] is not None and paths_of(name)[0] not in BY_PATH
         ),
         *(
             MissingSetting(name, "a size that the inputs leave open", f"{name} = 64", place)
@@ -287,7 +324,18 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
         given |= {"data": path, "tensors": dict(tensors)}
     choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
-    return {**choices, **given, "sizes": sizes, "optimizers": _optimizers(known)}
+    return {**choices, **given, "sizes": sizes, **_by_path(known)}
+
+
+def _by_path(known: RawSettings) -> dict[str, object]:
+    """The settings that are for paths, by their globs."""
+    intervals = {
+        glob: _plain(setting.value)
+        for key, setting in known.items()
+        for name, glob in [paths_of(key)]
+        if glob is not None and name == EVERY
+    }
+    return {"optimizers": _optimizers(known), "intervals": intervals}
 
 
 def _optimizers(known: RawSettings) -> dict[str, object]:
@@ -298,8 +346,8 @@ def _optimizers(known: RawSettings) -> dict[str, object]:
     )
     found: dict[str, object] = {}
     for name, setting in known.items():
-        glob = paths_of(name)[1]
-        if glob is None:
+        setting_name, glob = paths_of(name)
+        if glob is None or setting_name != "optimizer":
             continue
         value = setting.value
         if isinstance(value, Invocation) and value.name == FROZEN and not value.arguments:
@@ -331,6 +379,7 @@ EXPECTED = {
     "float_type": "a number",
     "string_type": "a text",
     "bool_type": "true or false",
+    "no_validation": "a file in quotes, or a share such as 0.1",
     "list_type": "a list",
 }
 """Kinds of values, by pydantic's name for the error of not being one."""
@@ -352,8 +401,9 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
     setting = path[1] if path[0] == "sizes" else path[0]
-    if setting == "optimizers":
-        setting, path = "optimizer", [setting_key("optimizer", path[1]), *path[2:]]
+    if setting in FIELDS_BY_PATH:
+        setting = FIELDS_BY_PATH[setting]
+        path = [setting_key(setting, path[1]), *path[2:]]
     key = path[0] if path[0] in written else setting
     if kind == "missing":
         return MissingSetting(setting, MEANINGS[setting], f'{setting} = "digits"', _first(written))

@@ -17,7 +17,16 @@ from meganeura_dsl.settings.settings_problems import (
 from meganeura_dsl.syntax import ast
 from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
-BARE_TEXTS = ("best", "data", "device", "not_finite", "precision", "sharding")
+BARE_TEXTS = (
+    "balance",
+    "best",
+    "data",
+    "device",
+    "not_finite",
+    "precision",
+    "sampling_weights",
+    "sharding",
+)
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
 
 DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
@@ -55,6 +64,8 @@ _OVERRIDE = re.compile(
     r"""(?:\.\s*(?P<argument>[^\W\d]\w*))?\s*=\s*(?P<value>.*\S)\s*""",
     re.DOTALL,
 )
+_NUMBER = re.compile(r"-?\.?\d")
+"""What a number begins with."""
 _KEY = re.compile(r'(?P<name>\w+)\["(?P<glob>[^"\n]*)"\]')
 
 
@@ -77,6 +88,8 @@ def _value_of(text: str, name: str) -> Static:
     assert found is not None
     written = found["value"]
     is_call = name == "data" and written.startswith(f"{FILE}(") and written.endswith(")")
+    if name == "validation" and not _NUMBER.match(written) and not written.startswith('"'):
+        return written
     if name in BARE_TEXTS and not written.startswith('"') and not is_call:
         return written
     return _read(_parse(text, written), text)

@@ -227,7 +227,8 @@ class ReservedSize(SettingProblem, code="E0519"):
 class NoPaths(SettingProblem, code="E0507"):
     """A setting is given for some paths that is one for the whole run.
 
-    The optimizer alone may differ from path to path: `optimizer["*.bias"] = sgd(lr=0.1)`.
+    What may differ from path to path is the optimizer, `optimizer["*.bias"] = sgd(lr=0.1)`, and at
+    which steps it moves what: `every["g.*"] = 5`.
     """
 
     name: str
@@ -236,7 +237,7 @@ class NoPaths(SettingProblem, code="E0507"):
         """Say which settings may have paths."""
         return self.words(
             f"`{self.name}` is the same for all paths",
-            "only `optimizer` may name paths",
+            "only `optimizer` and `every` may name paths",
         )
 
 

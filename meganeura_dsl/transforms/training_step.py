@@ -62,7 +62,8 @@ class TrainingSettings:
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
     rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
-    parameter that is moved an output `gradient.PATH`, before they are clipped.
+    parameter that is moved an output `gradient.PATH`, before they are clipped. The parameters that
+    match a glob of `every` move at each so many updates only; the last match counts.
 
     `accumulate` moves the parameters after so many batches, by the mean of their gradients. `ema`
     keeps an average of each parameter: a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all
@@ -74,9 +75,15 @@ class TrainingSettings:
     feed_learning_rate: bool = False
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
     gradients: bool = False
+    every: tuple[tuple[str, int], ...] = ()
     accumulate: int = 1
     ema: float | None = None
     skip_not_finite: bool = False
+
+    def interval_of(self, name: str) -> int:
+        """The steps from one move of a parameter to the next."""
+        matching = [steps for glob, steps in self.every if fnmatchcase(name, glob)]
+        return matching[-1] if matching else 1
 
     def optimizer_of(self, name: str) -> Optimizer | None:
         """What moves a parameter, if anything does."""
@@ -148,13 +155,14 @@ def _move(
     for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            update = Update(build, name, moved)
+            update = Update(build, name, moved, settings.interval_of(name))
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
-            moved[name] = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
+            moved[name] = update.when_due(stored, parameter)
             if settings.ema is not None:
                 average = update.state(AVERAGE, new)
                 way = update.op(Sub(), as_f32(build, moved[name]), average)
@@ -215,7 +223,7 @@ def _trained(graph: Graph) -> list[str]:
 
 def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
     names = _trained(graph)
-    for glob, _ in settings.groups:
+    for glob, _ in (*settings.groups, *settings.every):
         if not any(fnmatchcase(name, glob) for name in names):
             raise TrainingError(f"no parameter matches `{glob}`")
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import soundfile
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 
 import meganeura as api
 from tests.cli.command import Command
 from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "reports.md")
+NAMES = ("weights.md", "inference.md", "deploy.md", "training.md", "reports.md", "data.md")
 
 # These need another library, or stand for what is shown elsewhere.
 FOREIGN = ("from safetensors.torch",)
@@ -45,6 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network.values = trained_values(network.parameters)
     network.save(place / "digits_cnn.safetensors")
     np.save(place / "image.npy", np.zeros((1, 1, 8, 8), np.float32))
+    first = load_file(place / "digits.safetensors")
+    named = [(f"{part}.{name}", first[name]) for part in ("student", "teacher") for name in first]
+    save_file(dict(named), place / "distilled.safetensors")
     for name in ("cat.png", "dog.png"):
         Image.fromarray(np.zeros((90, 70, 3), np.uint8)).save(place / name)
     soundfile.write(place / "speech.wav", np.sin(np.arange(20_000) / 9) / 2, 22_050)
@@ -52,6 +56,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--weights", "digits_cnn.safetensors", "-o", "model.mgb"]
     command = [sys.executable, "-m", "meganeura", *build, *given]
     subprocess.run(command, cwd=place, check=True, capture_output=True)
+    pixels = np.zeros((200, 1, 8, 8), np.uint8)
+    for shard in range(2):
+        values = {"image": pixels, "label": np.arange(200) % 10}
+        np.savez(place / f"digits-{shard}.npz", **values)
     (place / "imagenet.txt").write_text("\n".join(f"class {number}" for number in range(1000)))
     return place
 

@@ -326,3 +326,65 @@ model net = Net()
         )  # fmt: skip
         assert again.code == 0
         assert np.isfinite(np.load("y.npy")).all()
+
+
+# --- models that draw, and pictures --------------------------------------------------------------
+
+NOISE = """\
+block Noise(count, c)() -> [count, c, 2, 4]:
+  param scale: [] = 1
+  return scale * random_uniform([count, c, 2, 4]) + 0.5
+
+block Blurred()(image: [n, 1, h, w]) -> [n, 1, h, w] = image + 0 * random_normal(shape(image))
+
+model grey    = Noise(5, 1)
+model colours = Noise(2, 3)
+model blurred = Blurred()
+"""
+
+
+def test_a_model_draws_from_its_seed(meganeura: Command) -> None:
+    Path("noise.mgn").write_text(NOISE)
+    files = ["a.npy", "b.npy", "c.npy"]
+    for seed, file in zip(("0", "0", "1"), files, strict=True):
+        shown = meganeura("run", "noise.mgn:grey", *SEEDED, "--seed", seed, "-o", file)
+        assert (shown.code, shown.err) == (0, "")
+    first, again, other = map(np.load, files)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.9
+    model = api.load("noise.mgn").model("grey", seed=0)
+    np.testing.assert_array_equal(model.run(device="cpu")["output"], first)
+    np.testing.assert_array_equal(model.run(seed=1, device="cpu")["output"], other)
+
+
+def test_a_model_may_draw_beside_its_only_input(meganeura: Command) -> None:
+    Path("noise.mgn").write_text(NOISE)
+    shown = meganeura("run", "noise.mgn:blurred", *SEEDED, "--input", "x.npy", "-o", "y.npy")
+    assert shown.code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), digits())
+    shown = meganeura("run", "noise.mgn:blurred", *SEEDED)
+    assert (shown.code, "image" in shown.err) == (1, True)
+
+
+def test_images_are_one_picture(meganeura: Command) -> None:
+    """Five of 2 x 4 pixels, 16 times as large, in two rows of three with a gap of 4 around each."""
+    Path("noise.mgn").write_text(NOISE)
+    shown = meganeura("run", "noise.mgn:grey", *SEEDED, "-o", "grey.png")
+    assert (shown.code, shown.err) == (0, "")
+    grid = np.asarray(Image.open("grey.png"))
+    assert grid.shape == (4 + 2 * (32 + 4), 4 + 3 * (64 + 4))
+    values = api.load("noise.mgn").model("grey", seed=0).run(device="cpu")["output"]
+    assert values.max() > 1  # which is cut off
+    shades = np.rint(np.clip(values, 0, 1) * 255)
+    np.testing.assert_array_equal(grid[4 + 8 : 36 : 16, 72 + 8 : 136 : 16], shades[1, 0])
+    np.testing.assert_array_equal(grid[40 + 8 : 72 : 16, 4 + 8 : 68 : 16], shades[3, 0])
+    assert (grid[40:, 140:] == 128).all()
+    meganeura("run", "noise.mgn:colours", *SEEDED, "-o", "colours.png")
+    assert Image.open("colours.png").mode == "RGB"
+
+
+def test_what_is_no_image_is_no_picture(meganeura: Command) -> None:
+    shown = meganeura("run", "digits_mlp", *SEEDED, "--input", "x.npy", "-o", "y.png")
+    assert shown.code == 2
+    assert "a picture is floats [n, 1, h, w] or [n, 3, h, w]" in " ".join(shown.err.split())
+    assert not Path("y.png").exists()

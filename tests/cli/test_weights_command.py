@@ -62,6 +62,21 @@ def test_what_is_excused_is_listed(meganeura: Command, file: Path) -> None:
     assert "at their initial values: fc2.weight, fc2.bias" in shown.out
 
 
+def test_a_part_of_a_checkpoint_is_a_model(meganeura: Command, file: Path) -> None:
+    both = {f"{part}.{name}": each for name, each in load_file(file).items() for part in "ab"}
+    save_file(both, file)
+    arguments = "weights", "check", "digits_mlp", str(file), "--allow-unexpected", "b.*"
+    shown = meganeura(*arguments, "--rename", r"a\.(.*)=\1")
+    assert shown.code == 0
+    assert "digits_mlp: fine, 4 tensors fit" in shown.out
+    assert "renamed: a.fc1.bias to fc1.bias and 3 more" in shown.out
+    shown = meganeura(*arguments, "--rename", r"a\.(.*)=\1", "--json")
+    assert json.loads(shown.out)["renamed"]["a.fc2.weight"] == "fc2.weight"
+    for code, rename in [("E0585", "a"), ("E0586", "c.*=x"), ("E0587", ".*bias=x")]:
+        shown = meganeura(*arguments, "--rename", rename)
+        assert (shown.code, code in shown.err) == (2, True)
+
+
 def test_a_glob_that_excuses_nothing_is_a_wrong_command_line(
     meganeura: Command, file: Path
 ) -> None:

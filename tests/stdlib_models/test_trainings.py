@@ -1,5 +1,6 @@
 """Every `train` block of the standard files makes a step that moves every weight it trains."""
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ TRAININGS = [
     (file, train) for file in sorted(standard_model_names()) for train in declared(file, "train")
 ]
 EXAMPLES = 2
+MOVES = {"distil": "student.*", "lora": "*.lora_B"}
+"""What the first step moves where that is not all: an adapter's other factor begins as 0."""
 
 
 def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> Job:
@@ -52,9 +55,14 @@ def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> N
     data = made.dataset.train.take(slice(0, EXAMPLES))
     results = Interpreter(made.step).run({**kept, **feeds(made.step, data, 0, 0, 0.01)})
     assert np.isfinite(results.outputs["loss"])
-    trained = [info.name for info in made.parameters if info.kind == "param"]
-    still = [name for name in trained if np.array_equal(results.updates[name], kept[name])]
-    assert not still
+    moves = MOVES.get(file, "*")
+    trained = {info.name for info in made.parameters if info.kind == "param"}
+    moved = {
+        name
+        for name in trained & results.updates.keys()
+        if not np.array_equal(results.updates[name], kept[name])
+    }
+    assert moved == {name for name in trained if fnmatchcase(name, moves)}
 
 
 @pytest.mark.parametrize("train", ["words", "frames"])
@@ -66,13 +74,17 @@ def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
 
 EMBEDDED = [
     ("digits_cnn", "fit"),
+    ("ddpm", "ddpm"),
     ("densenet", "digits"),
     ("digits_mlp", "fit"),
+    ("distil", "distil"),
     ("efficientnet", "digits"),
+    ("gan", "gan"),
     ("mobilenet", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
     ("unet", "denoise"),
+    ("vae", "vae"),
     ("vit", "digits"),
 ]
 

@@ -18,10 +18,13 @@ from meganeura.cli.options.model_options import (
     ConfiguredModel,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     configured,
     exceptions,
+    given_names,
     rewriting,
 )
 from meganeura.cli.options.trace_option import TraceFile, tracing
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.preprocess.images import Filter
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+    from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed
 
 FIRST_SEED = 0
@@ -49,13 +53,20 @@ def run(
         str, typer.Argument(metavar="MODEL", help="A model, a file with one, or a compiled .mgb.")
     ],
     *,
-    inputs: Annotated[list[str], typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", metavar="[NAME=]FILE", help=INPUT_HELP)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="The start of all that a model draws.")
+    ] = 0,
     weights: WeightFiles = None,
     random_weights: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
     ] = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disable_rule: DisabledRules = None,
@@ -64,7 +75,10 @@ def run(
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write outputs to .npy or .safetensors.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write outputs: .npy, .safetensors or .png."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     labels: Annotated[
@@ -98,12 +112,15 @@ def run(
     )
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
+    from meganeura_runtime.io.weights import initial_values
 
     fixed = {
         "--weights": weights,
         "--random-weights": random_weights,
         "--allow-missing": allow_missing,
         "--allow-unexpected": allow_unexpected,
+        "--rename": rename,
+        "--prefix": prefix or None,
         "--set": changes,
         "--no-opt": no_opt,
         "--disable-rule": disable_rule,
@@ -125,15 +142,20 @@ def run(
             text = "a compiled model is profiled as the program it was made of"
             raise typer.BadParameter(text, param_hint="--profile")
         check_output(output, compiled.outputs)
-        found = compiled.run(inputs, choices, device, precision)
+        found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
-        _check_weights(weights, random_weights, allow_missing, allow_unexpected)
+        told = bool(allow_missing or allow_unexpected or rename or prefix)
+        _check_weights(weights, random_weights, told=told)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         check_output(output, list(symbolic.graph.outputs))
-        tensors = _tensors(symbolic, choices, inputs)
-        excused = allowed(allow_missing, allow_unexpected)
-        values = _values(symbolic, weights or (), random_weights, excused)
+        tensors = _tensors(symbolic, choices, inputs or (), seed)
+        if random_weights is None:
+            excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
+            values = _loaded(symbolic, weights or (), excused, called)
+        else:
+            say(f"weights: random, of seed {random_weights}")
+            values = initial_values(symbolic.parameters, random_weights)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         manner = _Manner(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
@@ -147,24 +169,21 @@ def run(
 
 
 def _tensors(
-    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str]
+    symbolic: "Elaboration", choices: "Choices", inputs: Sequence[str], seed: int
 ) -> Mapping[str, "StoredTensor"]:
     from meganeura_runtime.infer.input_files import Given, Reader
 
-    reader = Reader(symbolic.inputs, choices, say)
+    reader = Reader(symbolic.inputs, choices, say, seed)
     return reader.read([Given.parse(text) for text in inputs])
 
 
-def _values(
-    symbolic: "Elaboration", files: Sequence[Path], seed: int | None, excused: "Allowed"
+def _loaded(
+    symbolic: "Elaboration", files: Sequence[Path], excused: "Allowed", called: "Names"
 ) -> Mapping[str, "Array"]:
     """All parameters and states: those of the files, and first values for what is excused."""
     from meganeura_runtime.io.weights import compare, initial_values
 
-    if seed is not None:
-        say(f"weights: random, of seed {seed}")
-        return initial_values(symbolic.parameters, seed)
-    found = compare(files, symbolic.parameters, excused)
+    found = compare(files, symbolic.parameters, excused, called)
     values = found.read()
     say("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
     anew = [each for each in symbolic.parameters if each.name in found.anew]
@@ -228,17 +247,12 @@ class _Manner:
 # --- options -------------------------------------------------------------------------------------
 
 
-def _check_weights(
-    files: list[Path] | None,
-    seed: int | None,
-    missing: list[str] | None,
-    unexpected: list[str] | None,
-) -> None:
-    """Refuse to run without weights, or with two kinds of them."""
+def _check_weights(files: list[Path] | None, seed: int | None, *, told: bool) -> None:
+    """Refuse to run without weights, with two kinds of them, or `told` of files that are not."""
     if bool(files) == (seed is not None):
         text = "give the weights of a file, or --random-weights SEED to try an untrained model"
         raise typer.BadParameter(text, param_hint="--weights")
-    if (missing or unexpected) and not files:
+    if told and not files:
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 

@@ -1,5 +1,6 @@
 """`meganeura train`: a `train` block on its data, into a run folder."""
 
+import json
 import os
 import sys
 from contextlib import ExitStack, closing
@@ -16,9 +17,12 @@ from meganeura.cli.options.model_options import (
     AllowUnexpected,
     DisabledRules,
     NoOptimizer,
+    Prefix,
+    Renames,
     WeightFiles,
     allowed,
     exceptions,
+    given_names,
     rewriting,
     rewriting_settings,
 )
@@ -30,6 +34,8 @@ from meganeura_dsl.support.phases import recorded
 
 if TYPE_CHECKING:
     from meganeura_runtime.backends.backend import OpenDevice
+    from meganeura_runtime.io.weight_names import Names
+    from meganeura_runtime.io.weights import Allowed
     from meganeura_runtime.train.events import Finished
     from meganeura_runtime.train.job import Job
     from meganeura_runtime.train.recipe import Start
@@ -62,12 +68,18 @@ def train(
     weights: WeightFiles = None,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
     ] = None,
     detect_anomaly: Annotated[
         bool, typer.Option("--detect-anomaly", help="Look at each step; slow.")
     ] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="tensorboard|wandb", help="Keep such a log too; may be repeated."),
+    ] = None,
     no_tuned: NotTuned = False,
     profile: TraceFile = None,
     coordinator: Coordinator = None,
@@ -86,8 +98,8 @@ def train(
     from meganeura_runtime.train.run_folder import folder_of, resumed_folder
 
     rules = rewriting_settings(rewriting(no_opt=no_opt, disabled=disabled))
-    overrides = [*_overrides(changes, device, seed), *rules]
-    start = _start(weights, allow_missing, allow_unexpected)
+    overrides = [*_overrides(changes, device, seed, log), *rules]
+    start = _start(weights, allowed(allow_missing, allow_unexpected), given_names(rename, prefix))
     meeting = rendezvous(coordinator, hosts, host)
     base = pipeline.find(target).path.parent
     with ExitStack() as held:
@@ -125,23 +137,26 @@ def train(
         raise typer.Exit(interruption.exit_code)
 
 
-def _overrides(changes: list[str] | None, device: str | None, seed: int | None) -> list[str]:
+def _overrides(
+    changes: list[str] | None, device: str | None, seed: int | None, log: list[str] | None
+) -> list[str]:
     """What the command line says of settings."""
     given = list(changes or ())
     given += [] if device is None else [f"device={device}"]
     given += [] if seed is None else [f"seed={seed}"]
+    given += [] if log is None else [f"log={json.dumps(log)}"]
     return given
 
 
-def _start(
-    files: list[Path] | None, missing: list[str] | None, unexpected: list[str] | None
-) -> "Start | None":
+def _start(files: list[Path] | None, excused: "Allowed", called: "Names") -> "Start | None":
     """What `--weights` and the options beside it ask for."""
+    from meganeura_runtime.io.weight_names import AS_STORED
+    from meganeura_runtime.io.weights import STRICT
     from meganeura_runtime.train.recipe import Start
 
     if files:
-        return Start(tuple(files), allowed(missing, unexpected))
-    if missing or unexpected:
+        return Start(tuple(files), excused, called)
+    if (excused, called) != (STRICT, AS_STORED):
         raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
     return None
 

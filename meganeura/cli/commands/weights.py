@@ -13,9 +13,12 @@ from meganeura.cli.options.model_options import (
     AllowMissing,
     AllowUnexpected,
     Changes,
+    Prefix,
+    Renames,
     allowed,
     configured,
     exceptions,
+    given_names,
 )
 from meganeura.cli.ui.console import count, exit_code, say, show
 from meganeura_dsl.diagnostics.json_report import as_json
@@ -48,6 +51,8 @@ def check(
     *,
     allow_missing: AllowMissing = None,
     allow_unexpected: AllowUnexpected = None,
+    rename: Renames = None,
+    prefix: Prefix = "",
     changes: Changes = None,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -57,7 +62,8 @@ def check(
     chosen = configured(model, changes)
     excused = allowed(allow_missing, allow_unexpected)
     try:
-        found = compare(files, chosen.elaborate().parameters, excused)
+        called = given_names(rename, prefix)
+        found = compare(files, chosen.elaborate().parameters, excused, called)
     except ProblemError as error:
         if as_data:
             reports = (error.problem.report(),)
@@ -110,4 +116,5 @@ def _as_data(
         "types": [asdict(each) for each in found.types],
         "allowed_missing": list(found.anew),
         "allowed_unexpected": list(found.unused),
+        "renamed": dict(found.renamed),
     }

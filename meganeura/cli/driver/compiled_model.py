@@ -35,6 +35,7 @@ class CompiledModel:
         choices: "Choices",
         device: str,
         precision: "ComputePrecision",
+        seed: int,
     ) -> Mapping[str, "Array"]:
         """What it makes of inputs, which have its sizes."""
         from meganeura_runtime.backends.device_failures import explained_failures
@@ -44,7 +45,8 @@ class CompiledModel:
         from meganeura_runtime.infer.size_binding import bind_sizes
 
         wanted = self.artefact.inputs
-        tensors = Reader(wanted, choices, say).read([Given.parse(text) for text in inputs])
+        reader = Reader(wanted, choices, say, seed)
+        tensors = reader.read([Given.parse(text) for text in inputs])
         bind_sizes(wanted, {name: each.shape for name, each in tensors.items()})
         fed = feeds(self.artefact.bounds, wanted, tensors)
         with explained_failures():

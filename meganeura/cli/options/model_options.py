@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from meganeura_dsl.elaborate.values import Static
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+    from meganeura_runtime.io.weight_names import Names
     from meganeura_runtime.io.weights import Allowed, Comparison
 
 WeightFiles = Annotated[
@@ -29,6 +30,17 @@ AllowMissing = Annotated[
 AllowUnexpected = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Tensors of the file that are left unused, as 'head.*'."),
+]
+Renames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        metavar="PATTERN=NEW",
+        help=r"Tensors of the file are called so in the model: 'teacher\.(.*)=\1'.",
+    ),
+]
+Prefix = Annotated[
+    str, typer.Option(metavar="PATH.", help="The tensors of the file are below it: 'teacher.'.")
 ]
 Changes = Annotated[
     list[str] | None,
@@ -74,9 +86,20 @@ def allowed(missing: Sequence[str] | None, unexpected: Sequence[str] | None) -> 
     return Allowed(tuple(missing or ()), tuple(unexpected or ()))
 
 
+def given_names(renames: Sequence[str] | None, prefix: str) -> "Names":
+    """What `--rename` and `--prefix` call the tensors of a file; raises `ProblemError`."""
+    from meganeura_runtime.io.weight_names import Names, Rename
+
+    return Names(tuple(map(Rename.parse, renames or ())), prefix)
+
+
 def exceptions(comparison: "Comparison") -> list[str]:
-    """What was excused, in words."""
+    """What was renamed and what was excused, in words."""
     lines: list[str] = []
+    if comparison.renamed:
+        (old, new), *others = comparison.renamed
+        more = f" and {len(others):,} more" if others else ""
+        lines.append(f"renamed: {old} to {new}{more}")
     if comparison.anew:
         lines.append(f"at their initial values: {', '.join(comparison.anew)}")
     if comparison.unused:

@@ -15,6 +15,7 @@ from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.support.limited_read import read_bytes
 from meganeura_runtime.io.files.atomic_write import replacing
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.preprocess.picture_grid import SUFFIX, is_pictures, write_pictures
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 
 FEW = 8
@@ -38,7 +39,7 @@ def show_outputs(outputs: Mapping[str, Array], top: int, names: Sequence[str] | 
 
 def _summary(name: str, values: Array) -> str:
     """`output: float32[1, 10], from -3.1 to 4.2, mean 0.12`."""
-    head = f"{name}: {values.dtype}[{', '.join(map(str, values.shape))}]"
+    head = f"{name}: {_type(values)}"
     if values.size <= FEW:
         return f"{head} = {values.tolist()}"
     if values.dtype == np.bool_:
@@ -47,6 +48,10 @@ def _summary(name: str, values: Array) -> str:
     odd = np.count_nonzero(~np.isfinite(wide))
     warning = f", {odd:,} NOT FINITE" if odd else ""
     return f"{head}, from {wide.min():g} to {wide.max():g}, mean {wide.mean():g}{warning}"
+
+
+def _type(values: Array) -> str:
+    return f"{values.dtype}[{', '.join(map(str, values.shape))}]"
 
 
 def _classes(values: Array, top: int, names: Sequence[str] | None) -> list[str]:
@@ -111,19 +116,29 @@ def check_output(path: Path | None, names: Sequence[str]) -> None:
     """Refuse a file that could not hold the outputs, before they are computed."""
     if path is None or path.suffix == ".safetensors":
         return
-    if path.suffix != ".npy":
-        text = f"`{path}` is neither a .npy nor a .safetensors file"
+    if path.suffix not in (".npy", SUFFIX):
+        text = f"`{path}` is no .npy, .png or .safetensors file"
         raise typer.BadParameter(text, param_hint="--output")
     if len(names) != 1:
-        text = f"a .npy file holds one tensor, and there are {', '.join(names)}: use .safetensors"
+        kind = path.suffix
+        text = f"a {kind} file holds one tensor, and there are {', '.join(names)}: use .safetensors"
         raise typer.BadParameter(text, param_hint="--output")
 
 
 def write_outputs(path: Path, outputs: Mapping[str, Array]) -> None:
-    """Write all outputs at once or not at all; raises `ProblemError`."""
+    """Write all outputs at once or not at all; raises `ProblemError`.
+
+    A picture is of floats in 0 ... 1, of which others are cut off.
+    """
     if path.suffix == ".safetensors":
         write_tensors(path, outputs, {})
         return
     (values,) = outputs.values()
+    if path.suffix == SUFFIX:
+        if not is_pictures(values):
+            text = f"a picture is floats [n, 1, h, w] or [n, 3, h, w], not {_type(values)}"
+            raise typer.BadParameter(text, param_hint="--output")
+        write_pictures(path, values)
+        return
     with replacing(path) as partial, partial.open("wb") as file:
         np.save(file, values, allow_pickle=False)

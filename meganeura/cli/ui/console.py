@@ -13,7 +13,10 @@ from meganeura_dsl.diagnostics.terminal import render, render_short, wants_colou
 ON_THE_COMMAND_LINE = ("--set",)
 """Names of sources that are part of the command line."""
 
-WRONG_NAMES = ("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570", "E0620")
+WRONG_NAMES = (
+    *("E0119", "E0218", "E0405", "E0533", "E0541", "E0551", "E0570", "E0585", "E0586", "E0587"),
+    "E0620",
+)
 """Codes of a file, program, model, `train`, tensor, device, rule or run that does not exist."""
 
 

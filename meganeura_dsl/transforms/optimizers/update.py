@@ -3,7 +3,18 @@
 from collections.abc import MutableMapping
 
 from meganeura_dsl.ir.graph import Builder, Op, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Cast, Constant, Mul, Parameter
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Cast,
+    Compare,
+    Constant,
+    FloorDivide,
+    Mul,
+    Parameter,
+    Remainder,
+    Where,
+)
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 
@@ -22,10 +33,16 @@ def average_of(name: str) -> str:
 
 
 class Update:
-    """The update of one parameter; `updates` receives the next value of each state."""
+    """The update of one parameter; `updates` receives the next value of each state.
 
-    def __init__(self, build: Builder, name: str, updates: MutableMapping[str, Value]) -> None:
+    The parameter and its states change at steps `every`, 2 `every`, ... alone.
+    """
+
+    def __init__(
+        self, build: Builder, name: str, updates: MutableMapping[str, Value], every: int = 1
+    ) -> None:
         self.build = build
+        self._every = every
         self._name = name
         self._updates = updates
 
@@ -57,13 +74,32 @@ class Update:
     def store(self, state: Value, new: Value) -> None:
         """Set the value of a state for the next step."""
         if isinstance(state.op, Parameter):
-            self._updates[state.op.name] = new
+            self._updates[state.op.name] = self.when_due(new, state)
+
+    def when_due(self, new: Value, old: Value) -> Value:
+        """The new value at the steps at which the parameter moves, and the old one at others."""
+        if self._every == 1:
+            return new
+        rest = self.op(Remainder(self._every), self._count())
+        due = self.op(Compare("eq"), rest, self.op(Constant(0, DType.I32)))
+        return self.op(Where(), spread(self.build, due, new.type), new, old)
 
     def step(self) -> Value:
+        """How often the parameter has moved after this step, an i32 scalar from 1.
+
+        It is right at the steps at which the parameter moves, and of no consequence at others.
+        """
+        count = self._count()
+        if self._every == 1:
+            return count
+        rounded = self.op(Add(), count, self.op(Constant(self._every - 1, DType.I32)))
+        return self.op(FloorDivide(self._every), rounded)
+
+    def _count(self) -> Value:
         """The number of this step, an i32 scalar: 1 for the first one."""
         old = self.op(Parameter(STEP, DType.I32, (), "state"))
         new = self.op(Add(), old, self.op(Constant(1, DType.I32)))
-        self.store(old, new)
+        self._updates[STEP] = new
         return new
 
 

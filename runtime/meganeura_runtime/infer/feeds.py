@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.ir.index_checks import Bound
@@ -10,6 +12,14 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_runtime.io.data.data_problems import DataType
 from meganeura_runtime.io.data.index_bounds import check_ids
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, read_verified, stored_array
+
+COUNTER = "counter"
+"""The input u32[2] that random numbers are drawn from."""
+
+
+def first_counter(seed: int) -> Array:
+    """What the first run of a seed draws from."""
+    return np.array([seed, 0], np.uint32)
 
 
 def feeds(

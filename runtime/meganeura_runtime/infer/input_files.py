@@ -8,6 +8,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import TensorType
+from meganeura_runtime.infer.feeds import COUNTER, as_tensors, first_counter
 from meganeura_runtime.infer.inference_problems import Kind, UnusedChoice, WrongInputs
 from meganeura_runtime.io.data.data_files import open_data
 from meganeura_runtime.io.data.data_problems import MissingTensor
@@ -37,21 +38,26 @@ class Given:
 
 @dataclass
 class Reader:
-    """Reads the files of each input, and reports each step by `tell`."""
+    """Reads the files of each input, and reports each step by `tell`.
+
+    What a model draws its random numbers from is `seed`, unless it is given too.
+    """
 
     declared: Mapping[str, TensorType]
     choices: Choices
     tell: Callable[[str], None]
+    seed: int = 0
     tensors: dict[str, StoredTensor] = field(default_factory=dict[str, StoredTensor])
 
     def read(self, given: Sequence[Given]) -> Mapping[str, StoredTensor]:
         """The tensors of all inputs; raises `ProblemError`."""
         files: dict[str, list[Path]] = {}
+        data = [name for name in self.declared if name != COUNTER]
         for each in given:
-            if each.name is None and len(self.declared) != 1:
+            if each.name is None and len(data) != 1:
                 self._read_all(each.path)
             else:
-                files.setdefault(each.name or next(iter(self.declared)), []).append(each.path)
+                files.setdefault(each.name or data[0], []).append(each.path)
         unknown = tuple(sorted(files.keys() - self.declared.keys()))
         if unknown:
             raise self._wrong((), unknown)
@@ -59,6 +65,8 @@ class Reader:
             self._add(name, self._of(name, paths))
         suffixes = {path.suffix.lower() for paths in files.values() for path in paths}
         self._require_use(suffixes & set(images.SUFFIXES), self.choices.for_images, "image")
+        if COUNTER in self.declared and COUNTER not in self.tensors:
+            self.tensors |= as_tensors({COUNTER: first_counter(self.seed)})
         self._require_use(suffixes & set(audio.SUFFIXES), self.choices.for_sounds, "sound")
         return self.tensors
 

@@ -5,7 +5,7 @@ shape. All differences are reported together, and nothing is loaded in part. Glo
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,6 +28,7 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     stored_array,
     verify,
 )
+from meganeura_runtime.io.weight_names import AS_STORED, Names
 
 LISTED = 12
 """How many names of one kind a message shows, where not all of them were asked for."""
@@ -196,6 +197,8 @@ class Comparison:
     """Parameters that were allowed to have no value in the files."""
     unused: tuple[str, ...]
     """Tensors of the files that were allowed to be there."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """The tensors that have another name in the files, and then in the model."""
 
     def mismatch(self, listed: int | None = LISTED) -> WeightsMismatch | None:
         """The differences that no glob excuses, if there are any."""
@@ -226,13 +229,21 @@ class Comparison:
 
 
 def compare(
-    paths: Sequence[Path], parameters: Sequence[Declared], allowed: Allowed = STRICT
+    paths: Sequence[Path],
+    parameters: Sequence[Declared],
+    allowed: Allowed = STRICT,
+    names: Names = AS_STORED,
 ) -> Comparison:
     """Compare the tensors of files with the parameters of a model; no value is read yet.
 
-    Raises `ProblemError` if a file cannot be read, or if a glob of `allowed` excuses nothing.
+    The globs of `allowed` and all reports speak of the names that `names` gives. Raises
+    `ProblemError` if a file cannot be read, a glob excuses nothing, or a name cannot be given.
     """
-    return _compared(paths[0], open_all(paths), parameters, allowed)
+    stored = open_all(paths)
+    called = names.apply(stored)
+    tensors = {name: stored[original] for name, original in called.items()}
+    renamed = tuple((old, name) for name, old in called.items() if old != name)
+    return replace(_compared(paths[0], tensors, parameters, allowed), renamed=renamed)
 
 
 def of_values(values: Mapping[str, Array], parameters: Sequence[Declared]) -> dict[str, Array]:

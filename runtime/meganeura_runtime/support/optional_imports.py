@@ -12,8 +12,8 @@ class MissingExtra(Problem, code="E0564", topic="installation"):
     """A file needs a library that is not installed.
 
     Images are decoded by Pillow, sounds by soundfile and soxr; ONNX files are written by onnx and
-    tried by onnxruntime. Few programs need them, so they come with the extras `images`, `audio` and
-    `onnx`.
+    tried by onnxruntime. Logs are written by tensorboardX and wandb. Few programs need them, so
+    they come with the extras `images`, `audio`, `onnx`, `tensorboard` and `wandb`.
     """
 
     module: str

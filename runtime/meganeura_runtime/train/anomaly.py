@@ -60,7 +60,7 @@ def find_anomaly(
             session.step(fed)
             continue
         suspect = Suspect(step, session.kept(), feeder.whole(step))
-        graph = job.step_on(job.examples_of(step % job.steps_per_epoch))
+        graph = job.step_on(job.examples_of(step))
         anomaly = suspect.judge(graph, session, dict(session.step(fed)))
         if anomaly is not None:
             return anomaly

@@ -7,26 +7,47 @@ import numpy as np
 
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.dataset import Dataset
+from meganeura_runtime.io.data.splits import Split, StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
+
+STREAM = "stream"
+"""The type of data that is not known by its elements."""
+SAMPLED_ROWS = 256
+"""Rows by which a tensor is known that is too large to be read before a run."""
 
 DIGEST_BYTES = 16
 """Bytes of a hash: enough that no two tensors of anybody's have the same by chance."""
 
 
 def fingerprints(dataset: Dataset) -> tuple[Fingerprint, ...]:
-    """All tensors that feed a run. Reads each once, a few megabytes at a time."""
-    splits = {"train": dataset.train, "test": dataset.test}
-    return tuple(
-        Fingerprint(
-            tensor=f"{split}.{name}",
-            type=str(feed.tensor),
-            examples=examples.examples,
-            digest=digest(feed.tensor),
-        )
-        for split, examples in splits.items()
-        if examples is not None
-        for name, feed in examples.feeds.items()
-    )
+    """All tensors that feed a run. Reads each once, a few megabytes at a time.
+
+    Of what is too large to be looked at before the run some pieces tell, and of a stream only its
+    length, as it cannot be had again.
+    """
+    found: list[Fingerprint] = []
+    known: dict[int, str] = {}
+    for name, split in (("train", dataset.train), ("test", dataset.test)):
+        match split:
+            case StoredSplit(feeds=feeds):
+                for input_, feed in feeds.items():
+                    tensor = feed.tensor
+                    if id(tensor) not in known:  # examples held out may be of the same tensors
+                        is_all = feed.is_verified
+                        known[id(tensor)] = digest(tensor) if is_all else sampled_digest(tensor)
+                    text = known[id(tensor)]
+                    found.append(_fingerprint(f"{name}.{input_}", tensor, split.examples, text))
+            case Split():
+                found.append(
+                    Fingerprint(tensor=name, type=STREAM, examples=split.examples, digest="")
+                )
+            case None:
+                pass
+    return tuple(found)
+
+
+def _fingerprint(name: str, tensor: StoredTensor, examples: int, text: str) -> Fingerprint:
+    return Fingerprint(tensor=name, type=str(tensor), examples=examples, digest=text)
 
 
 def digest(tensor: StoredTensor) -> str:
@@ -35,6 +56,16 @@ def digest(tensor: StoredTensor) -> str:
     for _, bits in chunks(tensor.content):
         state.update(np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data)
     return state.hexdigest()
+
+
+def sampled_digest(tensor: StoredTensor) -> str:
+    """The hash of rows that are spread evenly over a tensor, or what it says of itself."""
+    content = tensor.content
+    if not isinstance(content, np.ndarray) and content.digest is not None:
+        return content.digest
+    numbers = np.unique(np.linspace(0, len(content) - 1, SAMPLED_ROWS).astype(np.int64))
+    rows = np.ascontiguousarray(content[numbers])
+    return blake2b(rows.tobytes(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def changes(

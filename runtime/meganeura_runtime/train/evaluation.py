@@ -3,11 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
+from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.recipe import Recipe, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
@@ -27,23 +29,15 @@ class HeldBatch:
     """What to feed for some of its examples, by their numbers from 0."""
 
 
-def held_batches(
-    recipe: Recipe,
-    examples: int,
-    take: Callable[[slice], Mapping[str, Array]],
-    sizes: Mapping[str, int] | None = None,
-) -> Iterator[HeldBatch]:
+def held_batches(recipe: Recipe, split: Split) -> Iterator[HeldBatch]:
     """Examples in their own order, in batches that leave no remainder where that can be."""
-    batch = even_batch(examples, recipe.batch, recipe.settings.devices)
-    counter = recipe.demand.counter
-    for run in runs(examples, batch):
+    batch, counter = recipe.batch, recipe.demand.counter
+    if not split.is_ordered:
+        batch = even_batch(split.examples, batch, recipe.settings.devices)
+    for run in runs(split.examples, batch):
         count = run.stop - run.start
-
-        def part(own: range, start: int = run.start) -> Mapping[str, Array]:
-            return take(slice(start + own.start, start + own.stop))
-
-        counted = {} if counter is None else {counter: count}
-        yield HeldBatch(count, {**(sizes or {}), **counted}, part)
+        sizes = {} if counter is None else {counter: count}
+        yield HeldBatch(count, sizes, partial(split.take_own, run))
 
 
 Sizes = tuple[tuple[str, int], ...]

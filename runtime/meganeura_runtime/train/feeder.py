@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_runtime.io.data.batches import order_of_epoch
+from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
+from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.session_inputs import feeds
@@ -20,7 +21,7 @@ class Feeder:
         """`own` says which of so many examples of a batch this process feeds."""
         self._job = job
         self._own = own
-        self._order = lru_cache(maxsize=1)(self._order_of)
+        self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
 
     def feeds(self, step: int) -> dict[str, Array]:
         """What this process feeds: its examples, the counter and the learning rate of a step.
@@ -28,22 +29,27 @@ class Feeder:
         Steps are counted from 0.
         """
         batch = self._batch(step)
-        own = self._own(len(batch))
-        return self._feeds(self._job.compiled, step, batch[own.start : own.stop])
+        taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))
+        return self._feeds(self._job.compiled, step, taken)
 
     def whole(self, step: int) -> dict[str, Array]:
         """What all processes together feed to the step as the program says it."""
-        return self._feeds(self._job.step, step, self._batch(step))
+        taken = self._job.dataset.train.take(self._batch(step))
+        return self._feeds(self._job.step, step, taken)
 
     def _batch(self, step: int) -> NDArray[np.int64]:
-        epoch, position = divmod(step, self._job.steps_per_epoch)
-        return self._order(epoch)[position * self._job.batch : (position + 1) * self._job.batch]
+        number, position = divmod(step, self._job.steps_per_pass)
+        return self._order(number)[position * self._job.batch : (position + 1) * self._job.batch]
 
-    def _feeds(self, graph: Graph, step: int, examples: NDArray[np.int64]) -> dict[str, Array]:
+    def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
         rate = job.settings.learning_rate(step, job.steps)
-        return feeds(graph, job.dataset.train.take(examples), job.settings.seed, step, rate)
+        return feeds(graph, taken, job.settings.seed, step, rate)
 
-    def _order_of(self, epoch: int) -> NDArray[np.int64]:
-        settings, examples = self._job.settings, self._job.dataset.train.examples
-        return order_of_epoch(settings.seed, epoch, examples, shuffle=settings.shuffle)
+    def _order_of(self, number: int) -> NDArray[np.int64]:
+        """All examples in the order of a pass."""
+        settings, split = self._job.settings, self._job.dataset.train
+        if isinstance(split, StoredSplit) and split.weights is not None:
+            return drawn_in_epoch(settings.seed, number, split.weights)
+        shuffle = settings.shuffle and not split.is_ordered
+        return order_of_epoch(settings.seed, number, split.examples, shuffle=shuffle)

@@ -24,7 +24,7 @@ from meganeura_runtime.io.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from meganeura_runtime.io.data.dataset import Split
+from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.support.background import begin
 from meganeura_runtime.support.tracing import Span, unobserved
@@ -50,6 +50,7 @@ from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -71,7 +72,8 @@ def train(
     first = None if manner.resumption else begin("values", job.initial_values)
     others = () if job.last is None else (job.last,)
     with (
-        reported(job, folder, manner.device, watch) as watched,
+        logged(LogStart(folder, job.settings, manner.step), watch) as logging,
+        reported(job, folder, manner.device, logging) as watched,
         TrainingSession(job, open_session, others) as trained,
     ):
         trained.origins = weights
@@ -229,7 +231,7 @@ class Loop:
         end = min(self.job.steps_per_epoch, self.job.steps - before)
         with self.span("train_epoch"):
             for position in range(self.step - before, end):
-                self._step(epoch, position)
+                self._step(epoch)
                 if self._is_to_stop(position):
                     self._leave(epoch, position + 1)
                     return True
@@ -249,10 +251,10 @@ class Loop:
         is_asked |= position + 1 == self.job.steps_per_epoch or self.step == self.job.steps
         return is_asked and self.session.agree(wish=self.stop())
 
-    def _step(self, epoch: int, position: int) -> None:
+    def _step(self, epoch: int) -> None:
         """Hand one step to the device, and read the losses that are there by now."""
         job, every = self.job, self.job.settings.log_every
-        examples, began = job.examples_of(position), perf_counter()
+        examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
         rate = job.settings.learning_rate(self.step - 1, job.steps)
         lasted = began, perf_counter()
@@ -262,7 +264,7 @@ class Loop:
         logged = at_once or (every > 0 and self.step % every == 0)
         if logged:
             self.last = replace(self.last, speed=self.clock.steps_per_second(self.step))
-        if logged or job.is_last_of_its_size(position):
+        if logged or job.is_last_of_its_size(self.step - 1):
             outputs.request()
         self.unread.append(self.last)
         self._read(0 if at_once else self.session.ahead)
@@ -291,7 +293,12 @@ class Loop:
         return outputs
 
     def _explained(self, last: Reading) -> LossNotFinite:
-        """Why the loss is not finite: the steps since the last checkpoint are repeated."""
+        """Why the loss is not finite: the steps since the last checkpoint are repeated.
+
+        They cannot be where the data comes in an order of its own.
+        """
+        if self.job.dataset.train.is_ordered:
+            return _not_finite(last.step, float(last.outputs[LOSS]), None)
         tensors, progress = read_checkpoint(self.folder.checkpoint)
         leaves = {name: tensors[name].bits for name in self.session.names}
         self.session.load(leaves)
@@ -376,7 +383,7 @@ class Loop:
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
         with self.span("evaluation"):
-            batches = held_batches(self.job, held_out.examples, held_out.take)
+            batches = held_batches(self.job, held_out)
             metrics = self.trained.measure(batches, kept)
         chosen = self.job.settings.best_metric
         value = metrics[chosen.name]

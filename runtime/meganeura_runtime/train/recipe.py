@@ -36,6 +36,7 @@ from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.registry import DEVICE_NAMES, model_of
 from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
 from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
@@ -50,6 +51,11 @@ class Start:
 
     files: tuple[Path, ...]
     allowed: Allowed = STRICT
+    names: Names = AS_STORED
+
+    def compared(self, parameters: Sequence[ParameterInfo]) -> Comparison:
+        """The tensors of the files beside the parameters; raises `ProblemError` as `compare`."""
+        return compare(self.files, parameters, self.allowed, self.names)
 
 
 @dataclass(frozen=True)
@@ -242,7 +248,7 @@ def recipe_of(
     forward = elaborated({}, training=True)
     _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
     first = sized(forward.graph, {})
-    found = None if start is None else compare(start.files, forward.parameters, start.allowed)
+    found = None if start is None else start.compared(forward.parameters)
     return Recipe(
         name=train,
         settings=settings,
@@ -320,7 +326,11 @@ def _require_paths(
     settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
 ) -> None:
     """Refuse paths that match no parameter; those given on a command line have their own place."""
-    keys = {setting_key("optimizer", glob): glob for glob in settings.optimizers}
+    keys = {
+        setting_key(name, glob): glob
+        for name, globs in (("optimizer", settings.optimizers), ("every", settings.intervals))
+        for glob in globs
+    }
     places = {key: written[key].span if key in written else whole(key) for key in keys}
     names = tuple(each.name for each in parameters if each.kind == "param")
     problems = unmatched_paths(places, names)
@@ -338,6 +348,7 @@ def training_settings(
         options.steered or not settings.schedule.is_steady,
         tuple(settings.optimizers.items()),
         options.gradients,
+        tuple(settings.intervals.items()),
         settings.accumulate,
         settings.ema,
         settings.not_finite == NotFinitePolicy.SKIP,

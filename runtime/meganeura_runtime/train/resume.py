@@ -12,12 +12,14 @@ from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
+from meganeura_runtime.io.data.source_problems import NotForStreams
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
 from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.data_fingerprint import changes
 from meganeura_runtime.train.job import Job, prepare
+from meganeura_runtime.train.job_data import NOTHING, Given
 from meganeura_runtime.train.recipe import Recipe, recipe_by_hand, settings_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import leaves
@@ -29,6 +31,7 @@ CHANGEABLE = (
     "best",
     "stop_after",
     "log_every",
+    "log",
     "eval_every",
     "save_every",
     "device",
@@ -36,6 +39,8 @@ CHANGEABLE = (
     "sharding",
     "precision",
     "data",
+    "validation",
+    "workers",
 )
 """Settings that change no formula of a step, but perhaps how it rounds.
 
@@ -65,13 +70,23 @@ class RunOptions:
     device: OpenDevice | None = None
     """What it runs on, as far as its page says so."""
 
+    @property
+    def step(self) -> int:
+        """Steps that were made before."""
+        return 0 if self.resumption is None else self.resumption.progress.step
+
 
 FROM_THE_START = RunOptions()
 """From the start, checked only now and then."""
 
 
 def resume_job(
-    program: Program, train: str, base: Path, overrides: Sequence[str], folder: RunFolder
+    program: Program,
+    train: str,
+    base: Path,
+    overrides: Sequence[str],
+    folder: RunFolder,
+    data: Given = NOTHING,
 ) -> tuple[Job, Resumption]:
     """The job of an earlier run with the settings it began with, and how far it has come.
 
@@ -83,7 +98,7 @@ def resume_job(
     job = prepare(
         program, train, base, overrides,
         revise=partial(_revised, progress.settings, overrides),
-        run=folder.path,
+        data=replace(data, run=folder.path),
     )  # fmt: skip
     kept = _kept(tensors, job, progress)
     if progress.is_by_hand:
@@ -155,6 +170,8 @@ def _instead(folder: RunFolder) -> Help | None:
 
 def _require_same_data(job: Job, progress: Progress) -> None:
     """Raise `ProblemError` unless the run is fed what it was fed when it began."""
+    if job.dataset.train.is_ordered:
+        raise ProblemError(NotForStreams("resume"))
     if not progress.data:
         raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
     changed = tuple(changes(progress.data, job.fingerprints))

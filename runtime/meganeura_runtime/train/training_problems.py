@@ -250,3 +250,22 @@ class UnnamedFolder(Problem, code="E0566", topic="training"):
             f"{self.hosts} hosts train together, and the folder of the run has no name",
             cure=Help("name one that all of them reach", "--out FOLDER"),
         )
+
+
+@dataclass(frozen=True)
+class LogRefused(Problem, code="E0622", topic="training"):
+    """A library that the setting `log` asks for would not begin a log.
+
+    Weights & Biases needs an account: `wandb login` stores its key, and with `WANDB_MODE=offline`
+    in the environment it writes to the folder of the run and sends nothing.
+    """
+
+    library: str
+    reason: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"`{self.library}` does not begin a log",
+            Remark("because", self.reason),
+            cure=Help("without an account or a network, set", "WANDB_MODE=offline"),
+        )

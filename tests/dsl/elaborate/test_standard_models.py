@@ -70,6 +70,10 @@ def test_standard_files_are_fine(name: str) -> None:
         ("vit", {"Attention", "Mlp", "Layer", "ViT"}),
         ("unet", {"LevelEmbedding", "ResBlock", "UNet", "normal_noise", "noisy"}),
         ("digits_cnn", {"Residual", "DigitsNet"}),
+        ("gan", {"Generator", "Critic", "Drawn"}),
+        ("vae", {"Encoder", "Decoder", "Drawn"}),
+        ("ddpm", {"image_share", "Drawn"}),
+        ("distil", {"soft_targets"}),
     ],
 )
 def test_blocks_proved_for_all_sizes(file: str, blocks: set[str]) -> None:

@@ -84,6 +84,19 @@ def test_choices_take_their_arguments() -> None:
     assert settings.schedule == Cosine(warmup=10)
 
 
+def test_paths_may_wait_for_some_steps() -> None:
+    found = resolved(raw(data="digits", batch=64), 'every["g.*"]=5', 'every["g.*"]=2')
+    assert found.intervals == {"g.*": 2}
+    for override, code in [
+        ('every["g.*"]=0', "E0513"),
+        ('every["g.*"]=1.5', "E0512"),
+        ("every=2", "E0510"),
+        ('epochs["g.*"]=2', "E0507"),
+    ]:
+        reports = refused(raw(data="digits", batch=64), override)
+        assert [each.code for each in reports] == [code]
+
+
 def test_every_free_size_is_bound() -> None:
     settings = resolved(raw(data="text", batch=8, length=128), free=("batch", "length"))
     assert settings.sizes == {"batch": 8, "length": 128}

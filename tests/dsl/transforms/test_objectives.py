@@ -11,11 +11,12 @@ from meganeura_dsl.elaborate.scope.linker import Linker
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.objectives import Moved
+from meganeura_dsl.ir.types import DType
 from meganeura_dsl.ir.verify import verify
 from meganeura_dsl.pipeline import Program, elaborate_train
 from meganeura_dsl.startup.lazy_numpy import np
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
 from meganeura_dsl.transforms.training_step import (
     TrainingSettings,
     optimized_training_step,
@@ -45,7 +46,12 @@ def taken(graph: Graph, **more: float) -> dict[str, float]:
     values = {"a": A, "b": B, "data": X, **more}
     leaves = Interpreter(graph).leaves
     feeds: Mapping[str, Array] = {
-        name: np.full([1] if name == "data" else [], values.get(name, 0.0)) for name in leaves
+        name: np.full(
+            [1] if name == "data" else [],
+            values.get(name, 0.0),
+            np.float64 if leaf.type.dtype is DType.F32 else np.int32,
+        )
+        for name, leaf in leaves.items()
     }
     results = Interpreter(graph, Precision.DOUBLE).run(feeds)
     return {name: float(x) for name, x in {**results.outputs, **results.updates}.items()}
@@ -133,6 +139,31 @@ def test_each_objective_is_clipped_by_itself() -> None:
     found = step("minimize 30 * a over a\nminimize 0.25 * b over b", settings)
     assert found["a"] == pytest.approx(A - RATE * 0.5)
     assert found["b"] == pytest.approx(B - RATE * 0.25)
+
+
+def test_what_moves_at_every_third_step() -> None:
+    """At steps 3, 6, ... as if there were no others: moments and corrections do not see those."""
+    adam = Adam(RATE, weight_decay=0.1)
+    body = "minimize a * x over a\nminimize b * b over b\nmetric after = b"
+    seldom = after_steps(forward(body), TrainingSettings(adam, every=(("b", 3),)), 7)
+    first, second = after_steps(forward("minimize b * b over b"), TrainingSettings(adam), 2)
+    wanted = [{"b": B}, {"b": B}, first, first, first, second, second]
+    for found, expected in zip(seldom, wanted, strict=True):
+        assert found["b"] == found["after"] == pytest.approx(expected["b"])
+        moment = "optimizer.b.exp_avg_sq"
+        assert found[moment] == pytest.approx(expected.get(moment, 0))
+    assert len({each["a"] for each in seldom}) == len(seldom)
+
+
+def after_steps(graph: Graph, settings: TrainingSettings, steps: int) -> list[dict[str, float]]:
+    """What each step gives, from the values that the one before it leaves."""
+    made = optimized_training_step(graph, settings, RewriteOptions()).graph
+    found: list[dict[str, float]] = []
+    kept: dict[str, float] = {}
+    for _ in range(steps):
+        found.append(taken(made, **kept))
+        kept = {name: found[-1][name] for name in made.updates}
+    return found
 
 
 def test_three_objectives_and_paths_together() -> None:

@@ -23,6 +23,7 @@ from meganeura_runtime.io.files.file_problems import (
 )
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import (
     Allowed,
     NothingToAllow,
@@ -309,3 +310,40 @@ def test_a_shape_in_another_order_is_told_with_the_order_to_bring_it_into() -> N
     (told,) = weights._shape_differences([(parameter, stored)])
     assert (told.given, told.wanted) == (str(list(given)), str(list(wanted)))
     assert told.hint == transposed(given, wanted)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("renames", "prefix", "expected"),
+    [
+        ({}, "net.", ("net.a.w", "net.a.b", "net.c")),
+        ({r"a\.(.*)": r"\1"}, "", ("w", "b", "c")),
+        ({r"a\.(.*)": r"\1"}, "x.", ("x.w", "x.b", "x.c")),
+        ({r"a\.w": "first", r"(?P<all>.*)": r"\g<all>_"}, "", ("first", "a.b_", "c_")),
+        ({"a": "x.", "c": "d"}, "", None),
+        ({"[": "x"}, "", None),
+        ({"c": r"\1"}, "", None),
+        ({"c": "a.b"}, "", None),
+    ],
+)
+def test_names_in_files_and_models(
+    renames: Mapping[str, str], prefix: str, expected: tuple[str, ...] | None
+) -> None:
+    stored: Any = {"a.w": 1, "a.b": 2, "c": 3}
+    if expected is None:
+        with pytest.raises(ProblemError, match=r"E058[567]"):
+            Names.of(renames, prefix).apply(stored)
+    else:
+        assert Names.of(renames, prefix).apply(stored) == dict(zip(expected, stored, strict=True))
+
+
+def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:
+    path = saved(tmp_path, {})
+    parts = [Declared(f"{part}.{each.name}", each.type, each.stored)
+             for part in ("teacher", "student") for each in PARAMETERS]  # fmt: skip
+    found = compare([path], parts, Allowed(missing=("student.*",)), Names(prefix="teacher."))
+    np.testing.assert_array_equal(found.read()["teacher.fc.bias"], [1, 2])
+    assert found.anew == tuple(each.name for each in parts[3:])
+    assert ("fc.bias", "teacher.fc.bias") in found.renamed

@@ -9,7 +9,7 @@ import pytest
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.checkpoint import read_checkpoint
-from meganeura_runtime.io.data.dataset import Examples, Split
+from meganeura_runtime.io.data.splits import Examples, Split, StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Stepped
 from meganeura_runtime.train.loop import train
@@ -63,10 +63,11 @@ def test_a_checkpoint_is_never_replaced_by_one_that_is_not_finite(place: Place) 
     assert all(np.all(np.isfinite(each.bits)) for each in tensors.values())
 
 
-class Spoilt(Split):
+class Spoilt(StoredSplit):
     """Examples of which one number is not finite."""
 
     def __init__(self, split: Split) -> None:
+        assert isinstance(split, StoredSplit)
         super().__init__(split.feeds, split.examples)
 
     def take(self, examples: Examples) -> dict[str, Array]:

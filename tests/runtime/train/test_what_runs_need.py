@@ -81,7 +81,13 @@ def test_accumulation_on_a_device(place: Place, device: str) -> None:
         found = {**parts.weights, **parts.states}
     assert len(set(rates)) == 3
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=2e-3, atol=2e-5, err_msg=name)
+        np.testing.assert_allclose(
+            np.asarray(found[name], np.float64),
+            np.asarray(array, np.float64),
+            rtol=2e-3,
+            atol=2e-5,
+            err_msg=name,
+        )
     with program.trainer(device=device, resume=place.folder / "middle") as again:
         for step in range(6, 12):
             data = points(8, step // 4)

@@ -10,6 +10,9 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_runtime.io.data.data_problems import TooFewExamples
 from meganeura_runtime.io.data.dataset import Dataset
 
+NO_EPOCH = 2**64 - 1
+"""The key, in place of an epoch, of the shuffle that picks examples to hold out."""
+
 
 def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> NDArray[np.int64]:
     """The numbers of all examples in the order of an epoch, which depends on nothing else.
@@ -21,6 +24,24 @@ def order_of_epoch(seed: int, epoch: int, examples: int, *, shuffle: bool) -> ND
         return np.arange(examples)
     key = np.array([seed, epoch], dtype=np.uint64)
     return np.argsort(np.random.Philox(key=key).random_raw(examples), kind="stable")
+
+
+def drawn_in_epoch(seed: int, epoch: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As many examples as there are, each drawn with a chance in proportion to its weight.
+
+    They are drawn with replacement, by the random words that `order_of_epoch` sorts by.
+    """
+    key = np.array([seed, epoch], dtype=np.uint64)
+    words = np.random.Philox(key=key).random_raw(len(weights))
+    ends = np.cumsum(weights / weights.sum())
+    found = np.searchsorted(ends / ends[-1], words / 2.0**64, side="right")
+    return np.minimum(found, np.flatnonzero(weights)[-1])
+
+
+def held_out_of(seed: int, examples: int, share: float) -> NDArray[np.int64]:
+    """The numbers of a share of all examples, in order: those that one shuffle begins with."""
+    order = order_of_epoch(seed, NO_EPOCH, examples, shuffle=True)
+    return np.sort(order[: round(share * examples)])
 
 
 def require_batch(

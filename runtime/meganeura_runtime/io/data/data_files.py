@@ -1,5 +1,7 @@
 """Locates data and opens its files by suffix."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -8,7 +10,9 @@ from meganeura_dsl.resources import standard_models
 from meganeura_runtime.io.data.data_problems import NoData, OutsideFolder, UnknownFormat
 from meganeura_runtime.io.data.idx_files import is_idx, read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
+from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.tensors.joined_array import joined
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
@@ -20,13 +24,13 @@ def embedded_data() -> dict[str, Path]:
 
 
 def find_data(written: str, folder: Path, place: Span | None = None) -> Path:
-    """The file or folder a `data` setting means; a relative path starts at `folder`."""
+    """The file, folder or glob a `data` setting means; a relative path starts at `folder`."""
     embedded = embedded_data()
     if written in embedded:
         return embedded[written]
     path = folder / written
     try:
-        exists = path.exists()
+        exists = bool(shards(path)) if is_glob(written) else path.exists()
     except (OSError, ValueError):  # such as a name too long for any file
         exists = False
     if not exists:
@@ -45,8 +49,25 @@ def find_data_below(written: str, folder: Path, place: Span | None = None) -> Pa
     return find_data(written, folder, place)
 
 
+def is_glob(written: str) -> bool:
+    """Whether a text may stand for several files, such as `train-*.safetensors`."""
+    return any(each in written for each in "*?[")
+
+
+def shards(path: Path) -> tuple[Path, ...]:
+    """The files that a path with a glob means, in the order of their names."""
+    start = Path(path.anchor)
+    return tuple(sorted(start.glob(str(path.relative_to(start)))))
+
+
 def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
-    """All tensors of a data file, by name; raises `ProblemError` where it cannot be read."""
+    """All tensors of a data file, by name; raises `ProblemError` where it cannot be read.
+
+    A glob means shards: the tensors of a name are joined along the first axis, in the order of the
+    names of the files.
+    """
+    if not path.exists() and is_glob(str(path)):
+        return _shards(shards(path), place)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
     if path.is_dir():
@@ -62,6 +83,27 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
             return _by_name([read_npy(path)])
         case _:
             raise ProblemError(UnknownFormat(place, path))
+
+
+def _shards(files: Sequence[Path], place: Span | None) -> dict[str, StoredTensor]:
+    """Files that hold tensors of the same names, types and sizes but the first, joined."""
+    opened = [open_data(file, place) for file in files]
+    first = opened[0]
+    for file, tensors in zip(files, opened, strict=True):
+        for name in {**first, **tensors}:
+            here, there = tensors.get(name), first.get(name)
+            if here is None or there is None or not _is_alike(here, there):
+                shown = ("" if here is None else str(here), "" if there is None else str(there))
+                raise ProblemError(UnlikeShards(place, file, name, shown[0], files[0], shown[1]))
+    return {
+        name: replace(each, content=joined([tensors[name].content for tensors in opened], files))
+        for name, each in first.items()
+    }
+
+
+def _is_alike(left: StoredTensor, right: StoredTensor) -> bool:
+    is_cut = bool(left.shape and right.shape)
+    return is_cut and (left.stored, left.shape[1:]) == (right.stored, right.shape[1:])
 
 
 def _folder(path: Path) -> dict[str, StoredTensor]:

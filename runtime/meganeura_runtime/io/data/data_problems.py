@@ -109,7 +109,7 @@ class MissingTensor(DataProblem, code="E0522"):
 
     def report(self) -> Report:
         near = get_close_matches(self.name, self.present, n=1)
-        advice = self._named(near) if self.input and self.present else None
+        advice = self._named(near) if self.input and self.present and self.place else None
         if near and advice is None:
             advice = Help(f"did you mean `{near[0]}`?")
         there = Remark("it holds", ", ".join(self.present) if self.present else "no tensor")

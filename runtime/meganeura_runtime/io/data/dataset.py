@@ -6,16 +6,16 @@ one example is whatever the first axis of each input takes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.example_axis import counting_size
-from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.symbolic.size import Dim, evaluate
 from meganeura_runtime.io.data.data_problems import (
     DataShape,
@@ -25,59 +25,13 @@ from meganeura_runtime.io.data.data_problems import (
     NothingHeldOut,
     UnequalExamples,
 )
+from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
+from meganeura_runtime.io.tensors.joined_array import Joined
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
-from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, read, verify
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, verify
 
-Examples = slice | NDArray[np.int64]
-"""Which examples: a run of them, or their numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class Feed:
-    """One input and the tensor that feeds it."""
-
-    tensor: StoredTensor
-    dtype: DType
-    rows: int
-    """Rows of the tensor that make one example; 0 where the tensor is fed whole."""
-
-    @property
-    def examples(self) -> int:
-        """How many examples the tensor holds."""
-        return self.tensor.shape[0] // self.rows
-
-    def take(self, examples: Examples) -> Array:
-        """The rows of some examples."""
-        if self.rows == 0:
-            return read(self.tensor, self.dtype)
-        if self.rows == 1:
-            return read(self.tensor, self.dtype, examples)
-        if isinstance(examples, slice):
-            run = slice(examples.start * self.rows, examples.stop * self.rows)
-            return read(self.tensor, self.dtype, run)
-        rows = (examples[:, None] * self.rows + np.arange(self.rows)).reshape(-1)
-        return read(self.tensor, self.dtype, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Examples for all inputs of a program, all checked: those to train on, or those held out."""
-
-    feeds: Mapping[str, Feed]
-    examples: int
-
-    def take(self, examples: Examples) -> dict[str, Array]:
-        """What to feed for some examples."""
-        return {name: feed.take(examples) for name, feed in self.feeds.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """The examples to train on and, if the data has any, those held out."""
-
-    path: Path
-    train: Split
-    test: Split | None
+READ_FIRST = 1 << 30
+"""Bytes of a split up to which all of it is looked at before a run; each batch of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +76,15 @@ class Demand:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The examples to train on and, if the data has any, those held out."""
+
+    path: Path
+    train: Split
+    test: Split | None
+
+
 def match_data(
     tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None
 ) -> Dataset:
@@ -137,6 +100,23 @@ def match_data(
     return Dataset(path, train, test)
 
 
+def match_held_out(
+    tensors: Mapping[str, StoredTensor], demand: Demand, path: Path, place: Span | None = None
+) -> StoredSplit:
+    """Data that is held out as a whole; of data with splits only that of `test.`."""
+    match = _Matcher(tensors, demand, path, place)
+    has_splits = any(name.startswith("test.") for name in tensors)
+    test = match.split("test." if has_splits else "")
+    if test.examples == 0:
+        raise ProblemError(NothingHeldOut(place, path))
+    return test
+
+
+def match_batch(tensors: Mapping[str, StoredTensor], demand: Demand, path: Path) -> StoredSplit:
+    """One batch, of any number of examples; raises `ProblemError` where it does not fit."""
+    return _Matcher(tensors, demand, path, None).split("")
+
+
 @dataclass(frozen=True)
 class _Matcher:
     tensors: Mapping[str, StoredTensor]
@@ -144,16 +124,14 @@ class _Matcher:
     path: Path
     place: Span | None
 
-    def split(self, prefix: str) -> Split:
+    def split(self, prefix: str) -> StoredSplit:
         """One split: shapes and types of all inputs first, then every value."""
         feeds = {
             name: self.feed(self.stored(prefix, name), name, wanted)
             for name, wanted in self.demand.inputs.items()
         }
         examples = self.count({feed.tensor.name: feed for feed in feeds.values() if feed.rows})
-        for feed in feeds.values():
-            verify(feed.tensor, feed.dtype)
-        return Split(feeds, examples)
+        return StoredSplit(_verified(feeds), examples)
 
     def stored(self, prefix: str, name: str) -> str:
         """The tensor of an input; a whole one serves both splits, unless each has its own."""
@@ -176,7 +154,7 @@ class _Matcher:
         fits = tensor.shape[1:] == shape[1:] and len(tensor.shape) == len(shape)
         if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):
             raise ProblemError(self.mismatch(tensor, wanted, shape))
-        return Feed(tensor, wanted.dtype, rows)
+        return Feed(tensor, wanted.dtype, rows, place=self.place)
 
     def rows_of_an_example(self, name: str, wanted: TensorType) -> int:
         """How many rows of an input make one example, 0 if it is fed whole."""
@@ -195,12 +173,39 @@ class _Matcher:
 
     def count(self, feeds: Mapping[str, Feed]) -> int:
         """The number of examples, on which all tensors must agree."""
-        counts = tuple((name, feed.examples) for name, feed in feeds.items())
-        if len({count for _, count in counts}) > 1:
-            raise ProblemError(UnequalExamples(self.place, self.path, counts))
-        return counts[0][1] if counts else 1
+        self.require_equal({name: feed.examples for name, feed in feeds.items()}, self.path)
+        shards = {
+            name: (feed.tensor.content, feed.rows)
+            for name, feed in feeds.items()
+            if isinstance(feed.tensor.content, Joined)
+        }
+        for number, path in enumerate(next((each.files for each, _ in shards.values()), ())):
+            counts = {name: each.lengths[number] // rows for name, (each, rows) in shards.items()}
+            self.require_equal(counts, path)
+        return next((feed.examples for feed in feeds.values()), 1)
+
+    def require_equal(self, counts: Mapping[str, int], path: Path) -> None:
+        """Raise `ProblemError` unless all tensors hold as many examples."""
+        if len(set(counts.values())) > 1:
+            raise ProblemError(UnequalExamples(self.place, path, tuple(counts.items())))
 
     def mismatch(self, tensor: StoredTensor, wanted: TensorType, shape: Sequence[int]) -> DataShape:
         """The problem of a tensor that does not have the shape of its input."""
         hint = transposed(tensor.shape[1:], shape[1:], offset=1)
         return DataShape(self.place, self.path, tensor.name, str(tensor), str(wanted), hint)
+
+
+def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:
+    """The feeds, with all values looked at that are few enough and do not take long to have."""
+    contents = [feed.tensor.content for feed in feeds.values()]
+    size = sum(each.itemsize * prod(each.shape) for each in contents)
+    found: dict[str, Feed] = {}
+    for name, feed in feeds.items():
+        content = feed.tensor.content
+        at_once = isinstance(content, np.ndarray) or (
+            content.is_read_at_once and size <= READ_FIRST
+        )
+        if at_once:
+            verify(feed.tensor, feed.dtype)
+        found[name] = replace(feed, is_verified=at_once)
+    return found

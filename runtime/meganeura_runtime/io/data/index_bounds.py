@@ -1,20 +1,46 @@
-"""Checks the indices among the inputs of a data set before anything runs."""
+"""Checks the indices among the inputs of a data set before anything runs, or as they are fed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_runtime.io.data.dataset import Dataset
 from meganeura_runtime.io.data.index_problems import check_values
+from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
+from meganeura_runtime.io.data.streams import StreamSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
 
 
-def check_dataset(dataset: Dataset, bounds: Mapping[str, Bound], place: Span | None) -> None:
-    """Raise `ProblemError` at the first index, held out or not, that picks nothing."""
-    for split in (dataset.train, dataset.test):
-        for name, feed in () if split is None else split.feeds.items():
-            if name in bounds:
-                check_ids(feed.tensor, bounds[name], place)
+def bounded(dataset: Dataset, bounds: Mapping[str, Bound], place: Span | None) -> Dataset:
+    """The data, whose indices all pick something: those that are not checked here are when fed.
+
+    Raises `ProblemError` at the first index, held out or not, that picks nothing.
+    """
+    train = _bounded(dataset.train, bounds, place)
+    test = None if dataset.test is None else _bounded(dataset.test, bounds, place)
+    return replace(dataset, train=train, test=test)
+
+
+def _bounded(split: Split, bounds: Mapping[str, Bound], place: Span | None) -> Split:
+    match split:
+        case StoredSplit(feeds=feeds):
+            checked = {
+                name: _checked(feed, bounds.get(name), place) for name, feed in feeds.items()
+            }
+            return replace(split, feeds=checked)
+        case StreamSplit():
+            return split.bounded(bounds)
+        case _:
+            return split
+
+
+def _checked(feed: Feed, bound: Bound | None, place: Span | None) -> Feed:
+    """A feed whose indices are below a bound, or will be."""
+    if bound is None or not feed.is_verified:
+        return replace(feed, bound=bound)
+    check_ids(feed.tensor, bound, place)
+    return feed
 
 
 def check_ids(tensor: StoredTensor, bound: Bound, place: Span | None = None) -> None:

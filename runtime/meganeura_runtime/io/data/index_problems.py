@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, ProblemError, Remark, Report
 from meganeura_dsl.diagnostics.source import Span
@@ -78,11 +79,11 @@ def check_values(
     name: str,
     file: str = "",
     span: Span | None = None,
-    first: int = 0,
+    first: int | NDArray[np.int64] = 0,
 ) -> None:
     """Raise `ProblemError` at the first value that is out of range and not exempt.
 
-    `first` is the number of the first row, where the values are some of the rows of a tensor.
+    `first` is the number of the first row, or of each, where the values are rows of a tensor.
     """
     wrong = np.less(values, 0) | np.greater_equal(values, bound.count)
     if bound.exempt and wrong.any():
@@ -92,7 +93,8 @@ def check_values(
     at = np.unravel_index(int(wrong.argmax()), values.shape)
     index = tuple(map(int, at))
     if index:
-        index = (index[0] + first, *index[1:])
+        row = index[0] + first if isinstance(first, int) else int(first[index[0]])
+        index = (row, *index[1:])
     raise ProblemError(IndexOutside(span, file, name, index, int(values[at]), bound))
 
 

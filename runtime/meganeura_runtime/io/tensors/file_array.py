@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 from weakref import finalize
 
 import numpy as np
@@ -23,6 +24,55 @@ Rows = slice | NDArray[np.int64]
 
 HELD = 256 << 20
 """Bytes of the largest array that is cached in memory once scattered rows of it are read."""
+
+
+class RowSource(Protocol):
+    """An array whose rows are read, decoded or fetched when they are asked for, by any thread."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes; the first counts rows."""
+        ...
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The type of an element."""
+        ...
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """A text that changes with what it is made of; `None` if only all elements tell."""
+        ...
+
+    @property
+    def is_read_at_once(self) -> bool:
+        """Whether all of it can be looked at before a run, rather than each row when it is used."""
+        ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether rows take computation, so that several threads should ask for them ahead."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Rows) -> Array:
+        """Some rows, as memory of their own."""
+        ...
+
+    def all(self) -> Array:
+        """All rows, as memory of their own."""
+        ...
 
 
 def bytes_of(array: Array) -> memoryview:
@@ -103,7 +153,24 @@ class InFile:
     dtype: np.dtype[np.generic]
     """What it is read as: the same bits, the least significant byte first."""
     shape: tuple[int, ...]
+    is_held: bool = True
+    """Whether it is cached once scattered rows of it are read, if it is small enough."""
     _held: list[Array] = field(default_factory=list[Array])
+
+    @property
+    def digest(self) -> None:
+        """Only its elements tell."""
+        return
+
+    @property
+    def is_read_at_once(self) -> bool:
+        """A file is read quickly from its beginning to its end."""
+        return True
+
+    @property
+    def is_slow(self) -> bool:
+        """Rows are as they lie in the file."""
+        return False
 
     @property
     def ndim(self) -> int:
@@ -131,7 +198,7 @@ class InFile:
             if step == 1:
                 return self._read(start * self._row_bytes, (max(0, stop - start), *self.shape[1:]))
             rows = np.arange(start, stop, step)
-        if self._row_bytes * len(self) <= HELD:
+        if self.is_held and self._row_bytes * len(self) <= HELD:
             self._held.append(self.all())
             return np.array(self._held[0][rows])
         return self._scattered(rows)

@@ -59,15 +59,19 @@ def open_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
         file = OpenFile(path)
         header, start = _header(file)
         metadata = _metadata(header.pop(METADATA, {}))
-        tensors = _tensors(file, start, header)
+        places = _places(file, start, header)
     except FileNotFoundError:
         raise ProblemError(NoSuchFile(path)) from None
     except OSError as error:
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
     except InvalidTensorFileError as distrust:
         raise ProblemError(UnreadableFile(path, str(distrust))) from None
+    tensors = {
+        name: StoredTensor(path, name, stored, content)
+        for name, (stored, content) in places.items()
+    }
     types = {name: str(tensor) for name, tensor in tensors.items()}
-    contents = {name: tensor.content for name, tensor in tensors.items()}
+    contents = {name: content for name, (_, content) in places.items()}
     damaged = checksums.find_damage(metadata, types, contents)
     if damaged is not None:
         raise ProblemError(DamagedFile(path, damaged))
@@ -176,8 +180,11 @@ def _metadata(value: object) -> dict[str, str]:
     return texts
 
 
-def _tensors(file: OpenFile, start: int, header: Mapping[str, object]) -> dict[str, StoredTensor]:
-    tensors: dict[str, StoredTensor] = {}
+def _places(
+    file: OpenFile, start: int, header: Mapping[str, object]
+) -> dict[str, tuple[str, InFile]]:
+    """The type of each tensor, and where it lies."""
+    found: dict[str, tuple[str, InFile]] = {}
     places: list[tuple[int, int, str]] = []
     length = file.size - start
     for name, value in header.items():
@@ -186,11 +193,10 @@ def _tensors(file: OpenFile, start: int, header: Mapping[str, object]) -> dict[s
             raise InvalidTensorFileError(
                 f"`{name}` ends {end - length:,} bytes after the file: it was cut short"
             )
-        content = InFile(file, start + begin, BITS[stored], BITS[stored], shape)
-        tensors[name] = StoredTensor(file.path, name, stored, content)
+        found[name] = stored, InFile(file, start + begin, BITS[stored], BITS[stored], shape)
         places.append((begin, end, name))
     _without_gaps(sorted(places), length)
-    return tensors
+    return found
 
 
 def _entry(name: str, entry: Mapping[str, object]) -> tuple[str, tuple[int, ...], int, int]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
-from meganeura_runtime.io.tensors.file_array import Array, InFile, OpenFile, Rows
+from meganeura_runtime.io.tensors.file_array import Array, InFile, OpenFile, Rows, RowSource
 
 BITS: dict[str, np.dtype[np.generic]] = {
     "f64": np.dtype("<f8"),
@@ -60,12 +60,12 @@ class StoredTensor:
     name: str
     stored: str
     """A key of `BITS`."""
-    content: Array | InFile
+    content: Array | RowSource
 
     @property
     def bits(self) -> Array:
         """All of it; raises `ProblemError` if the file has changed since it was opened."""
-        return self.content.all() if isinstance(self.content, InFile) else self.content
+        return self.content if isinstance(self.content, np.ndarray) else self.content.all()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ class StoredTensor:
 def read(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:
     """The values, or some rows of them, as a type of graphs; `verify` says if all of them fit."""
     bits = tensor.bits if tensor.content.ndim == 0 else tensor.content[rows]
-    return _converted(tensor.stored, bits, dtype, copy=not isinstance(tensor.content, InFile))
+    return _converted(tensor.stored, bits, dtype, copy=isinstance(tensor.content, np.ndarray))
 
 
 def verify(tensor: StoredTensor, dtype: DType) -> None:
@@ -102,12 +102,24 @@ def verify(tensor: StoredTensor, dtype: DType) -> None:
         _refuse_first(tensor, start, values, ~_fits(values, target), target)
 
 
-def read_verified(tensor: StoredTensor, dtype: DType) -> Array:
-    """All values as a type of graphs; raises `ProblemError` if one does not fit."""
-    held = replace(tensor, content=tensor.bits)
-    verify(held, dtype)
-    is_new = isinstance(tensor.content, InFile)
-    return _converted(tensor.stored, held.bits, dtype, copy=not is_new)
+def read_verified(tensor: StoredTensor, dtype: DType, rows: Rows = slice(None)) -> Array:
+    """The values, or some rows, as a type of graphs; raises `ProblemError` if one does not fit.
+
+    An index in the problem is that of the whole tensor.
+    """
+    bits = tensor.bits if tensor.content.ndim == 0 else tensor.content[rows]
+    held = replace(tensor, content=bits)
+    try:
+        verify(held, dtype)
+    except ProblemError as error:
+        match error.problem:
+            case (NotFinite() | OutOfRange()) as problem if problem.index:
+                first, *rest = problem.index
+                index = (int(np.arange(len(tensor.content))[rows][first]), *rest)
+                raise ProblemError(replace(problem, index=index)) from None
+            case _:
+                raise
+    return _converted(held.stored, bits, dtype, copy=isinstance(tensor.content, np.ndarray))
 
 
 def _converted(stored: str, bits: Array, dtype: DType, *, copy: bool) -> Array:
@@ -127,10 +139,10 @@ def _holds_all(stored: str, dtype: DType) -> bool:
     return stored != "bool" and np.can_cast(BITS[stored], NUMPY[dtype], "safe")
 
 
-def chunks(content: Array | InFile) -> Iterator[tuple[int, Array]]:
+def chunks(content: Array | RowSource) -> Iterator[tuple[int, Array]]:
     """Runs of whole rows, each with the number of its first row."""
     if content.ndim == 0:
-        yield 0, (content.all() if isinstance(content, InFile) else content).reshape(1)
+        yield 0, (content if isinstance(content, np.ndarray) else content.all()).reshape(1)
         return
     row_bytes = max(1, content.itemsize * prod(content.shape[1:]))
     step = max(1, CHUNK_BYTES // row_bytes)

@@ -1,0 +1,46 @@
+"""How often each example is drawn, where that is not once an epoch."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_runtime.io.data.data_problems import MissingTensor
+from meganeura_runtime.io.data.source_problems import WrongWeights
+from meganeura_runtime.io.data.splits import StoredSplit
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+def sampling_weights(
+    split: StoredSplit,
+    tensors: Mapping[str, StoredTensor],
+    name: str,
+    place: Span,
+    *,
+    is_balance: bool,
+) -> NDArray[np.float64]:
+    """The weight of each example: what a tensor says, or 1 / the size of its class.
+
+    Raises `ProblemError` unless there is one number, finite and at least 0, for each example.
+    """
+    stored = next((tensors[key] for key in (name, f"train.{name}") if key in tensors), None)
+    if stored is None:
+        file = next(iter(tensors.values())).file
+        raise ProblemError(MissingTensor(place, file, name, tuple(tensors)))
+    if stored.shape != (split.examples,):
+        reason = f"it is {stored}, and there are {split.examples:,} examples"
+        raise ProblemError(WrongWeights(place, name, reason))
+    if is_balance and stored.is_float:
+        raise ProblemError(WrongWeights(place, name, f"classes are integers, and it is {stored}"))
+    if is_balance:
+        _, classes, counts = np.unique(stored.bits, return_inverse=True, return_counts=True)
+        return 1 / counts[classes]
+    if stored.stored == "bf16":
+        raise ProblemError(WrongWeights(place, name, "weights are f16, f32 or f64"))
+    weights = stored.bits.astype(np.float64)
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        reason = "some are below 0 or not finite, or all are 0"
+        raise ProblemError(WrongWeights(place, name, reason))
+    return weights

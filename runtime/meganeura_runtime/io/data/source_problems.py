@@ -1,0 +1,224 @@
+"""Problems of data that is given from Python, of streams, shards and ways to draw examples."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+
+
+@dataclass(frozen=True)
+class NotData(Problem, code="E0600", topic="data"):
+    """What a program was given as data holds no arrays that could feed its inputs.
+
+    Data is a dictionary of arrays; a data set, whose `len()` and `[i]` give examples; or an
+    iterable of batches, such as a `DataLoader`. An example or a batch is a dictionary by the names
+    of the inputs, or a tuple in their order.
+    """
+
+    what: str
+    """What was looked at: the data, or which item of it."""
+    reason: str
+    inputs: tuple[str, ...]
+
+    def report(self) -> Report:
+        """Say which inputs there are."""
+        return self.message(
+            f"{self.what} cannot feed the program",
+            Remark("because", self.reason),
+            Remark("its inputs are", ", ".join(self.inputs)),
+        )
+
+
+@dataclass(frozen=True)
+class UnlikeExamples(Problem, code="E0601", topic="data"):
+    """An example that was given from Python has another shape or type than the first one.
+
+    The first example says what all of them are. Pad or crop where the data is made: nothing is
+    stretched to fit.
+    """
+
+    number: int
+    name: str
+    given: str
+    wanted: str
+
+    def report(self) -> Report:
+        """Show both."""
+        return self.message(
+            f"example {self.number:,} is not like the first",
+            Remark("it has", f"{self.name}: {self.given}"),
+            Remark("the first", f"{self.name}: {self.wanted}"),
+        )
+
+
+@dataclass(frozen=True)
+class WrongBatch(Problem, code="E0602", topic="data"):
+    """A batch of an iterable does not have as many examples as the program's batch.
+
+    A step is compiled for one size. Only the last batch of a pass may be smaller: it is left out,
+    or with `drop_last = false` trained on, where the number of examples is known beforehand.
+    """
+
+    number: int
+    given: int
+    wanted: int
+    counter: str
+
+    def report(self) -> Report:
+        """Offer the size of the data's batches."""
+        return self.message(
+            f"batch {self.number:,} of the data has {self.given:,} examples, and a step takes "
+            f"{self.wanted:,}",
+            cure=Help(
+                "make them equal, for example by the setting", f"{self.counter}={self.given}"
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Uncounted(Problem, code="E0603", topic="data"):
+    """The data does not say how many batches it has.
+
+    Schedules, progress and evaluations need the number of steps. An iterator or a generator has no
+    `len()`, so `steps_per_epoch` says how many batches make an epoch. An iterable begins anew at
+    each epoch; an iterator goes on where it was. Data that is held out has to have a length.
+    """
+
+    held_out: bool = False
+
+    def report(self) -> Report:
+        """Say what to give instead."""
+        if self.held_out:
+            return self.message(
+                "the data that is held out has no length",
+                cure=Help("give arrays, a data set, a list of batches or a loader with a length"),
+            )
+        return self.message(
+            "the data has no length, so nobody knows how many steps an epoch takes",
+            cure=Help("say it", "steps_per_epoch=1000"),
+        )
+
+
+@dataclass(frozen=True)
+class StreamEnded(Problem, code="E0604", topic="data"):
+    """The data ended before the epoch did.
+
+    It gave fewer batches than `steps_per_epoch`, or than its own length, says. An iterator or a
+    generator can be gone through once: give an iterable, such as a list or a loader, where each
+    epoch is to begin anew.
+    """
+
+    batches: int
+    wanted: int
+
+    def report(self) -> Report:
+        """Say how many there were."""
+        return self.message(
+            f"the data ended after {self.batches:,} batches",
+            Remark("needed", f"{self.wanted:,}"),
+        )
+
+
+@dataclass(frozen=True)
+class NotForStreams(Problem, code="E0605", topic="data"):
+    """A setting needs examples that can be picked, and the data comes in an order of its own.
+
+    Batches of an iterable cannot be shuffled, drawn or set aside by the program, nor can a run go
+    on in the middle of them: what was read cannot be had again. Give arrays or a data set with
+    `len()` and `[i]`, or let whatever makes the batches do it.
+    """
+
+    setting: str
+
+    def report(self) -> Report:
+        """Name the setting."""
+        return self.message(
+            f"`{self.setting}` is not possible with batches that come in their own order",
+            cure=Help("give arrays, or a data set with `len()` and `[i]`"),
+        )
+
+
+@dataclass(frozen=True)
+class DataFromPython(Problem, code="E0606", topic="data"):
+    """A run that was fed from Python goes on without its data.
+
+    What a checkpoint says of such data is what it was like, not where it is.
+    """
+
+    def report(self) -> Report:
+        """Say how to go on."""
+        return self.message(
+            "the run was fed from Python, and no file has its data",
+            cure=Help("go on with it from Python, or name a file with the same", "--set data=FILE"),
+        )
+
+
+@dataclass(frozen=True)
+class UnlikeShards(Problem, code="E0607", topic="data"):
+    """The files that a glob names do not fit together.
+
+    Shards hold tensors of the same names and types, whose shapes differ in the first size alone.
+    They are joined in the order of their names.
+    """
+
+    place: Span | None
+    file: Path
+    name: str
+    given: str
+    """What this file has, or nothing."""
+    first: Path
+    wanted: str
+    """What the first file has, or nothing."""
+
+    def report(self) -> Report:
+        """Show what both files have."""
+        return self.message(
+            f"`{self.file}` is not like the other shards",
+            Remark("it has", f"{self.name}: {self.given or 'nothing'}"),
+            Remark(str(self.first), f"{self.name}: {self.wanted or 'nothing'}"),
+            span=self.place,
+        )
+
+
+@dataclass(frozen=True)
+class UnclearValidation(Problem, code="E0608", topic="data"):
+    """It is not clear which examples are held out, or there would be none.
+
+    `validation = 0.1` holds out a tenth of the examples, which the seed picks, and
+    `validation = "FILE"` all examples of a file. Data whose tensors are named `test.NAME` says so
+    already.
+    """
+
+    place: Span | None
+    reason: str
+
+    def report(self) -> Report:
+        """Say why."""
+        return self.message(
+            "the setting `validation` cannot be followed",
+            Remark("because", self.reason),
+            span=self.place,
+        )
+
+
+@dataclass(frozen=True)
+class WrongWeights(Problem, code="E0609", topic="data"):
+    """The weights by which examples are drawn are not one number of at least 0 for each.
+
+    `sampling_weights = "weight"` names a tensor with one float for each example, of which one has
+    to be above 0; `balance = "label"` an integer tensor of classes. Examples are drawn with
+    replacement, as many as there are.
+    """
+
+    place: Span | None
+    name: str
+    reason: str
+
+    def report(self) -> Report:
+        """Say what is wrong with them."""
+        return self.message(
+            f"`{self.name}` does not say how often each example is drawn",
+            Remark("because", self.reason),
+            span=self.place,
+        )

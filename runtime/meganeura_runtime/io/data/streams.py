@@ -1,0 +1,168 @@
+"""Batches of an iterable: in their own order, each checked against the inputs as it comes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import cast
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_runtime.io.data.dataset import Demand, match_batch
+from meganeura_runtime.io.data.index_problems import check_values
+from meganeura_runtime.io.data.python_items import FROM_PYTHON, as_tensor, named_arrays
+from meganeura_runtime.io.data.source_problems import (
+    NotForStreams,
+    StreamEnded,
+    Uncounted,
+    WrongBatch,
+)
+from meganeura_runtime.io.data.splits import Examples, Split, StoredSplit
+from meganeura_runtime.io.tensors.stored_tensor import Array
+
+
+class StreamSplit(Split):
+    """Examples of an iterable of batches, which are taken one batch after the other.
+
+    A pass begins with example 0: an iterable begins anew then, an iterator goes on.
+    """
+
+    is_ordered = True
+
+    def __init__(
+        self, data: Iterable[object], demand: Demand, examples: int, *, drop_last: bool
+    ) -> None:
+        """`examples` are those of a pass."""
+        self.examples = examples
+        self._data = data
+        self._demand = demand
+        self._drop_last = drop_last
+        self._bounds: Mapping[str, Bound] = {}
+        self._batches: Iterator[object] = iter(())
+        self._count = 0
+        """Batches of this pass that were read."""
+        self._next = 0
+        """The example to come."""
+        self._last: tuple[tuple[int, int], dict[str, Array]] | None = None
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """The inputs that are not fed whole, and how many rows of each make one example."""
+        return self._demand.rows
+
+    @property
+    def is_slow(self) -> bool:
+        """An iterator gives one batch after the other, whoever asks."""
+        return False
+
+    def bounded(self, bounds: Mapping[str, Bound]) -> "StreamSplit":
+        """The same, its indices below these bounds."""
+        self._bounds = bounds
+        return self
+
+    def take(self, examples: Examples) -> dict[str, Array]:
+        """The next batch, which must be the one asked for, or the last one again.
+
+        Raises `ProblemError` for a batch that does not fit, and where there is none.
+        """
+        first, end = _run(examples)
+        if self._last is not None and self._last[0] == (first, end):
+            return self._last[1]
+        if first == 0:
+            self._begin()
+        if first != self._next:
+            raise ProblemError(NotForStreams("resume"))
+        batch = self._batch(end - first)
+        self._last = (first, end), batch
+        self._next = end
+        return batch
+
+    def take_own(self, examples: Examples, own: range) -> dict[str, Array]:
+        """The part of the next batch that is of this process; all of them read the whole batch."""
+        rows = self.rows
+        return {
+            name: each[own.start * rows[name] : own.stop * rows[name]] if name in rows else each
+            for name, each in self.take(examples).items()
+        }
+
+    def _begin(self) -> None:
+        """Begin a pass."""
+        self._next = self._count = 0
+        self._batches = iter(self._data)
+
+    def _batch(self, wanted: int) -> dict[str, Array]:
+        """The next batch of that many examples; a smaller one may end a pass."""
+        demand = self._demand
+        for item in self._batches:
+            self._count += 1
+            split = checked_batch(item, demand, f"batch {self._count:,}")
+            is_rest = self._drop_last and split.examples < demand.batch
+            if split.examples == wanted:
+                return self._fed(split)
+            if not is_rest:
+                counter = demand.counter or "batch"
+                problem = WrongBatch(self._count, split.examples, wanted, counter)
+                raise ProblemError(problem)
+        raise ProblemError(StreamEnded(self._count, -(-self.examples // demand.batch)))
+
+    def _fed(self, split: StoredSplit) -> dict[str, Array]:
+        batch = split.take(slice(0, split.examples))
+        for name, bound in self._bounds.items():
+            if name in batch:
+                check_values(batch[name], bound, name)
+        return batch
+
+
+def checked_batch(item: object, demand: Demand, what: str = "the batch") -> StoredSplit:
+    """A dictionary or a tuple of arrays as a batch that fits the inputs; raises `ProblemError`."""
+    tensors = {
+        name: as_tensor(name, array, what, demand)
+        for name, array in named_arrays(item, demand, what).items()
+    }
+    return match_batch(tensors, demand, FROM_PYTHON)
+
+
+def stream(
+    data: Iterable[object],
+    demand: Demand,
+    *,
+    steps: int | None = None,
+    drop_last: bool = True,
+    held_out: bool = False,
+) -> StreamSplit:
+    """An iterable of batches, of which `steps` are a pass if it does not say how many it has.
+
+    Raises `ProblemError` if nobody says.
+    """
+    counted = _count(data, demand)
+    if counted is None and (steps is None or held_out):
+        raise ProblemError(Uncounted(held_out))
+    examples = demand.batch * (steps or 0) if counted is None else counted
+    return StreamSplit(data, demand, examples, drop_last=drop_last)
+
+
+def _count(data: Iterable[object], demand: Demand) -> int | None:
+    """How many examples a pass has, as far as the data says.
+
+    A list is looked at. A loader of PyTorch has a sampler whose length counts examples; anything
+    else with a length counts full batches by it.
+    """
+    if isinstance(data, list | tuple):
+        items = cast("list[object]", data)
+        return sum(checked_batch(item, demand).examples for item in items)
+    try:
+        batches = len(cast("Sized", data))
+        sampler = cast("object", getattr(data, "sampler", None))
+        is_loader = isinstance(getattr(data, "batch_size", None), int) and sampler is not None
+        if is_loader and not getattr(data, "drop_last", True):
+            return len(cast("Sized", sampler))
+    except TypeError:
+        return None
+    return batches * demand.batch
+
+
+def _run(examples: Examples) -> tuple[int, int]:
+    """The first example and the one after the last."""
+    if isinstance(examples, slice):
+        return examples.start, examples.stop
+    numbers = np.asarray(examples)
+    return int(numbers[0]), int(numbers[-1]) + 1

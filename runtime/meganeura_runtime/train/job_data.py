@@ -1,0 +1,184 @@
+"""The data of a run: from the files that its settings name, or given from Python."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.settings.run_settings import RunSettings, data_of
+from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings
+from meganeura_dsl.settings.settings_problems import UnknownSetting
+from meganeura_runtime.io.data.batches import held_out_of, require_batch
+from meganeura_runtime.io.data.data_files import (
+    embedded_data,
+    find_data,
+    find_data_below,
+    open_data,
+)
+from meganeura_runtime.io.data.data_problems import ForeignData
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
+from meganeura_runtime.io.data.python_data import Batches, python_data
+from meganeura_runtime.io.data.python_items import FROM_PYTHON
+from meganeura_runtime.io.data.sampling import sampling_weights
+from meganeura_runtime.io.data.source_problems import (
+    DataFromPython,
+    NotForStreams,
+    UnclearValidation,
+)
+from meganeura_runtime.io.data.splits import Split, StoredSplit
+from meganeura_runtime.io.data.streams import stream
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What Python feeds a run, in place of the files that its settings name."""
+
+    train: object = None
+    held_out: object = None
+    run: Path | None = None
+    """The folder of a run that goes on, whose data may lie in it."""
+
+    @property
+    def overrides(self) -> Sequence[str]:
+        """The settings that say so."""
+        train = () if self.train is None else (f"data={FROM_PYTHON}",)
+        held_out = () if self.held_out is None else (f'validation="{FROM_PYTHON}"',)
+        return (*train, *held_out)
+
+
+NOTHING = Given()
+
+
+def dataset_of(
+    written: RawSettings, settings: RunSettings, demand: Demand, folder: Path, given: Given
+) -> Dataset:
+    """The data that the settings name or that is given, checked; raises `ProblemError`.
+
+    Relative paths of the program start at `folder`.
+    """
+    sources = _Sources(written, demand, folder, given)
+    place = None if given.train is not None else written["data"].span
+    for name in settings.tensors:
+        if name not in demand.inputs:
+            raise ProblemError(
+                UnknownSetting(written["data"].span, name, FILE, tuple(demand.inputs))
+            )
+    path, found = sources.found("data", settings.data)
+    if not isinstance(found, Batches):
+        dataset = match_data(found, demand, path, place)
+        dataset = replace(dataset, train=_drawn(dataset.train, found, written, settings))
+    else:
+        _require_any_order(written, settings)
+        train = stream(
+            found.data, demand, steps=settings.steps_per_epoch, drop_last=settings.drop_last
+        )
+        dataset = Dataset(path, train, None)
+    dataset = _with_held_out(dataset, settings, sources)
+    require_batch(dataset, demand.batch, place, drop_last=settings.drop_last)
+    return dataset
+
+
+def _require_any_order(written: RawSettings, settings: RunSettings) -> None:
+    """Refuse what is asked of batches that come in their own order."""
+    asked = {
+        "shuffle": "shuffle" in written and settings.shuffle,
+        "sampling_weights": settings.sampling_weights is not None,
+        "balance": settings.balance is not None,
+        "validation": isinstance(settings.validation, float),
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise ProblemError(NotForStreams(name))
+
+
+def _drawn(
+    split: Split,
+    tensors: Mapping[str, StoredTensor],
+    written: RawSettings,
+    settings: RunSettings,
+) -> Split:
+    """The examples to train on, and how often each is drawn."""
+    if not isinstance(split, StoredSplit):
+        return split
+    for setting, name in (
+        ("sampling_weights", settings.sampling_weights),
+        ("balance", settings.balance),
+    ):
+        if name is not None:
+            place = written[setting].span
+            is_balance = setting == "balance"
+            chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
+            return replace(split, weights=chances)
+    return split
+
+
+def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources") -> Dataset:
+    """The data with what `validation` holds out."""
+    wanted = settings.validation
+    if wanted is None:
+        return dataset
+    place, demand = sources.written["validation"].span, sources.demand
+    if dataset.test is not None:
+        reason = "the data has examples that are held out: its tensors named `test.`"
+        raise ProblemError(UnclearValidation(place, reason))
+    if isinstance(wanted, float):
+        return _divided(dataset, wanted, settings.seed, place)
+    path, found = sources.found("validation", str(wanted))
+    if not isinstance(found, Batches):
+        return replace(dataset, test=match_held_out(found, demand, path, place))
+    return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
+
+
+def _divided(dataset: Dataset, share: float, seed: int, place: Span) -> Dataset:
+    """A share of the examples held out, which the seed picks."""
+    split = dataset.train
+    assert isinstance(split, StoredSplit)
+    out = held_out_of(seed, split.examples, share)
+    if not len(out) or len(out) == split.examples:
+        reason = f"{share:g} of {split.examples:,} examples are {len(out):,}"
+        raise ProblemError(UnclearValidation(place, reason))
+    kept = np.delete(np.arange(split.examples), out)
+    return replace(dataset, train=split.only(kept), test=replace(split.only(out), weights=None))
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Where the data may lie that settings name, and what of it is given."""
+
+    written: RawSettings
+    demand: Demand
+    folder: Path
+    given: Given
+
+    def found(self, setting: str, value: str) -> tuple[Path, Mapping[str, StoredTensor] | Batches]:
+        """What a setting names, and where it is."""
+        given = self.given.train if setting == "data" else self.given.held_out
+        if given is not None:
+            return FROM_PYTHON, python_data(given, self.demand)
+        path = self.path(setting, value)
+        return path, open_data(path, self.written[setting].span)
+
+    def path(self, setting: str, value: str) -> Path:
+        """Where data is: named on the command line, by the program, or by a run that goes on.
+
+        Such a run may have been given its path on the command line when it began. What its
+        checkpoint says is not trusted: it is to be below the run's own folder or the program's.
+        """
+        if value == str(FROM_PYTHON):
+            raise ProblemError(DataFromPython())
+        written = self.written.get(setting)
+        place = None if written is None else written.span
+        if place is not None and place.source.name == OVERRIDE:
+            return find_data(value, Path(), place)
+        if written is not None and data_of(written.value)[0] == value:
+            return find_data_below(value, self.folder, place)
+        run = self.given.run
+        trusted = [self.folder.resolve(), *([] if run is None else [run.resolve()])]
+        is_below = any(Path(value).resolve().is_relative_to(each) for each in trusted)
+        if value not in embedded_data() and not is_below:
+            raise ProblemError(ForeignData(None, Path(value)))
+        return find_data(value, Path(), place)

@@ -1,0 +1,124 @@
+"""Several files as one: what they hold is joined, in order, and read as if it were in one."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.data_files import find_data, find_data_below, open_data
+from meganeura_runtime.io.data.data_problems import NoData, OutsideFolder, UnequalExamples
+from meganeura_runtime.io.data.dataset import Demand, match_data
+from meganeura_runtime.io.data.index_bounds import bounded
+from meganeura_runtime.io.data.index_problems import IndexOutside
+from meganeura_runtime.io.data.source_problems import UnlikeShards
+from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
+from meganeura_runtime.io.tensors.file_array import InFile
+from meganeura_runtime.io.tensors.joined_array import Joined
+
+X = np.arange(60, dtype=np.float32).reshape(20, 3)
+Y = np.arange(20, dtype=np.int64)
+BATCH = dim("batch")
+DEMAND = Demand(
+    {"x": TensorType(DType.F32, (BATCH, 3)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 4}
+)
+CUTS = (0, 7, 8, 20)
+"""Where one shard ends and the next begins."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number, (start, stop) in enumerate(pairwise(CUTS)):
+        part = {"x": X[start:stop], "y": Y[start:stop]}
+        save_file(part, tmp_path / f"train-{number}.safetensors")
+    return tmp_path
+
+
+def test_rows_are_those_of_one_file(folder: Path) -> None:
+    path = find_data_below("train-*.safetensors", folder)
+    split = match_data(open_data(path), DEMAND, path).train
+    assert split.examples == 20
+    for rows in (slice(0, 20), slice(5, 9), slice(8, 8), slice(7, 8)):
+        assert np.array_equal(split.take(rows)["x"], X[rows])
+    rows = np.random.default_rng(0).permutation(20)
+    taken = split.take(rows)
+    assert np.array_equal(taken["x"], X[rows])
+    assert np.array_equal(taken["y"], Y[rows])
+    assert taken["y"].dtype == np.int32
+
+
+def test_rows_are_read_one_by_one_where_all_are_too_many(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No shard is cached, though each of them is small enough."""
+    monkeypatch.setattr("meganeura_runtime.io.tensors.joined_array.HELD", 200)
+    monkeypatch.setattr("meganeura_runtime.io.tensors.file_array.HELD", 200)
+    content = open_data(folder / "train-*.safetensors")["x"].content
+    rows = np.array([19, 0, 7, 6])
+    assert isinstance(content, Joined)
+    assert np.array_equal(content[rows], X[rows])
+    assert not any(isinstance(part, InFile) and part._held for part in content.parts)
+
+
+def test_files_are_named_by_a_glob_below_the_program(folder: Path) -> None:
+    with pytest.raises(ProblemError) as caught:
+        find_data_below("../*.safetensors", folder)
+    assert isinstance(caught.value.problem, OutsideFolder)
+    with pytest.raises(ProblemError) as caught:
+        find_data("valid-*.safetensors", folder)
+    assert isinstance(caught.value.problem, NoData)
+    assert find_data(str(folder / "train-[01].safetensors"), Path()).name.startswith("train-")
+
+
+@pytest.mark.parametrize(
+    "other", [{"x": X}, {"x": X[:, :2], "y": Y}, {"x": X, "y": Y.astype(np.int32)}]
+)
+def test_what_is_not_alike_is_not_joined(folder: Path, other: dict[str, np.ndarray]) -> None:
+    save_file(
+        {name: np.ascontiguousarray(x) for name, x in other.items()}, folder / "train-3.safetensors"
+    )
+    with pytest.raises(ProblemError) as caught:
+        open_data(folder / "train-*.safetensors")
+    problem = caught.value.problem
+    assert isinstance(problem, UnlikeShards)
+    assert problem.file.name == "train-3.safetensors"
+
+
+def test_examples_lie_in_one_shard_each(folder: Path) -> None:
+    """As many images as labels in all, and yet none beside its own."""
+    save_file({"x": X[:5], "y": Y[:6]}, folder / "other-0.safetensors")
+    save_file({"x": X[:6], "y": Y[:5]}, folder / "other-1.safetensors")
+    path = folder / "other-*.safetensors"
+    with pytest.raises(ProblemError) as caught:
+        match_data(open_data(path), DEMAND, path)
+    problem = caught.value.problem
+    assert isinstance(problem, UnequalExamples)
+    assert problem.file.name == "other-0.safetensors"
+
+
+def test_what_is_large_is_checked_as_it_is_fed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meganeura_runtime.io.data.dataset.READ_FIRST", 100)
+    spoilt, wide = X[:8].copy(), Y[:8].copy()
+    spoilt[5, 1] = np.nan
+    wide[6], wide[2] = 1 << 40, 12
+    save_file({"x": spoilt, "y": wide}, folder / "train-3.safetensors")
+    path = folder / "train-*.safetensors"
+    dataset = bounded(match_data(open_data(path), DEMAND, path), {"y": Bound(30)}, None)
+    dataset = bounded(dataset, {"y": Bound(12)}, None)
+    assert dataset.train.take(np.array([3, 11, 21]))["y"].tolist() == [3, 11, 1]
+    for rows, kind, index in (
+        (np.array([3, 25]), NotFinite, (25, 1)),
+        (slice(26, 28), OutOfRange, (26,)),
+        (np.array([1, 2, 22]), IndexOutside, (22,)),
+    ):
+        with pytest.raises(ProblemError) as caught:
+            dataset.train.take(rows)
+        assert isinstance(caught.value.problem, kind)
+        assert caught.value.problem.index == index

@@ -1,0 +1,151 @@
+"""Logs of other tools: what TensorBoard reads, and what Weights & Biases is called with."""
+
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tensorboardX.proto import event_pb2
+
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
+from tests.runtime.runs import Place
+
+Record: Any = vars(event_pb2)["Event"]
+"""A record of an event file, of a class that is made when its module is loaded."""
+TENSORBOARD = 'log=["tensorboard"]'
+WANDB = 'log=["wandb"]'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def records(folder: Path) -> list[Any]:
+    """What the event files of a folder hold: each record after its length and a checksum."""
+    found: list[Any] = []
+    for path in sorted(folder.glob("events.*"), key=lambda each: each.name):
+        content, at = path.read_bytes(), 0
+        while at < len(content):
+            (length,) = struct.unpack_from("<Q", content, at)
+            found.append(Record.FromString(content[at + 12 : at + 12 + length]))
+            at += 12 + length + 4
+    return found
+
+
+def scalars(folder: Path) -> dict[tuple[str, int], float]:
+    return {
+        (value.tag, record.step): value.simple_value
+        for record in records(folder)
+        for value in record.summary.value
+        if value.WhichOneof("value") == "simple_value"
+    }
+
+
+def test_event_files_have_what_is_measured(place: Place) -> None:
+    folder = place.start("run", TENSORBOARD, "epochs=2")
+    found = scalars(folder.path / "tensorboard")
+    told = {type(event): event for event in place.told}
+    logged, epoch, held_out = told[Logged], told[EpochEnded], told[Evaluated]
+    assert isinstance(logged, Logged)
+    assert found["train/loss", 10] == pytest.approx(logged.loss)
+    assert found["train/learning_rate", 10] == pytest.approx(logged.learning_rate)
+    assert isinstance(epoch, EpochEnded)
+    assert found["epoch/loss", 10] == pytest.approx(epoch.loss)
+    assert isinstance(held_out, Evaluated)
+    assert found["held_out/loss", 10] == pytest.approx(held_out.loss)
+    tags = {
+        value.tag
+        for record in records(folder.path / "tensorboard")
+        for value in record.summary.value
+    }
+    assert "settings/text_summary" in tags
+
+
+def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(place: Place) -> None:
+    place.start("run", TENSORBOARD, steps=7)
+    folder = place.resume("run")
+    found = records(folder.path / "tensorboard")
+    starts = [each.step for each in found if each.HasField("session_log")]
+    assert starts == [8]
+    assert ("held_out/loss", 20) in scalars(folder.path / "tensorboard")
+
+
+def test_a_missing_library_is_said_before_anything_runs(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ProblemError, match=r"E0564.*tensorboardX"):
+        place.job(TENSORBOARD)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ProblemError, match=r"E0564.*wandb"):
+        place.job(WANDB)
+
+
+def test_another_log_is_refused(place: Place) -> None:
+    with pytest.raises(ProblemsError, match=r"E0513.*tensorboard or wandb"):
+        place.job('log=["csv"]')
+
+
+class RefusedError(Exception):
+    """What the library raises."""
+
+
+class Recorded:
+    """What is asked of wandb, in its place: it needs an account."""
+
+    Error = RefusedError
+
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        self.begin = begin
+        self.options: dict[str, Any] = {}
+        self.logged: dict[tuple[str, int], float] = {}
+        self.codes: list[int] = []
+
+    def init(self, **options: object) -> SimpleNamespace:
+        self.begin()
+        self.options = options
+        return SimpleNamespace(log=self.log, finish=self.finish)
+
+    def log(self, data: Mapping[str, float], step: int) -> None:
+        self.logged |= {(name, step): value for name, value in data.items()}
+
+    def finish(self, exit_code: int) -> None:
+        self.codes.append(exit_code)
+
+
+def test_weights_and_biases_is_told_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Recorded()
+    monkeypatch.setitem(sys.modules, "wandb", library)
+    folder = place.start("run", WANDB, "epochs=1")
+    assert library.options["name"] == "run"
+    assert library.options["dir"] == str(folder.path.resolve())
+    assert library.options["config"]["optimizer"]["lr"] == 0.01
+    assert {("train/loss", 4), ("epoch/loss", 5), ("held_out/loss", 5)} <= library.logged.keys()
+    assert library.codes == [0]
+
+
+def test_a_run_that_fails_is_failed_there_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Recorded()
+    monkeypatch.setitem(sys.modules, "wandb", library)
+    place.run_folder("run").report.mkdir()
+    with pytest.raises(ProblemError, match=r"E0534"):
+        place.start("run", WANDB)
+    assert library.codes == [1]
+
+
+def test_what_the_library_refuses_is_a_problem(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin() -> None:
+        raise RefusedError("no key")
+
+    monkeypatch.setitem(sys.modules, "wandb", Recorded(begin))
+    with pytest.raises(ProblemError, match=r"E0622"):
+        place.start("run", WANDB)
