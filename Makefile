@@ -50,6 +50,7 @@ nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
 	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py
 	$(PYTHON) scripts/random_programs.py 100000
+	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/plant_bugs.py
 
 coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly all branches
@@ -97,7 +98,7 @@ $(PACKAGE): pyproject.toml | $(PYTHON)
 
 $(TESTING): $(PACKAGE)
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --editable '.[test,images,audio,smt,onnx,tensorboard,xla]'
+	@$(PIP_INSTALL) --editable '.[test,images,audio,tables,text,smt,onnx,tensorboard,xla]'
 	@touch $@
 
 $(PARITY): $(PACKAGE)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from safetensors.numpy import save
 
+from fuzz.onnx_models import onnx_models
 from meganeura_dsl import pipeline
 from meganeura_dsl.ir.graph import Builder
 from meganeura_dsl.ir.ops import Input, Sum, Tanh
@@ -55,6 +56,8 @@ def _valid(reader: str) -> tuple[bytes, ...]:
                 b"batch=32", b"optimizer=adam(lr=1e-3, beta1=0.9)", b"optimizer.lr=0.5",
                 b"data=points.safetensors", b"schedule=cosine(warmup=10)", b"shuffle=false",
             )  # fmt: skip
+        case "onnx":
+            return tuple(each.SerializeToString() for each in onnx_models())
         case "safetensors":
             return (save(ARRAYS), save(ARRAYS, {"format": "pt"}), save({}))
         case "index":

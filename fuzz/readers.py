@@ -24,6 +24,9 @@ from meganeura_dsl.syntax.parser.source_files import decode
 from meganeura_runtime.backends.compile_cache import rewritten
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.importing.onnx.onnx_file import read_onnx
+from meganeura_runtime.importing.onnx.proved import prove
+from meganeura_runtime.importing.onnx.translation import translate
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.idx_files import read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
@@ -114,6 +117,12 @@ def read_entry(data: bytes) -> None:
         return
 
 
+def _onnx(path: Path) -> None:
+    """A model of ONNX, as far as it is a program that is proved."""
+    file = read_onnx(path)
+    prove(file, translate(file, {}), path.with_suffix(".mgn"))
+
+
 READERS: Mapping[str, Reader] = {
     "program": read_program,
     "graph": read_graph,
@@ -127,5 +136,6 @@ READERS: Mapping[str, Reader] = {
     "idx": _file("train-images-idx3-ubyte", read_idx),
     "entry": read_entry,
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
+    "onnx": _file("fuzz.onnx", _onnx),
 }
 """Every reader, by name."""

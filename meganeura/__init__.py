@@ -19,12 +19,16 @@ from meganeura_dsl import __version__
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from meganeura.program import Model, Program, Run, Weights
     from meganeura.trainer import StepResult, Trainer
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
+    from meganeura_runtime.importing.onnx.importing import Imported
     from meganeura_runtime.train.events import StopTraining
     from meganeura_runtime.train.memory_fit import Fit
 
@@ -32,6 +36,7 @@ __all__ = [
     "DeviceError",
     "FeedError",
     "Fit",
+    "Imported",
     "Model",
     "OutOfMemoryError",
     "ProblemError",
@@ -46,6 +51,7 @@ __all__ = [
     "Weights",
     "__version__",
     "check",
+    "import_onnx",
     "load",
 ]
 
@@ -53,6 +59,7 @@ _LOADED_WHEN_USED = {
     "DeviceError": "meganeura_runtime.backends.errors",
     "FeedError": "meganeura_dsl.ir.interpreter",
     "Fit": "meganeura_runtime.train.memory_fit",
+    "Imported": "meganeura_runtime.importing.onnx.importing",
     "Model": "meganeura.program",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
     "Program": "meganeura.program",
@@ -92,3 +99,20 @@ def check(target: str) -> CheckResult:
     from meganeura_dsl import pipeline
 
     return pipeline.check_file(target)
+
+
+def import_onnx(
+    model: Path | str, program: Path | str, *, sizes: Mapping[str, int] | None = None
+) -> Imported:
+    """Read an ONNX model and write it as the program `net.mgn`, with `net.safetensors` beside it.
+
+    `sizes` gives numbers for sizes that the model leaves open, by their names in the file; the
+    others stay open. The program is proved, and compared with ONNX Runtime, before anything is
+    written. Raises `ProblemError` for what cannot be read, said, proved or reproduced;
+    `ValueError` for a program whose name does not end in `.mgn`.
+    """
+    from pathlib import Path
+
+    from meganeura_runtime.importing.onnx.importing import import_onnx
+
+    return import_onnx(Path(model), Path(program), sizes)

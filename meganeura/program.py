@@ -1,6 +1,7 @@
 """A program in Python's hands: its models, and its training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from meganeura.trainer import Trainer
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
+from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.elaborate.values import Static
@@ -30,10 +32,19 @@ from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
+from meganeura_runtime.infer.generator import (
+    Generator,
+    Sampling,
+    capacity_for,
+    room_for,
+    streamed,
+)
 from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (
     EpochEnded,
     Evaluated,
@@ -265,6 +276,32 @@ class Program:
         model.values = of_values(values, model.parameters)
         return model
 
+    def evaluate(
+        self,
+        name: str | None = None,
+        *,
+        weights: Files | Weights,
+        data: object = None,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+    ) -> dict[str, float]:
+        """The loss and the metrics of a `train` block with these weights, as means over examples.
+
+        Measured are the examples held out, or all where the data holds none out: those that the
+        settings name, or those of `data`, which is what `train` takes. Nothing is trained. Raises
+        as `train` does.
+        """
+        name = self._program.train(name)
+        folder = pipeline.find(self._target).path.parent
+        overrides = [*_overrides(settings, device), "drop_last=false"]
+        start = _start(weights, Allowed())
+        job = prepare(self._program, name, folder, overrides, start, data=Given(data))
+        held_out = job.dataset.test or job.dataset.train
+        with explained_failures((job.demand.counter or "batch", job.batch)):
+            chosen = choose_device(job.settings.device, precision=job.settings.precision)
+            with closing(Evaluator(job, chosen.open)) as evaluator:
+                return evaluator.measure(held_batches(job, held_out), job.initial_values())
+
     def fit(
         self,
         *,
@@ -309,6 +346,7 @@ class Model:
         self.inputs: Mapping[str, TensorType] = symbolic.inputs
         """The tensors it takes."""
         self._symbolic = symbolic
+        self._files: tuple[Path, ...] = ()
         self.values: dict[str, Array] = {}
         """The value of every parameter and state, by name; empty until there are some."""
 
@@ -320,6 +358,7 @@ class Model:
         found = start.compared(self.parameters)
         anew = [each for each in self.parameters if each.name in found.anew]
         self.values = {**initial_values(anew, seed), **found.read()}
+        self._files = start.files
 
     def session(
         self,
@@ -382,6 +421,68 @@ class Model:
         ):
             outputs = session.step(fed)
             return {name: np.asarray(value) for name, value in outputs.items()}
+
+    def generator(
+        self,
+        capacity: int,
+        *,
+        rows: int = 1,
+        device: str = "auto",
+        precision: str = "f32",
+    ) -> Generator:
+        """The model on a device as what draws tokens, with caches for `capacity` of them.
+
+        `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
+        gives what follows a prompt. Raises `ProblemError` for a model that does not generate, and
+        as `session` does.
+        """
+        self._require_values()
+        floats = ComputePrecision(precision)
+        with explained_failures():
+            chosen = choose_device(device, precision=floats)
+            return Generator(
+                self._token_step,
+                self.values,
+                chosen.open,
+                RewriteOptions(device=model_of(device, floats)),
+                TokenStep(capacity, 1, rows),
+            )
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        steps: int = 128,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        seed: int = 0,
+        tokenizer: Path | str | None = None,
+        device: str = "auto",
+    ) -> Iterator[str]:
+        """The text that follows a prompt, a piece for each token that finishes a character.
+
+        `tokenizer` is a tokenizer.json; without one, the one beside the weights is taken, or the
+        bytes of the text. Tokens are the likeliest at temperature 0, otherwise drawn from
+        softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
+        with a token that the checkpoint says ends it. To generate often, keep a `generator`.
+        Raises `ProblemError` for a prompt that is empty or too long, a setting that is out of
+        range, a tokenizer that does not fit, and as `generator` does.
+        """
+        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
+        sampling = Sampling(temperature, top_k, seed)
+        ids = words.encode(prompt)
+        capacity = capacity_for(len(ids), steps, room_for(self._token_step))
+        generator = self.generator(capacity, device=device)
+        require_vocabulary(words, generator.vocabulary)
+
+        def pieces() -> Iterator[str]:
+            with generator:
+                yield from streamed(words, generator.tokens(ids, steps, sampling))
+
+        return pieces()
+
+    def _token_step(self, step: TokenStep) -> TokenGraph:
+        return pipeline.elaborate_tokens(self._program, self._name, self._config, step)
 
     def export(
         self, path: Path | str, *, opset: int = NEWEST_OPSET, fold_batch_norm: bool = False

@@ -15,7 +15,7 @@ from meganeura_dsl.diagnostics.problem import (
     Sink,
 )
 from meganeura_dsl.diagnostics.source import Source, Span
-from meganeura_dsl.elaborate.declarations import models, training_blocks
+from meganeura_dsl.elaborate.declarations import generation, models, training_blocks
 from meganeura_dsl.elaborate.declarations.block_proofs import Prover
 from meganeura_dsl.elaborate.declarations.example_expectation import example_expectation
 from meganeura_dsl.elaborate.declarations.expectations import Expectations
@@ -412,6 +412,8 @@ class Checker:
         training_blocks.train_settings(self.module, train)
         elaboration = training_blocks.elaborate_train(self.module, train, sizes={}, training=True)
         self._keep(elaboration)
+        if any(isinstance(each, ast.Show) for each in train.body):
+            training_blocks.elaborate_train(self.module, train, sizes={}, training=False)
         if elaboration.own:
             self._compare_with_models(train, elaboration.own)
 
@@ -492,6 +494,14 @@ def elaborate_model(
         training=training,
         inputs=models.Inputs(optional=optional),
     )
+
+
+def elaborate_tokens(
+    program: Program, model: str | None, config: Mapping[str, Static], step: generation.TokenStep
+) -> generation.TokenGraph:
+    """The graph that draws the token after some others. Raises `ProblemError`."""
+    node = program.module.models[program.model(model)]
+    return generation.elaborate_tokens(program.module, node, config, step)
 
 
 def elaborate_train(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem
 from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
+from meganeura_dsl.elaborate.problems.location import Location
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.setting_values import whole
@@ -44,6 +46,14 @@ from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
+from meganeura_runtime.importing.onnx.import_problems import (
+    ImportDiffers,
+    NoForm,
+    NotProved,
+    UnreadableOnnx,
+    UnsafeExternalData,
+)
+from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.infer.inference_problems import (
     InputShape,
     OpenSize,
@@ -63,6 +73,12 @@ from meganeura_runtime.io.data.data_problems import (
     UnequalExamples,
     UnknownFormat,
 )
+from meganeura_runtime.io.data.folder_problems import (
+    BadColumn,
+    NoClasses,
+    WorkerDied,
+    WrongReader,
+)
 from meganeura_runtime.io.data.index_problems import ComputedIndexOutside, IndexOutside
 from meganeura_runtime.io.data.source_problems import (
     DataFromPython,
@@ -78,6 +94,7 @@ from meganeura_runtime.io.data.source_problems import (
 )
 from meganeura_runtime.io.files import file_problems
 from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt, OtherVocabulary
 from meganeura_runtime.io.weight_names import MalformedRename, NothingToRename, SameName
 from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMismatch
 from meganeura_runtime.support.optional_imports import MissingExtra
@@ -116,6 +133,7 @@ def within(text: str, fragment: str, name: str = "net.mgn") -> Span:
     return Span(Source(name, text), start, start + len(fragment))
 
 
+MLP = "model digits_mlp = DigitsMlp(width=32, classes=10)\n"
 DEEP = f"def deep(n) = {'(' * 300}n{')' * 300}"
 DATA = within(FIT, '"digits.safetensors"')
 FILE = Path("digits.safetensors")
@@ -165,6 +183,16 @@ EXAMPLES: Mapping[str, Problem] = {
             "u8[500, 28, 28]",
             Path("digits-1.safetensors"),
             "u8[1000, 784]",
+        ),
+        NoClasses(DATA, Path("flowers"), "`flowers/rose` has no images"),
+        WorkerDied(-9, "flowers/rose/1.jpg"),
+        WrongReader(DATA, FILE, "images lie in a folder of folders, each a class"),
+        BadColumn(
+            DATA,
+            Path("flowers.csv"),
+            "label",
+            "`kind` holds string, and no numbers",
+            ("width", "height", "kind"),
         ),
         UnclearValidation(whole("validation=0.001"), "0.001 of 50 examples are 0"),
         WrongWeights(
@@ -237,8 +265,34 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         DeployedDiffers("output", 0.0371, 1e-4),
         ExportedCache("transformer.h.0.attn.keys", "ONNX"),
+        NotGenerating(
+            Location(within(MLP, "digits_mlp", "digits_mlp.mgn")),
+            "digits_mlp",
+            ("takes no `ids: i32[n, s]`", "takes no `position: i32[] = 0`", "needs `image`"),
+        ),
+        TooLong(16, 100, 64),
+        WrongSampling("temperature", "-1.0", "from 0 to 1,000"),
+        OtherVocabulary("the tokenizer", 50257, 256),
+        TooFewTokens(300, 256),
+        EmptyPrompt(),
         NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
+        UnreadableOnnx(
+            Path("model.onnx"), "`fc.weight`: cannot reshape array of size 3 into shape (2,2)"
+        ),
+        UnsafeExternalData(
+            Path("model.onnx"),
+            "fc.weight",
+            "../secrets.bin",
+            "it is not a name inside of the model's folder",
+        ),
+        NoForm("NonMaxSuppression", "/boxes/Select", "it is not among the ops that are read"),
+        NotProved(
+            Path("model.onnx"),
+            "[E0301] the two sides of `+` have different shapes",
+            "return x + y",
+        ),
+        ImportDiffers(Path("model.onnx"), "`logits` differs by 0.0371, and 0.0001 is allowed"),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
         NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
         LossNotFinite(

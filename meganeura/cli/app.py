@@ -40,13 +40,17 @@ app = typer.Typer(
 
 
 def _add_commands() -> None:
-    """Add each module of `commands`: a function or a group of the same name as the module."""
+    """Add each module of `commands`: a function or a group of the same name as the module.
+
+    A name that Python keeps to itself ends with an underscore there.
+    """
     for found in iter_modules(commands.__path__):
         command = getattr(import_module(f"{commands.__name__}.{found.name}"), found.name)
+        name = found.name.rstrip("_").replace("_", "-")
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=found.name)
+            app.add_typer(command, name=name)
         else:
-            app.command(found.name.replace("_", "-"))(command)
+            app.command(name)(command)
 
 
 _add_commands()

@@ -7,11 +7,17 @@ from meganeura_runtime.export import cache_problems
 from meganeura_runtime.export.deployment import deployment_problems
 from meganeura_runtime.export.mgb import container_problems
 from meganeura_runtime.export.onnx import onnx_problems
-from meganeura_runtime.infer import inference_problems
+from meganeura_runtime.importing.onnx import import_problems
+from meganeura_runtime.infer import generation_problems, inference_problems
 from meganeura_runtime.io import weight_names, weights
-from meganeura_runtime.io.data import data_problems, index_problems, source_problems
+from meganeura_runtime.io.data import (
+    data_problems,
+    folder_problems,
+    index_problems,
+    source_problems,
+)
 from meganeura_runtime.io.files import file_problems
-from meganeura_runtime.io.preprocess import preprocess_problems
+from meganeura_runtime.io.preprocess import preprocess_problems, token_problems
 from meganeura_runtime.support import optional_imports
 from meganeura_runtime.train import training_problems
 from meganeura_runtime.train.report import report_problems
@@ -22,6 +28,7 @@ def problems() -> tuple[type[Problem], ...]:
     return PROBLEMS + problems_in(
         data_problems,
         source_problems,
+        folder_problems,
         file_problems,
         index_problems,
         weights,
@@ -34,6 +41,9 @@ def problems() -> tuple[type[Problem], ...]:
         deployment_problems,
         container_problems,
         onnx_problems,
+        import_problems,
         cache_problems,
+        generation_problems,
+        token_problems,
         device_problems,
     )

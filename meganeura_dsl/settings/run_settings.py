@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
-from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, setting_key
+from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, Setting, setting_key
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.best_metric import BestMetric, best_metric
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
@@ -32,6 +32,8 @@ from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
     OVERRIDE,
+    READERS,
+    TABLE,
     RawSettings,
     paths_of,
     shown_value,
@@ -101,6 +103,39 @@ def _log(names: list[str]) -> list[str]:
     return names
 
 
+FILTERS = ("nearest", "bilinear", "bicubic", "lanczos", "box", "hamming")
+"""Ways to resample an image, by Pillow's names."""
+
+EXAMPLES = {
+    "images": 'images("flowers", crop=0.875)',
+    "table": 'table("flowers.csv", x=["width", "height"], y="kind")',
+    "text": 'text("corpus.txt", tokenizer="tokenizer.json")',
+}
+"""Calls that name data, by their words."""
+
+
+def _filter(name: str) -> str:
+    if name not in FILTERS:
+        raise ValueError(f"must be {', '.join(FILTERS[:-1])} or {FILTERS[-1]}")
+    return name
+
+
+class Reading(Strict):
+    """How files are read that hold no tensors: arguments of `images(...)`, `table(...)`, ..."""
+
+    crop: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The share of a resized image's edge that is shown."""
+    mean: Annotated[list[float], Field(min_length=1, max_length=3)] | None = None
+    std: Annotated[list[PositiveFloat], Field(min_length=1, max_length=3)] | None = None
+    resample: Annotated[str, AfterValidator(_filter)] | None = None
+    preprocess: str | None = None
+    """A file `preprocessor_config.json`, as checkpoints of Hugging Face have it."""
+    columns: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
+    """The columns of a table that feed each input."""
+    tokenizer: str | None = None
+    """A file of the library `tokenizers`."""
+
+
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
@@ -108,6 +143,9 @@ class RunSettings(Strict):
     """Empty only where Python gives the batches."""
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
     """For inputs whose tensors have other names in the data, these names."""
+    reading: Reading = Reading()
+    """How files are read that hold no tensors."""
+    workers: Annotated[int, Field(ge=0, le=256)] = 2
     sizes: dict[str, PositiveInt]
     validation: Annotated[str | float | None, PlainValidator(_validation)] = None
     sampling_weights: Annotated[str, Field(min_length=1)] | None = None
@@ -161,6 +199,7 @@ MEANINGS = {
     "data": "a file of examples, a glob of several, or the name of an embedded data set",
     "validation": "what is held out: a file, or a share such as 0.1 of the examples",
     "sampling_weights": "a tensor that says how often each example is drawn, with replacement",
+    "workers": "processes that decode images and sounds; 0 decodes where it trains",
     "balance": "an integer tensor of classes, of which each is drawn as often as the others",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
     "steps": "how many steps a run has, in place of epochs",
@@ -211,13 +250,13 @@ def resolve_settings(
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
     written = _of_one_length(with_overrides(raw, overrides), free_dims)
-    problems = [*_name_problems(written, free_dims), *_file_problems(written)]
+    problems = [*_name_problems(written, free_dims), *_data_problems(written)]
     if needs_data and "data" not in written:
         place = _first(written)
         problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', place))
     if "steps" in written and "epochs" in written and "steps" not in free_dims:
         problems.append(TwoLengths(written["steps"].span))
-    if any(isinstance(each, WrongSettingType) for each in problems):
+    if _data_problems(written):
         raise ProblemsError(tuple(problems))
     known = {
         name: each
@@ -286,32 +325,64 @@ def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Probl
             for setting in written.values()
             if isinstance(setting.value, Invocation)
             and setting.value.positional
-            and setting.value.name != FILE
+            and setting.value.name not in READERS
         ),
     ]
 
 
-def _file_problems(written: RawSettings) -> list[Problem]:
-    """A `file(...)` that is not one text without a name, and texts with names."""
+def _data_problems(written: RawSettings) -> list[Problem]:
+    """A call that names data by anything but one text without a name, or has wrong arguments."""
     setting = written.get("data")
-    if setting is None or not _is_file(setting.value):
+    if setting is None or not isinstance(setting.value, Invocation):
         return []
-    path, tensors = data_of(setting.value)
-    if isinstance(path, str) and all(isinstance(each, str) for each in tensors.values()):
+    word, (path, arguments) = setting.value.name, data_of(setting.value)
+    if word not in READERS:
+        return [UnknownChoice(setting.span, "way to read data", word, tuple(READERS))]
+    known = READERS[word]
+    if known is not None:
+        unknown = [name for name in arguments if name not in known]
+        return [
+            *(UnknownSetting(setting.span, name, word, known) for name in unknown),
+            *([] if isinstance(path, str) else [_wrong_call(setting)]),
+        ]
+    texts = [text for each in arguments.values() for text in _listed(each, word)]
+    if isinstance(path, str) and all(isinstance(each, str) for each in texts):
         return []
+    return [_wrong_call(setting)]
+
+
+def _wrong_call(setting: Setting) -> WrongSettingType:
     expected = 'a file and names of its tensors, such as file("x.npz", image="images")'
-    return [WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])]
+    if isinstance(setting.value, Invocation) and setting.value.name != FILE:
+        expected = f"""a path in quotes, and more by name, such as {EXAMPLES[setting.value.name]}"""
+    return WrongSettingType(setting.span, "data", expected, setting.span.text.partition("=")[2])
 
 
-def _is_file(value: Static) -> bool:
-    return isinstance(value, Invocation) and value.name == FILE
+def _listed(value: Static, word: str) -> Sequence[Static]:
+    """The columns of a table, of which one need not be in a list."""
+    return value if isinstance(value, list) and word == TABLE else [value]
 
 
 def data_of(value: Static) -> tuple[Static | None, Mapping[str, Static]]:
-    """The path that a `data` setting names, if it is one text, and the tensors it renames."""
-    if not isinstance(value, Invocation) or value.name != FILE:
+    """The path that a `data` setting names, if it is one text, and what else the call says."""
+    if not isinstance(value, Invocation):
         return value, {}
     return (value.positional[0] if len(value.positional) == 1 else None), value.arguments
+
+
+def _data_fields(value: Static) -> dict[str, object]:
+    """What `data` says, in the shape of `RunSettings`."""
+    if not isinstance(value, Invocation):
+        return {"data": value}
+    path, arguments = data_of(value)
+    match value.name:
+        case "file":
+            return {"data": path, "tensors": dict(arguments)}
+        case "table":
+            columns = {name: _listed(each, TABLE) for name, each in arguments.items()}
+            return {"data": path, "reading": {"columns": columns}}
+        case _:
+            return {"data": path, "reading": dict(arguments)}
 
 
 def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object]:
@@ -319,9 +390,8 @@ def _as_fields(known: RawSettings, free_dims: Sequence[str]) -> dict[str, object
     given = {
         name: _plain(setting.value) for name, setting in known.items() if paths_of(name)[1] is None
     }
-    if "data" in known and "data" not in free_dims and _is_file(known["data"].value):
-        path, tensors = data_of(known["data"].value)
-        given |= {"data": path, "tensors": dict(tensors)}
+    if "data" in known and "data" not in free_dims:
+        given |= _data_fields(known["data"].value)
     choices = {name: {"kind": choice} for name, choice in DEFAULT_CHOICES.items()}
     sizes = {name: given.pop(name) for name in free_dims if name in given}
     return {**choices, **given, "sizes": sizes, **_by_path(known)}
@@ -391,6 +461,8 @@ RULES = {
     "less_than_equal": "must be at most {le}",
     "finite_number": "must be finite",
     "string_too_short": "must not be empty",
+    "too_short": "must have at least {min_length} numbers",
+    "too_long": "must have at most {max_length} numbers",
     "value_error": "{error}",
 }
 """Rules a value can break, by pydantic's name for the error."""
@@ -400,7 +472,7 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
     """One of pydantic's errors as a problem with its place."""
     kind, given = error["type"], error["input"]
     path = [str(part) for part in error["loc"]]
-    setting = path[1] if path[0] == "sizes" else path[0]
+    setting = {"sizes": path[-1], "reading": "data"}.get(path[0], path[0])
     if setting in FIELDS_BY_PATH:
         setting = FIELDS_BY_PATH[setting]
         path = [setting_key(setting, path[1]), *path[2:]]
@@ -436,7 +508,7 @@ def _first(written: RawSettings) -> Span | None:
 
 def _shown_name(path: Sequence[str]) -> str:
     """`optimizer.lr` for the path `optimizer lr`, `batch` for `sizes batch`."""
-    return ".".join(path[1:] if path[0] == "sizes" else path)
+    return ".".join(path[1:] if path[0] in ("sizes", "reading") else path)
 
 
 def _word(setting: str, key: str, written: RawSettings) -> str:

@@ -26,6 +26,7 @@ BARE_TEXTS = (
     "precision",
     "sampling_weights",
     "sharding",
+    "validation",
 )
 """Settings that are texts: on a command line, where a shell eats quotes, they may go without."""
 
@@ -34,6 +35,15 @@ DEFAULT_CHOICES = {"optimizer": "adam", "schedule": "constant"}
 
 FILE = "file"
 """The call that names data and the tensors of it that feed inputs of other names."""
+TABLE = "table"
+"""The call that names a table and the columns that feed each input."""
+READERS: Mapping[str, tuple[str, ...] | None] = {
+    FILE: None,
+    "images": ("crop", "mean", "std", "resample", "preprocess"),
+    TABLE: None,
+    "text": ("tokenizer",),
+}
+"""Calls that name data, and their arguments; `None` where these are names of inputs."""
 
 RawSettings = Mapping[str, Setting]
 
@@ -87,10 +97,10 @@ def _value_of(text: str, name: str) -> Static:
     found = _OVERRIDE.fullmatch(text)
     assert found is not None
     written = found["value"]
-    is_call = name == "data" and written.startswith(f"{FILE}(") and written.endswith(")")
-    if name == "validation" and not _NUMBER.match(written) and not written.startswith('"'):
-        return written
-    if name in BARE_TEXTS and not written.startswith('"') and not is_call:
+    word = written.partition("(")[0]
+    is_call = name == "data" and word in READERS and written.endswith(")")
+    is_share = name == "validation" and _NUMBER.match(written) is not None
+    if name in BARE_TEXTS and not written.startswith('"') and not is_call and not is_share:
         return written
     return _read(_parse(text, written), text)
 
@@ -117,10 +127,10 @@ def _read(expression: ast.Expression | ast.Rearrangement, text: str) -> Static:
             return [_read(item, text) for item in items]
         case ast.Name(text=name):
             return Invocation(name, {})
-        case ast.Call(label=None, callee="file", arguments=arguments, inputs=()):
+        case ast.Call(label=None, callee=word, arguments=arguments, inputs=()) if word in READERS:
             unnamed = [_read(each.value, text) for each in arguments if each.name is None]
             named = [_argument(each, text) for each in arguments if each.name is not None]
-            return Invocation(FILE, dict(named), tuple(unnamed))
+            return Invocation(word, dict(named), tuple(unnamed))
         case ast.Call(label=None, callee=name, arguments=arguments, inputs=()):
             return Invocation(name, dict(_argument(each, text) for each in arguments))
         case _:

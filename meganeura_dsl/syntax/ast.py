@@ -309,6 +309,14 @@ class Metric(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Show(Node):
+    """`show digits = e`"""
+
+    name: Name
+    value: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class Setting(Node):
     """`batch = 64` under `run:`, or for some paths, `optimizer["*.bias"] = adamw()`."""
 
@@ -325,8 +333,22 @@ class Run(Node):
 
 
 Statement = (
-    Bind | Part | If | For | Scan | Return | Declare | Layer | Update | Minimize | Metric | Run
+    Bind
+    | Part
+    | If
+    | For
+    | Scan
+    | Return
+    | Declare
+    | Layer
+    | Update
+    | Minimize
+    | Metric
+    | Show
+    | Run
 )
+TrainStatement = Minimize | Metric | Show | Run
+"""What only a `train` block may say."""
 
 
 # --- declarations --------------------------------------------------------------------------------

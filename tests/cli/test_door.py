@@ -24,6 +24,7 @@ ARGUMENTS = {
     "explain-opt": ["{}:net"],
     "export": ["{}:net", "--random-weights", "0", "-o", "o.onnx"],
     "fit": ["{}:fit", "--device", "cpu"],
+    "generate": ["{}:net", "--random-weights", "0", "--prompt", "x"],
     "gradcheck": ["{}", "--examples", "1"],
     "profile": ["{}:net", "--device", "cpu"],
     "run": ["{}:net", "--random-weights", "0", "--input", "x.npy"],
@@ -34,7 +35,17 @@ ARGUMENTS = {
 }
 """How each command is given a program."""
 
-MAKES_NOTHING = {"cache", "check", "compare", "devices", "docs", "explain", "fmt", "report"}
+MAKES_NOTHING = {
+    "cache",
+    "check",
+    "compare",
+    "devices",
+    "docs",
+    "explain",
+    "fmt",
+    "import",
+    "report",
+}
 """Commands that make nothing of a program; `check` is what the others are held against."""
 
 RESNET = (ROOT / "stdlib_models" / "resnet.mgn").read_text()

@@ -40,7 +40,7 @@ from meganeura_runtime.io.tensors.safetensors_file import open_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
 from tests.effort import effort
 
-MUTANTS = {"program": effort(50, 20_000)}
+MUTANTS = {"program": effort(50, 20_000), "onnx": effort(150, 1_000_000)}
 """Mutants of readers that are slow."""
 MEBIBYTE = 1 << 20
 

@@ -1,7 +1,14 @@
 """One small model of each family, for odd sizes, and its reference."""
 
 from tests.parity.models import Case
-from tests.parity.references.convnets import DenseNet, EfficientNet, MobileNetV2
+from tests.parity.references.convnets import (
+    ConvNext,
+    DenseNet,
+    EfficientNet,
+    MobileNetV2,
+    MobileNetV3,
+)
+from tests.parity.references.encoders import T5, Bert, Clip, Mamba
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
 from tests.parity.references.sequences import Gpt2, Llama, Whisper
 
@@ -72,6 +79,77 @@ SMALL = [
         """,
         lambda: MobileNetV2([[1, 6, 1, 1], [3, 8, 2, 2], [2, 5, 2, 1]], 4, 10, 5),
         {"n": 2, "h": 17, "w": 22},
+    ),
+    Case(
+        "mobilenet_v3",
+        """\
+        from mobilenet_v3 import MobileNetV3
+        model net = MobileNetV3(layers=[[3, 4, 4, 3, 0, 1], [5, 8, 6, 0, 1, 2], [3, 9, 6, 4, 1, 1]],
+                                last=10, width=4, classes=5, dropout=0)
+        train fit(x: [n, 3, h, w], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: MobileNetV3([[3, 4, 4, 3, 0, 1], [5, 8, 6, 0, 1, 2], [3, 9, 6, 4, 1, 1]], 10, 5, 4),
+        {"n": 2, "h": 17, "w": 22},
+    ),
+    Case(
+        "convnext",
+        """\
+        from convnext import ConvNext
+        model net = ConvNext(stages=[[6, 1], [8, 2]], patch=3, classes=5, drop_path=0)
+        train fit(x: [n, 3, h, w], target: [n, 5])
+            where h >= 6, w >= 6:
+          minimize mse(x |> net, target)
+        """,
+        lambda: ConvNext([(6, 1), (8, 2)], 3, 5),
+        {"n": 2, "h": 14, "w": 20},
+    ),
+    Case(
+        "bert",
+        """\
+        from bert import Bert
+        model net = Bert(vocabulary=11, positions=9, d=12, layers=2, heads=3, ffn=20)
+        train fit(ids: i32[n, s], target: [n, 12])
+            where s <= 9:
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Bert(11, 9, 12, 2, 3, 20),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "clip",
+        """\
+        from clip import Clip
+        model net = Clip(vocabulary=11, positions=9, d=12, layers=1, heads=3, image=6, patch=2,
+                         width=12, depth=1, image_heads=3, projection=5)
+        train fit(picture: [n, 3, 6, 6], ids: i32[n, s], target: [n, n])
+            where s <= 9:
+          minimize mse(picture |> net(ids), target)
+        """,
+        lambda: Clip(11, 9, 12, 3, 6, 2, 5),
+        {"n": 2, "t": 2, "s": 7},
+    ),
+    Case(
+        "t5",
+        """\
+        from t5 import T5
+        model net = T5(vocabulary=11, d=12, layers=2, heads=2, width=5, ffn=20, count=8)
+        train fit(ids: i32[n, s], given: i32[n, t], target: [n, t, 11]):
+          minimize mse(ids |> net(given), target)
+        """,
+        lambda: T5(11, 12, 2, 2, 5, 20, 8),
+        {"n": 2, "s": 40, "t": 150},
+    ),
+    Case(
+        "mamba",
+        """\
+        from mamba import Mamba
+        model net = Mamba(vocabulary=11, d=6, layers=2, state=3, rank=2)
+        train fit(ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Mamba(11, 6, 2, 3, 2),
+        {"n": 2, "s": 9},
     ),
     Case(
         "efficientnet",

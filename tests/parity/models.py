@@ -92,7 +92,7 @@ def reference(case: Case) -> nn.Module:
                 tensor.fill_(3)
             elif name.endswith("running_var"):
                 tensor.uniform_(0.5, 1.5)
-            elif tensor.ndim == 1:
+            elif tensor.ndim < 2:
                 tensor.normal_(1.0 if name.endswith("weight") else 0.0, 0.1)
             elif not tensor.any() or tensor.std() > 0.5:
                 tensor.normal_(0.0, 0.2)

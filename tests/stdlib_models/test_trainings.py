@@ -74,6 +74,8 @@ def test_a_model_holds_what_whisper_trains(train: str, tmp_path: Path) -> None:
 
 EMBEDDED = [
     ("digits_cnn", "fit"),
+    ("clip", "digits"),
+    ("convnext", "digits"),
     ("ddpm", "ddpm"),
     ("densenet", "digits"),
     ("digits_mlp", "fit"),
@@ -81,6 +83,7 @@ EMBEDDED = [
     ("efficientnet", "digits"),
     ("gan", "gan"),
     ("mobilenet", "digits"),
+    ("mobilenet_v3", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
     ("unet", "denoise"),

@@ -23,8 +23,9 @@ from meganeura.cli.options.model_options import (
     WeightFiles,
     allowed,
     configured,
-    exceptions,
     given_names,
+    loaded_values,
+    require_weights,
     rewriting,
 )
 from meganeura.cli.options.trace_option import TraceFile, tracing
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
     from meganeura_runtime.io.preprocess.images import Filter
     from meganeura_runtime.io.preprocess.input_transforms import Choices
     from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
-    from meganeura_runtime.io.weight_names import Names
-    from meganeura_runtime.io.weights import Allowed
-
-FIRST_SEED = 0
-"""The seed of parameters that `--allow-missing` leaves at their initial values."""
 
 INPUT_HELP = "A tensor, image or sound; the name may be left out if there is one input."
 
@@ -112,7 +108,6 @@ def run(
     )
     from meganeura_runtime.io.preprocess import preprocessor_config
     from meganeura_runtime.io.preprocess.input_transforms import Choices
-    from meganeura_runtime.io.weights import initial_values
 
     fixed = {
         "--weights": weights,
@@ -145,17 +140,13 @@ def run(
         found = compiled.run(inputs or (), choices, device, precision, seed)
     else:
         told = bool(allow_missing or allow_unexpected or rename or prefix)
-        _check_weights(weights, random_weights, told=told)
+        require_weights(weights, random_weights, told=told)
         chosen = configured(model, changes)
         symbolic = chosen.elaborate()
         check_output(output, list(symbolic.graph.outputs))
         tensors = _tensors(symbolic, choices, inputs or (), seed)
-        if random_weights is None:
-            excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
-            values = _loaded(symbolic, weights or (), excused, called)
-        else:
-            say(f"weights: random, of seed {random_weights}")
-            values = initial_values(symbolic.parameters, random_weights)
+        excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
+        values = loaded_values(symbolic, weights or (), random_weights, excused, called)
         rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
         manner = _Manner(device, precision, rules, no_tuned, profile)
         found = _computed(chosen, symbolic, tensors, values, manner)
@@ -175,19 +166,6 @@ def _tensors(
 
     reader = Reader(symbolic.inputs, choices, say, seed)
     return reader.read([Given.parse(text) for text in inputs])
-
-
-def _loaded(
-    symbolic: "Elaboration", files: Sequence[Path], excused: "Allowed", called: "Names"
-) -> Mapping[str, "Array"]:
-    """All parameters and states: those of the files, and first values for what is excused."""
-    from meganeura_runtime.io.weights import compare, initial_values
-
-    found = compare(files, symbolic.parameters, excused, called)
-    values = found.read()
-    say("\n  ".join([f"weights: {found.file}", *exceptions(found)]))
-    anew = [each for each in symbolic.parameters if each.name in found.anew]
-    return initial_values(anew, FIRST_SEED) | values
 
 
 def _computed(
@@ -245,15 +223,6 @@ class _Manner:
 
 
 # --- options -------------------------------------------------------------------------------------
-
-
-def _check_weights(files: list[Path] | None, seed: int | None, *, told: bool) -> None:
-    """Refuse to run without weights, with two kinds of them, or `told` of files that are not."""
-    if bool(files) == (seed is not None):
-        text = "give the weights of a file, or --random-weights SEED to try an untrained model"
-        raise typer.BadParameter(text, param_hint="--weights")
-    if told and not files:
-        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
 
 
 def _share(crop: float | None) -> float | None:

@@ -49,8 +49,8 @@ def device_option(
     return chosen
 
 
-def announce(chosen: "OpenDevice") -> None:
+def announce(chosen: "OpenDevice", *, err: bool = False) -> None:
     """Say which device it is."""
-    say(f"device: {chosen.description}")
+    say(f"device: {chosen.description}", err=err)
     if chosen.note:
-        say(chosen.note)
+        say(chosen.note, err=err)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from meganeura.cli.options.target_program import load
+from meganeura.cli.ui.console import say
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
     from meganeura_dsl.elaborate.declarations.models import Elaboration
     from meganeura_dsl.elaborate.values import Static
+    from meganeura_dsl.ir.graph import Array
     from meganeura_dsl.pipeline import Program
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_runtime.io.weight_names import Names
@@ -91,6 +93,41 @@ def given_names(renames: Sequence[str] | None, prefix: str) -> "Names":
     from meganeura_runtime.io.weight_names import Names, Rename
 
     return Names(tuple(map(Rename.parse, renames or ())), prefix)
+
+
+FIRST_SEED = 0
+"""The seed of parameters that `--allow-missing` leaves at their initial values."""
+
+
+def require_weights(files: Sequence[Path] | None, seed: int | None, *, told: bool) -> None:
+    """Refuse to run without weights, with two kinds of them, or `told` of files that are not."""
+    if bool(files) == (seed is not None):
+        text = "give the weights of a file, or --random-weights SEED to try an untrained model"
+        raise typer.BadParameter(text, param_hint="--weights")
+    if told and not files:
+        raise typer.BadParameter("there are no weights to compare with", param_hint="--weights")
+
+
+def loaded_values(
+    symbolic: "Elaboration",
+    files: Sequence[Path],
+    seed: int | None,
+    excused: "Allowed",
+    called: "Names",
+    *,
+    err: bool = False,
+) -> "dict[str, Array]":
+    """All parameters and states: those of the files, and first values for what is excused."""
+    from meganeura_runtime.io.weights import compare, initial_values
+
+    if seed is not None:
+        say(f"weights: random, of seed {seed}", err=err)
+        return initial_values(symbolic.parameters, seed)
+    found = compare(files, symbolic.parameters, excused, called)
+    values = found.read()
+    say("\n  ".join([f"weights: {found.file}", *exceptions(found)]), err=err)
+    anew = [each for each in symbolic.parameters if each.name in found.anew]
+    return {**initial_values(anew, FIRST_SEED), **values}
 
 
 def exceptions(comparison: "Comparison") -> list[str]:

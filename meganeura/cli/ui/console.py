@@ -1,6 +1,7 @@
 """How commands speak: reports drawn for a reader, tables in columns, and exit codes."""
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -26,6 +27,12 @@ def say(text: str, *, err: bool = False) -> None:
     File names, labels and the like may hold control characters, which are escaped.
     """
     typer.echo(safe(text), err=err)
+
+
+def write(piece: str) -> None:
+    """Write a piece of a text that goes on, at once; control characters are escaped."""
+    typer.echo(safe(piece), nl=False)
+    sys.stdout.flush()
 
 
 def show(reports: Iterable[Report], stream: TextIO, *, short: bool = False) -> None:

@@ -65,7 +65,7 @@ class Statements(Expressions, ABC):
                 self.declare_layer(statement, frame)
             case ast.Update():
                 set_update(statement, frame, self)
-            case ast.Minimize() | ast.Metric() | ast.Run():
+            case ast.Minimize() | ast.Metric() | ast.Show() | ast.Run():
                 self.train_statement(statement, frame)
         return None
 
@@ -73,7 +73,7 @@ class Statements(Expressions, ABC):
     def declare_layer(self, statement: ast.Layer, frame: Frame) -> None:
         """Make a layer known under its path; its weights are made when it is first applied."""
 
-    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
+    def train_statement(self, statement: ast.TrainStatement, frame: Frame) -> None:
         """What only a `train` block may say."""
         word = type(statement).__name__.lower()
         raise frame.refuse(statement.span, f"`{word}`", "stands only in a `train` block")

@@ -152,14 +152,25 @@ def _elaborate(
     sizes: Mapping[str, int],
     inputs: Inputs,
 ) -> Elaboration:
+    results = run_model(elaborator, application, root, sizes, inputs)
+    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
+    return finish(root.state, dict(zip(names, results, strict=True)))
+
+
+def run_model(
+    elaborator: Elaborator,
+    application: Application,
+    root: Frame,
+    sizes: Mapping[str, int],
+    inputs: Inputs,
+) -> Results:
+    """The results of a model's block on inputs of its own. Raises `ProblemError`."""
     place = Location(application.span)
     try:
         with at_most(CHECK), without_configuration(place):
-            results = _run_model(elaborator, application, root, sizes, inputs)
+            return _run_model(elaborator, application, root, sizes, inputs)
     except OutOfWorkError as error:
         raise ProblemError(TooMuchWork(place, error.reason, root.name)) from error
-    names = [f"output{index}" for index in range(len(results))] if len(results) > 1 else ["output"]
-    return finish(root.state, dict(zip(names, results, strict=True)))
 
 
 def _run_model(

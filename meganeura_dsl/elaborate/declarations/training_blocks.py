@@ -20,6 +20,7 @@ from meganeura_dsl.elaborate.problems.training_problems import (
     LossNotScalar,
     MetricNotScalar,
     NoLoss,
+    NoPicture,
     UnclearExamples,
 )
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
@@ -45,13 +46,17 @@ from meganeura_dsl.ir.objectives import Objective, reached
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.limits.language_limits import CHECK
 from meganeura_dsl.limits.work_budget import OutOfWorkError, at_most
-from meganeura_dsl.symbolic.size import dim, show
+from meganeura_dsl.symbolic.size import Dim, dim, show
 from meganeura_dsl.syntax import ast
 
 FROZEN = "frozen"
 """The word, in place of an optimizer, for parameters that nothing moves."""
 LOSS = "loss"
 """The output a `train` block minimizes."""
+SHOWN = "show "
+"""How the names of outputs begin that are pictures or matrices to look at."""
+COLOURS = (1, 3)
+"""Channels of a picture."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,14 @@ class Setting:
 class TrainElaborator(Elaborator):
     """An elaborator whose outermost frame may minimize and measure."""
 
-    def train_statement(self, statement: ast.Minimize | ast.Metric | ast.Run, frame: Frame) -> None:
+    counter: str | None = None
+    """The size that counts examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: set[str] = set()
+
+    def train_statement(self, statement: ast.TrainStatement, frame: Frame) -> None:
         """Record the loss or a metric; `run:` is for whoever trains."""
         if frame.parent is not None:
             super().train_statement(statement, frame)
@@ -84,8 +96,27 @@ class TrainElaborator(Elaborator):
                     place = frame.place(node.span)
                     raise ProblemError(MetricNotScalar(place, name.text, str(measured.type)))
                 frame.state.outputs[name.text] = measured
+            case ast.Show():
+                self._show(statement, frame)
             case ast.Run():
                 pass
+
+    def _show(self, statement: ast.Show, frame: Frame) -> None:
+        """What is looked at when held-out examples are measured; a training step has none of it."""
+        state, name = frame.state, statement.name
+        if name.text in self.shown:
+            raise frame.refuse(name.span, f"`{name.text}`", "is shown twice")
+        self.shown.add(name.text)
+        if state.training:
+            return
+        known = len(state.parameters)
+        value = self.tensor(statement.value, frame)
+        if len(state.parameters) > known:
+            raise frame.refuse(statement.value.span, "a layer", "has weights here that none trains")
+        if not _can_be_shown(value.type, self.counter):
+            place = frame.place(statement.value.span)
+            raise ProblemError(NoPicture(place, name.text, str(value.type)))
+        state.outputs[f"{SHOWN}{name.text}"] = value
 
     def _minimize(self, statement: ast.Minimize, frame: Frame) -> None:
         """One more objective, and from here on the parameters as it moves them."""
@@ -181,7 +212,7 @@ def _elaborate_train(
             raise frame.refuse(item.span, "a rest", "cannot stand in the inputs of a `train` block")
     any_inputs(train.inputs, frame, elaborator.evaluate)
     with_symbols(frame, train)
-    _require_counted(train, module)
+    elaborator.counter = _require_counted(train, module)
     elaborator.execute(train.body, frame)
     if LOSS not in state.outputs:
         raise ProblemError(NoLoss(frame.place(train.name.span), train.name.text))
@@ -205,8 +236,17 @@ def _objectives(state: ElaborationState) -> dict[str, Tensor]:
     }
 
 
-def _require_counted(train: ast.Train, module: LinkedModule) -> None:
-    """Refuse inputs that do not say which size counts examples, whatever numbers sizes have."""
+def _can_be_shown(found: TensorType, counter: str | None) -> bool:
+    """Whether a value is a matrix that is none of the batch, or one picture for each example."""
+    shape = found.shape
+    if len(shape) == 2:
+        sizes = [size for size in shape if isinstance(size, Dim)]
+        return not any(counter in size.variables() for size in sizes)
+    return len(shape) == 3 or (len(shape) == 4 and (shape[1] in COLOURS or shape[3] in COLOURS))
+
+
+def _require_counted(train: ast.Train, module: LinkedModule) -> str | None:
+    """The size that counts examples, whatever numbers sizes have; refuses inputs that say none."""
     elaborator = TrainElaborator()
     frame = Frame(ElaborationState(Builder()), module, train.name.text, {}, declaration=train)
     frame.names.update((name, dim(name)) for name in free_sizes(train))
@@ -216,7 +256,7 @@ def _require_counted(train: ast.Train, module: LinkedModule) -> None:
     types = {name: TensorType(DType.F32, shape) for name, shape in shapes.items()}
     unclear = unclear_inputs(types, whole_inputs(train))
     if not unclear:
-        return
+        return counting_size(types, whole_inputs(train))
     counted = [item for item in train.inputs if not item.whole]
     odd = next(item for item in counted if item.name in unclear)
     place = Location(Span(odd.span.source, counted[0].span.start, counted[-1].span.end))

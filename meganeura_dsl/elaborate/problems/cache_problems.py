@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from meganeura_dsl.diagnostics.problem import Help, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Report
 from meganeura_dsl.elaborate.problems.location import PlacedProblem
 
 
@@ -39,4 +39,38 @@ class CacheNotCleared(PlacedProblem, code="E0319", topic="cache"):
             f"the cache `{self.name}` begins as zeros",
             "another first value",
             cure=Help("leave the first value out"),
+        )
+
+
+@dataclass(frozen=True)
+class NotGenerating(PlacedProblem, code="E0660", topic="generation"):
+    """A model that is to generate does not read and write tokens as a generation does.
+
+    It takes `ids: i32[n, s]`, the tokens, and `position: i32[] = 0`, the place of the first of
+    them; its parameter `capacity` is how many its caches hold; it gives the logits
+    `[n, s, vocabulary]` of the token after each.
+    """
+
+    model: str
+    faults: tuple[str, ...]
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.model}` does not generate",
+            f"it {', '.join(self.faults)}",
+            cure=Help("see `gpt2.mgn` and `lm.mgn` of the standard models, which do"),
+        )
+
+
+@dataclass(frozen=True)
+class TooFewTokens(Problem, code="E0664", topic="generation"):
+    """A token is to be drawn from more of the likeliest than there are."""
+
+    top_k: int
+    vocabulary: int
+
+    def report(self) -> Report:
+        return self.message(
+            f"`top_k` is {self.top_k:,}, and the model has {self.vocabulary:,} tokens",
+            cure=Help("a `top_k` of 0 draws from all of them"),
         )

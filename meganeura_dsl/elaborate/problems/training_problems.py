@@ -133,6 +133,26 @@ class MetricNotScalar(PlacedProblem, code="E0504", topic="training"):
 
 
 @dataclass(frozen=True)
+class NoPicture(PlacedProblem, code="E0623", topic="training"):
+    """A value that is to be shown is neither pictures nor a matrix.
+
+    Pictures are `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]` with 1 or 3 channels, one for each
+    example, from 0 (black) to 1 (white). A matrix is `[rows, columns]`, whose sizes do not depend
+    on how many examples a batch has: the mean over all held-out examples is shown.
+    """
+
+    name: str
+    found: str
+
+    def report(self) -> Report:
+        return self.words(
+            f"`{self.name}` is no picture and no matrix",
+            f"this is {self.found}",
+            cure=Help("pictures are [n, h, w], [n, 1, h, w] or [n, 3, h, w]; a matrix", "[k, k]"),
+        )
+
+
+@dataclass(frozen=True)
 class NoLoss(PlacedProblem, code="E0502", topic="training"):
     """A `train` block minimizes nothing."""
 

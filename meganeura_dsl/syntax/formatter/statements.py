@@ -144,6 +144,9 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
         case ast.Metric():
             phrase.write(f"metric {node.name.text}")
             _equals(phrase, node.value)
+        case ast.Show():
+            phrase.write(f"show {node.name.text}")
+            _equals(phrase, node.value)
         case ast.Run():
             phrase.write("run:")
         case ast.Setting():

@@ -21,7 +21,7 @@ Rule = Callable[[Failure], Problem | None]
 _DECLARATIONS = ("from", "def", "block", "model", "train", "expect")
 _STATEMENTS = (
     "cache", "for", "frozen", "if", "layer", "metric", "minimize", "param", "return", "run", "scan",
-    "state", "update",
+    "show", "state", "update",
 )  # fmt: skip
 _OPENERS = ("block", "train", "if", "else", "for", "run", "scan")
 _OPERATORS = (

@@ -46,7 +46,7 @@ def _block(
     body: tuple[ast.Statement, ...],
 ) -> ast.Block:
     _refuse_repetition([*parameters, *inputs])
-    _refuse_outsiders(body, (ast.Minimize, ast.Metric, ast.Run), "block")
+    _refuse_outsiders(body, (ast.Minimize, ast.Metric, ast.Show, ast.Run), "block")
     return ast.Block(span, name, parameters, inputs, results, where or (), body)
 
 
@@ -371,6 +371,7 @@ ACTIONS: dict[str, Action] = {
     "minimize": _minimize,
     "over": _sequence,
     "metric": ast.Metric,
+    "show": ast.Show,
     "run": _with_list(ast.Run, 0),
     "setting": ast.Setting,
     "glob": _glob,

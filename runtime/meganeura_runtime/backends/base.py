@@ -198,6 +198,32 @@ class Session(Closing):
         self._last = self._run(feeds if isinstance(feeds, Uploaded) else self._fitting(feeds))
         return self._last
 
+    def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
+        """Run a step some of whose inputs are outputs of the last one, on the device if it can.
+
+        `links` names the output for each such input, which has its type; `feeds` has the others.
+        Raises as `step`.
+        """
+        last = self.outputs()
+        return self.step({**feeds, **{name: last[output] for name, output in links.items()}})
+
+    def _linked(
+        self,
+        feeds: Mapping[str, Array],
+        links: Mapping[str, str],
+        outputs: Mapping[str, TensorType],
+    ) -> dict[str, Array]:
+        """The inputs that are no links, if together they are all; raises as `step`."""
+        self.require_values()
+        self.outputs()
+        for name, output in links.items():
+            if known(output, outputs) != known(name, self._inputs):
+                raise FeedError(f"`{name}` is {self._inputs[name]}, not {outputs[output]}")
+        missing = [name for name in self._inputs if name not in feeds and name not in links]
+        if missing:
+            raise FeedError(f"no value was fed for {quoted(missing)}")
+        return {name: fitting(name, self._inputs, array) for name, array in feeds.items()}
+
     def run(self, feeds: Mapping[str, Array] | Uploaded) -> None:
         """Run one step whose outputs `outputs` gives."""
         self.step(feeds)

@@ -7,7 +7,7 @@ import numpy as np
 
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.dataset import Dataset
-from meganeura_runtime.io.data.splits import Split, StoredSplit
+from meganeura_runtime.io.data.splits import Feed, Split, StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, chunks
 
 STREAM = "stream"
@@ -33,8 +33,7 @@ def fingerprints(dataset: Dataset) -> tuple[Fingerprint, ...]:
                 for input_, feed in feeds.items():
                     tensor = feed.tensor
                     if id(tensor) not in known:  # examples held out may be of the same tensors
-                        is_all = feed.is_verified
-                        known[id(tensor)] = digest(tensor) if is_all else sampled_digest(tensor)
+                        known[id(tensor)] = _known_by(feed)
                     text = known[id(tensor)]
                     found.append(_fingerprint(f"{name}.{input_}", tensor, split.examples, text))
             case Split():
@@ -50,6 +49,14 @@ def _fingerprint(name: str, tensor: StoredTensor, examples: int, text: str) -> F
     return Fingerprint(tensor=name, type=str(tensor), examples=examples, digest=text)
 
 
+def _known_by(feed: Feed) -> str:
+    """What a tensor says of itself, or else a hash: of some rows where there are too many."""
+    content = feed.tensor.content
+    if not isinstance(content, np.ndarray) and content.digest is not None:
+        return content.digest
+    return digest(feed.tensor) if feed.is_verified else sampled_digest(feed.tensor)
+
+
 def digest(tensor: StoredTensor) -> str:
     """The hash of a tensor's elements, however they lie in memory."""
     state = blake2b(digest_size=DIGEST_BYTES)
@@ -59,10 +66,8 @@ def digest(tensor: StoredTensor) -> str:
 
 
 def sampled_digest(tensor: StoredTensor) -> str:
-    """The hash of rows that are spread evenly over a tensor, or what it says of itself."""
+    """The hash of rows that are spread evenly over a tensor."""
     content = tensor.content
-    if not isinstance(content, np.ndarray) and content.digest is not None:
-        return content.digest
     numbers = np.unique(np.linspace(0, len(content) - 1, SAMPLED_ROWS).astype(np.int64))
     rows = np.ascontiguousarray(content[numbers])
     return blake2b(rows.tobytes(), digest_size=DIGEST_BYTES).hexdigest()

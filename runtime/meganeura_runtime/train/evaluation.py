@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from meganeura_dsl.elaborate.declarations.training_blocks import SHOWN
 from meganeura_dsl.ir.graph import Graph
 from meganeura_runtime.backends.base import OpenSession, Outputs, Session
 from meganeura_runtime.backends.inference_session import open_inference
@@ -13,6 +14,7 @@ from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.recipe import Recipe, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
+from meganeura_runtime.train.shown import Shown
 
 MOST = 4
 """Sessions that are open at a time."""
@@ -51,11 +53,17 @@ class Evaluator:
         self.open_session = open_session
         self.opened: dict[Sizes, tuple[Graph, Session]] = {}
 
-    def measure(self, batches: Iterable[HeldBatch], kept: Mapping[str, Array]) -> dict[str, float]:
+    def measure(
+        self,
+        batches: Iterable[HeldBatch],
+        kept: Mapping[str, Array],
+        shown: Shown | None = None,
+    ) -> dict[str, float]:
         """The mean loss and metrics over all examples, with these parameters and states.
 
-        Empty where there are no examples.
+        Empty where there are no examples. `shown` takes what the program shows of them.
         """
+        shown = Shown() if shown is None else shown
         totals: dict[str, float] = {}
         unread: deque[tuple[int, Outputs]] = deque()
         written: set[Sizes] = set()
@@ -63,7 +71,7 @@ class Evaluator:
         for batch in batches:
             key = tuple(sorted(batch.sizes.items()))
             if key not in self.opened and len(self.opened) >= MOST:
-                _add_all(totals, unread)
+                _add_all(totals, shown, unread)
                 written.discard(self._close_oldest())
             graph, session = self._session(key)
             if key not in written:
@@ -74,8 +82,8 @@ class Evaluator:
             outputs.request()
             unread.append((batch.examples, outputs))
             examples += batch.examples
-            _add_all(totals, unread, session.ahead)
-        _add_all(totals, unread)
+            _add_all(totals, shown, unread, session.ahead)
+        _add_all(totals, shown, unread)
         return {name: total / examples for name, total in totals.items()}
 
     def close(self) -> None:
@@ -97,9 +105,17 @@ class Evaluator:
         return oldest
 
 
-def _add_all(totals: dict[str, float], unread: deque[tuple[int, Outputs]], behind: int = 0) -> None:
+def _add_all(
+    totals: dict[str, float],
+    shown: Shown,
+    unread: deque[tuple[int, Outputs]],
+    behind: int = 0,
+) -> None:
     """Read all but the last few, and add their means as often as there are examples."""
     while len(unread) > behind:
         examples, outputs = unread.popleft()
         for name, value in outputs.items():
-            totals[name] = totals.get(name, 0.0) + float(value) * examples
+            if name.startswith(SHOWN):
+                shown.add(name, examples, value)
+            else:
+                totals[name] = totals.get(name, 0.0) + float(value) * examples

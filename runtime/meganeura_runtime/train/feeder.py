@@ -23,6 +23,11 @@ class Feeder:
         self._own = own
         self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether gathering a batch takes computation."""
+        return self._job.dataset.train.is_slow
+
     def feeds(self, step: int) -> dict[str, Array]:
         """What this process feeds: its examples, the counter and the learning rate of a step.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.settings.run_settings import RunSettings, data_of
 from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings
 from meganeura_dsl.settings.settings_problems import UnknownSetting
@@ -16,12 +17,12 @@ from meganeura_runtime.io.data.data_files import (
     embedded_data,
     find_data,
     find_data_below,
-    open_data,
 )
 from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data, match_held_out
 from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.data.python_items import FROM_PYTHON
+from meganeura_runtime.io.data.readers import Reader
 from meganeura_runtime.io.data.sampling import sampling_weights
 from meganeura_runtime.io.data.source_problems import (
     DataFromPython,
@@ -60,7 +61,7 @@ def dataset_of(
 
     Relative paths of the program start at `folder`.
     """
-    sources = _Sources(written, demand, folder, given)
+    sources = _Sources(written, settings, demand, folder, given)
     place = None if given.train is not None else written["data"].span
     for name in settings.tensors:
         if name not in demand.inputs:
@@ -150,6 +151,7 @@ class _Sources:
     """Where the data may lie that settings name, and what of it is given."""
 
     written: RawSettings
+    settings: RunSettings
     demand: Demand
     folder: Path
     given: Given
@@ -160,7 +162,15 @@ class _Sources:
         if given is not None:
             return FROM_PYTHON, python_data(given, self.demand)
         path = self.path(setting, value)
-        return path, open_data(path, self.written[setting].span)
+        reading = self.settings.reading
+        preprocess, tokenizer = (
+            None if name is None else self.path("data", name)
+            for name in (reading.preprocess, reading.tokenizer)
+        )
+        place = self.written[setting].span if setting in self.written else None
+        workers = self.settings.workers
+        reader = Reader(self.demand, reading, workers, preprocess, tokenizer, place)
+        return path, reader.tensors(path)
 
     def path(self, setting: str, value: str) -> Path:
         """Where data is: named on the command line, by the program, or by a run that goes on.
@@ -174,7 +184,7 @@ class _Sources:
         place = None if written is None else written.span
         if place is not None and place.source.name == OVERRIDE:
             return find_data(value, Path(), place)
-        if written is not None and data_of(written.value)[0] == value:
+        if written is not None and value in _texts_of(written.value):
             return find_data_below(value, self.folder, place)
         run = self.given.run
         trusted = [self.folder.resolve(), *([] if run is None else [run.resolve()])]
@@ -182,3 +192,9 @@ class _Sources:
         if value not in embedded_data() and not is_below:
             raise ProblemError(ForeignData(None, Path(value)))
         return find_data(value, Path(), place)
+
+
+def _texts_of(value: Static) -> list[Static | None]:
+    """The path that a setting names, and the arguments that may name another."""
+    path, arguments = data_of(value)
+    return [path, *arguments.values()]

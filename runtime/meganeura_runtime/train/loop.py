@@ -51,6 +51,7 @@ from meganeura_runtime.train.report.report_writer import reported
 from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
+from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -279,7 +280,7 @@ class Loop:
         if self.ahead is not None:
             return self.ahead.take(self.step)
         fed = self.feeder.feeds(self.step)
-        if is_worthwhile(self.session, fed):
+        if is_worthwhile(self.feeder, self.session, fed):
             self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
@@ -382,19 +383,28 @@ class Loop:
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
+        shown = Shown()
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
-            metrics = self.trained.measure(batches, kept)
+            metrics = self.trained.measure(batches, kept, shown)
         chosen = self.job.settings.best_metric
         value = metrics[chosen.name]
         best = chosen.is_better(value, self.best)
         self.stale = 0 if best else self.stale + 1
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
+        self._write_shown(shown, epoch)
         self.watch(Evaluated(self.step, epoch, loss, metrics, best))
         if best:
             self.best = value
             self._write_weights(self.folder.best, kept)
+
+    def _write_shown(self, shown: Shown, epoch: int) -> None:
+        """Write what an evaluation shows, and a record of each file."""
+        if self.folder.writes:
+            place = {"kind": "shown", "step": self.step, "epoch": epoch}
+            for name, file in shown.write(self.folder.path, self.step):
+                self.folder.add_metrics({**place, "name": name, "file": file})
 
     def _save_weights(self, kept: Mapping[str, Array]) -> None:
         self._write_weights(self.folder.weights, kept)

@@ -10,8 +10,15 @@ WORTH_A_THREAD = 1 << 20
 """Bytes of inputs that take longer to gather and copy than to hand them to another thread."""
 
 
+AT_A_TIME = 3
+"""Batches that are gathered at a time where that takes computation: no process waits for work."""
+
+
 class Prefetcher:
-    """A thread that stages the inputs of each step during the one before."""
+    """A thread that stages the inputs of each step during the one before.
+
+    Where gathering them is slow, other threads do so for the next few steps; they come in order.
+    """
 
     def __init__(self, feeder: Feeder, session: Session, end: int) -> None:
         self._feeder = feeder
@@ -19,6 +26,10 @@ class Prefetcher:
         self._end = end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
         self._next: Future[Uploaded] | None = None
+        self._gatherers = (
+            ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="gather") if feeder.is_slow else None
+        )
+        self._gathering: dict[int, Future[dict[str, Array]]] = {}
 
     def take(self, step: int) -> Uploaded:
         """The inputs of a step; steps have to come in order."""
@@ -32,13 +43,26 @@ class Prefetcher:
     def close(self) -> None:
         """Stop, and give back what no step took."""
         self._thread.shutdown()
+        if self._gatherers is not None:
+            self._gatherers.shutdown(cancel_futures=True)
         if self._next is not None and self._next.exception() is None:
             self._next.result().close()
 
     def _staged(self, step: int) -> Uploaded:
-        return self._session.stage(self._feeder.feeds(step))
+        return self._session.stage(self._gathered(step))
+
+    def _gathered(self, step: int) -> dict[str, Array]:
+        """The feeds of a step; those of the next ones are begun."""
+        if self._gatherers is None:
+            return self._feeder.feeds(step)
+        for ahead in range(step, min(step + AT_A_TIME, self._end)):
+            if ahead not in self._gathering:
+                begun = self._gatherers.submit(self._feeder.feeds, ahead)
+                self._gathering[ahead] = begun
+        return self._gathering.pop(step).result()
 
 
-def is_worthwhile(session: Session, fed: dict[str, Array]) -> bool:
-    """Whether inputs as large as these are better staged by a thread."""
-    return session.ahead > 0 and sum(array.nbytes for array in fed.values()) >= WORTH_A_THREAD
+def is_worthwhile(feeder: Feeder, session: Session, fed: dict[str, Array]) -> bool:
+    """Whether inputs such as these are better gathered and staged by threads."""
+    is_large = sum(array.nbytes for array in fed.values()) >= WORTH_A_THREAD
+    return feeder.is_slow or (session.ahead > 0 and is_large)

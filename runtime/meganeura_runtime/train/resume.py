@@ -9,7 +9,7 @@ import numpy as np
 
 from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
-from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
 from meganeura_runtime.io.data.source_problems import NotForStreams
@@ -187,7 +187,9 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
     if "epochs" in names:
         names.append("steps")  # which `epochs` takes the place of
-    names += ["tensors"] if "data" in names and now.tensors else []
+    if "data" in names:
+        said = {"tensors": now.tensors, "reading": now.reading != Reading()}
+        names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 

@@ -16,6 +16,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weights import write_weights
 from meganeura_runtime.train.evaluation import Evaluator, HeldBatch
 from meganeura_runtime.train.recipe import Recipe, SizedStep, require_shares
+from meganeura_runtime.train.shown import Shown
 
 
 class TrainingSession(Closing):
@@ -59,12 +60,17 @@ class TrainingSession(Closing):
         self.steps += 1
         return outputs
 
-    def measure(self, batches: Iterable[HeldBatch], kept: Mapping[str, Array]) -> dict[str, float]:
-        """The mean loss and metrics over examples, with these parameters and states.
+    def measure(
+        self,
+        batches: Iterable[HeldBatch],
+        kept: Mapping[str, Array],
+        shown: Shown | None = None,
+    ) -> dict[str, float]:
+        """The mean loss and metrics over examples; `shown` takes what the program shows of them.
 
         Where there is an average of a parameter, it takes the place of it.
         """
-        return self.evaluator.measure(batches, self.averaged(kept))
+        return self.evaluator.measure(batches, self.averaged(kept), shown)
 
     def averaged(self, kept: Mapping[str, Array]) -> dict[str, Array]:
         """The parameters and states of the program, by their averages where there are some."""

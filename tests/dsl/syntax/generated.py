@@ -153,6 +153,7 @@ IN_TRAIN = st.one_of(
     ANYWHERE,
     made(ast.Minimize, EXPRESSIONS, several(PATHS)),
     made(ast.Metric, NAMES, EXPRESSIONS),
+    made(ast.Show, NAMES, EXPRESSIONS),
     made(ast.Run, SETTINGS),
 )
 

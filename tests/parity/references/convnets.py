@@ -1,4 +1,4 @@
-"""DenseNet, MobileNetV2 and EfficientNet in plain PyTorch, with torchvision's names."""
+"""Convolutional networks in plain PyTorch, with torchvision's names."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -170,6 +170,136 @@ class EfficientNet(nn.Module):
         features.append(_conv_norm(width, last, 1, 1, 1, nn.SiLU()))
         self.features = nn.Sequential(*features)
         self.classifier = nn.Sequential(nn.Dropout(0.0), nn.Linear(last, classes))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+# --- MobileNetV3 ---------------------------------------------------------------------------------
+
+
+class HardSwish(nn.Module):
+    """In full double precision; PyTorch's own multiplies its gradient by a sixth in float32."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * F.relu6(x + 3) / 6
+
+
+class HardSqueeze(nn.Module):
+    """`SqueezeExcitation` of mobilenet_v3.mgn."""
+
+    def __init__(self, channels: int, squeeze: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Conv2d(channels, squeeze, 1)
+        self.fc2 = nn.Conv2d(squeeze, channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True))))
+        return x * F.relu6(scale + 3) / 6
+
+
+def _slow_norm(inner: int, outer: int, kernel: int, stride: int, groups: int,
+               act: nn.Module | None) -> nn.Sequential:  # fmt: skip
+    found = _conv_norm(inner, outer, kernel, stride, groups, act)
+    found[1] = nn.BatchNorm2d(outer, eps=0.001, momentum=0.01)
+    return found
+
+
+class HardResidual(nn.Module):
+    """`InvertedResidual` of mobilenet_v3.mgn."""
+
+    def __init__(self, inner: int, layer: Sequence[int]) -> None:
+        super().__init__()
+        kernel, hidden, outer, squeeze, swish, stride = layer
+        act = HardSwish() if swish else nn.ReLU()
+        parts = [] if hidden == inner else [_slow_norm(inner, hidden, 1, 1, 1, act)]
+        parts.append(_slow_norm(hidden, hidden, kernel, stride, hidden, act))
+        squeezes = [HardSqueeze(hidden, squeeze)] if squeeze else []
+        self.block = nn.Sequential(*parts, *squeezes, _slow_norm(hidden, outer, 1, 1, 1, None))
+        self.is_residual = stride == 1 and inner == outer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.block(x) if self.is_residual else self.block(x)
+
+
+class MobileNetV3(nn.Module):
+    """`MobileNetV3` of mobilenet_v3.mgn, without dropout."""
+
+    def __init__(
+        self, layers: Sequence[Sequence[int]], last: int, classes: int, width: int
+    ) -> None:
+        super().__init__()
+        features: list[nn.Module] = [_slow_norm(3, width, 3, 2, 1, HardSwish())]
+        for layer in layers:
+            features.append(HardResidual(width, layer))
+            width = layer[2]
+        features.append(_slow_norm(width, 6 * width, 1, 1, 1, HardSwish()))
+        self.features = nn.Sequential(*features)
+        self.classifier = nn.Sequential(
+            nn.Linear(6 * width, last), HardSwish(), nn.Dropout(0.0), nn.Linear(last, classes)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+# --- ConvNeXt ------------------------------------------------------------------------------------
+
+
+class ChannelNorm(nn.LayerNorm):
+    """A layer norm of the channels at each place."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - PyTorch's name
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Places(nn.Module):
+    """[n, c, h, w] as [n, h, w, c], or back."""
+
+    def __init__(self, *order: int) -> None:
+        super().__init__()
+        self.order = order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.permute(self.order)
+
+
+class ConvNextLayer(nn.Module):
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.layer_scale = nn.Parameter(torch.full((d, 1, 1), 0.5))
+        self.block = nn.Sequential(
+            nn.Conv2d(d, d, 7, padding=3, groups=d),
+            Places(0, 2, 3, 1),
+            nn.LayerNorm(d, 1e-6),
+            nn.Linear(d, 4 * d),
+            nn.GELU(),
+            nn.Linear(4 * d, d),
+            Places(0, 3, 1, 2),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.layer_scale * self.block(x)
+
+
+class ConvNext(nn.Module):
+    """`ConvNext` of convnext.mgn, without a dropped branch."""
+
+    def __init__(self, stages: Sequence[tuple[int, int]], patch: int, classes: int) -> None:
+        super().__init__()
+        width = stages[0][0]
+        features: list[nn.Module] = [
+            nn.Sequential(nn.Conv2d(3, width, patch, patch), ChannelNorm(width, 1e-6))
+        ]
+        for index, (d, depth) in enumerate(stages):
+            if index:
+                features.append(nn.Sequential(ChannelNorm(width, 1e-6), nn.Conv2d(width, d, 2, 2)))
+            features.append(nn.Sequential(*(ConvNextLayer(d) for _ in range(depth))))
+            width = d
+        self.features = nn.Sequential(*features)
+        self.classifier = nn.Sequential(
+            nn.LayerNorm(width, 1e-6), nn.Identity(), nn.Linear(width, classes)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.classifier(self.features(x).mean((2, 3)))

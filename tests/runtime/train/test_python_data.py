@@ -154,6 +154,19 @@ def test_what_is_held_out(program: Program) -> None:
     assert divided.held_out != of_arrays.held_out
 
 
+def test_weights_are_measured_on_any_data(program: Program) -> None:
+    data = {"x": X, "y": Y}
+    run = train(program, data, data)
+    for given in (data, Pairs(), Loader()):
+        found = program.evaluate("fit", data=given, weights=run.weights, device="cpu")
+        assert found == pytest.approx(run.held_out[-1], rel=1e-6)
+    two = {"train.x": X, "train.y": Y, "test.x": X[:3], "test.y": Y[:3]}
+    few = program.evaluate(data={"x": X[:3], "y": Y[:3]}, weights=run.weights, device="cpu")
+    assert program.evaluate(data=two, weights=run.weights, device="cpu") == few
+    with pytest.raises(meganeura.ProblemError, match="E0522"):
+        program.evaluate(data={"x": X}, weights=run.weights, device="cpu")
+
+
 def test_a_share_is_held_out_whole(program: Program) -> None:
     """Each example is trained on once an epoch or held out, as the seed says."""
     job = prepare(

@@ -211,11 +211,15 @@ class WebGpuSession(Session):
         return _Staged(self, self._stages.filled(feeds))
 
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        return self._submitted(feeds, [])
+
+    def _submitted(self, feeds: Mapping[str, Array] | Uploaded, links: Copies) -> Outputs:
+        """One step, before which the inputs are copied, and then the links."""
         launches = self.launches()
         self._make_room()
         inputs, stage = self._copied(feeds)
         kept = self._kept_outputs()
-        before = inputs if kept is None else [*kept.copies, *inputs]
+        before = [*([] if kept is None else kept.copies), *inputs, *links]
         number = self.device.submit(launches, self._copies, before)
         self._running.append(number)
         if stage is not None:
@@ -226,6 +230,17 @@ class WebGpuSession(Session):
         outputs = _Fetched(self)
         self._held = ref(outputs)
         return outputs
+
+    def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
+        """Run a step some of whose inputs are copied from the outputs of the last one."""
+        given = self._linked(feeds, links, _types(self.plan.outputs))
+        outputs = {tensor.name: tensor.slot for tensor in self.plan.outputs}
+        inputs = {tensor.name: tensor.slot for tensor in self.plan.inputs}
+        self._last = self._submitted(
+            given,
+            [(self._range(outputs[links[name]]), self._range(inputs[name])) for name in links],
+        )
+        return self._last
 
     def arriving(self) -> Readback:
         """Memory of the host for the outputs of the last step, and the copies to it."""

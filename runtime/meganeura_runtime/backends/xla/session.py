@@ -182,6 +182,16 @@ class XlaSession(Session):
             fetched.request()
         return fetched
 
+    def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
+        """Run a step some of whose inputs are arrays that the last one gave."""
+        types = {name: value.type for name, value in self.program.graph.outputs.items()}
+        given = self._placed(self._linked(feeds, links, types))
+        last = self.outputs()
+        assert isinstance(last, _Fetched)
+        chained = {name: last.arrays[output] for name, output in links.items()}
+        self._last = self._run(_Inputs(self, {**given, **chained}))
+        return self._last
+
     def _make_room(self) -> None:
         """Wait for the step before the last few."""
         if len(self._running) >= AHEAD:
@@ -204,18 +214,18 @@ class _Fetched(Outputs):
     """The outputs of one step, each copied to the host when it is first asked for."""
 
     def __init__(self, arrays: Placed) -> None:
-        self._arrays = arrays
+        self.arrays = arrays
 
     def request(self) -> None:
         """Begin to copy all of them as soon as they are computed."""
-        for array in self._arrays.values():
+        for array in self.arrays.values():
             array.copy_to_host_async()
 
     def __getitem__(self, name: str) -> Array:
-        return on_host(self._arrays[name])
+        return on_host(self.arrays[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self.arrays)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self.arrays)

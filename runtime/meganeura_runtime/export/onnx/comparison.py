@@ -25,16 +25,17 @@ def compare(path: Path, examples: Sequence[Example]) -> float:
         check: Callable[..., None] = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - PathLike is left open
         check(str(path), full_check=True)
         session = onnxruntime.InferenceSession(
-            str(path), _quiet(), providers=["CPUExecutionProvider"]
+            str(path), quiet(), providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # noqa: BLE001  each has classes of its own, of no common base
-        raise ProblemError(OnnxDiffers(_first_line(error), ())) from None
+        raise ProblemError(OnnxDiffers(first_line(error), ())) from None
     return max(_difference(session, example) for example in examples)
 
 
-def _quiet() -> onnxruntime.SessionOptions:
+def quiet() -> onnxruntime.SessionOptions:
+    """Options of a session that says errors alone."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors alone
+    options.log_severity_level = 3
     return options
 
 
@@ -43,14 +44,14 @@ def _difference(session: onnxruntime.InferenceSession, example: Example) -> floa
     try:
         found = session.run(list(example.outputs), dict(example.inputs))
     except Exception as error:  # noqa: BLE001  see above
-        raise ProblemError(OnnxDiffers(_first_line(error), sizes)) from None
+        raise ProblemError(OnnxDiffers(first_line(error), sizes)) from None
     largest = 0.0
     for (name, expected), given in zip(example.outputs.items(), found, strict=True):
         array = np.asarray(given)
         if array.shape != expected.shape:
             reason = f"`{name}` has the shape {list(array.shape)}, not {list(expected.shape)}"
             raise ProblemError(OnnxDiffers(reason, sizes))
-        difference = _distance(array.astype(np.float64), expected.astype(np.float64))
+        difference = distance(array.astype(np.float64), expected.astype(np.float64))
         if not difference <= ALLOWED:
             reason = f"`{name}` differs by {difference:.3g}, and {ALLOWED:g} is allowed"
             raise ProblemError(OnnxDiffers(reason, sizes))
@@ -58,7 +59,7 @@ def _difference(session: onnxruntime.InferenceSession, example: Example) -> floa
     return largest
 
 
-def _distance(given: Array, wanted: Array) -> float:
+def distance(given: Array, wanted: Array) -> float:
     """The largest difference, in units of the largest number; NaN where only one has NaN or inf."""
     known = np.isfinite(wanted)
     if not np.array_equal(given[~known], wanted[~known], equal_nan=True):
@@ -67,5 +68,6 @@ def _distance(given: Array, wanted: Array) -> float:
     return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The beginning of what an error says."""
     return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

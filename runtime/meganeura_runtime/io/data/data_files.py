@@ -1,6 +1,6 @@
 """Locates data and opens its files by suffix."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,7 +67,8 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
     names of the files.
     """
     if not path.exists() and is_glob(str(path)):
-        return _shards(shards(path), place)
+        files = shards(path)
+        return join_shards(files, [open_data(file, place) for file in files], place)
     if not path.exists():
         raise ProblemError(NoSuchFile(path))
     if path.is_dir():
@@ -85,9 +86,10 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
             raise ProblemError(UnknownFormat(place, path))
 
 
-def _shards(files: Sequence[Path], place: Span | None) -> dict[str, StoredTensor]:
+def join_shards(
+    files: Sequence[Path], opened: Sequence[Mapping[str, StoredTensor]], place: Span | None
+) -> dict[str, StoredTensor]:
     """Files that hold tensors of the same names, types and sizes but the first, joined."""
-    opened = [open_data(file, place) for file in files]
     first = opened[0]
     for file, tensors in zip(files, opened, strict=True):
         for name in {**first, **tensors}:

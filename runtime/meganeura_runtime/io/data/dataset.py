@@ -207,5 +207,6 @@ def _verified(feeds: Mapping[str, Feed]) -> dict[str, Feed]:
         )
         if at_once:
             verify(feed.tensor, feed.dtype)
-        found[name] = replace(feed, is_verified=at_once)
+        is_checked = not isinstance(content, np.ndarray) and content.is_checked
+        found[name] = replace(feed, is_verified=at_once or is_checked)
     return found

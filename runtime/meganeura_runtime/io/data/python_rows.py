@@ -108,6 +108,11 @@ class FetchedRows:
         return False
 
     @property
+    def is_checked(self) -> bool:
+        """An example may hold anything."""
+        return False
+
+    @property
     def is_slow(self) -> bool:
         """The data set of a user need not bear several threads."""
         return False

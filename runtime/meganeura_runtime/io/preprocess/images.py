@@ -167,12 +167,20 @@ def read_image(path: Path, colors: int, steps: ImageSteps) -> ReadImage:
     image = _open(path, "L" if colors == 1 else "RGB")
     width, height = image.size
     with _explained(path):
-        pixels = np.asarray(_fitted(image, steps), np.float32)
-    planes = pixels.reshape(*pixels.shape[:2], colors).transpose(2, 0, 1)
-    scaled = planes * np.float32(steps.scale)
-    mean = np.array(steps.mean, np.float32)[:, None, None]
-    std = np.array(steps.std, np.float32)[:, None, None]
-    return ReadImage(np.ascontiguousarray((scaled - mean) / std), height, width)
+        pixels = np.asarray(_fitted(image, steps))
+    return ReadImage(_normalised(pixels, colors, steps), height, width)
+
+
+def _normalised(pixels: NDArray[np.uint8], colors: int, steps: ImageSteps) -> NDArray[np.float32]:
+    """Bytes [height, width, colors] as floats [colors, height, width], plane by plane."""
+    by_color = pixels.reshape(*pixels.shape[:2], colors)
+    found = np.empty((colors, *pixels.shape[:2]), np.float32)
+    scale, mean, std = (np.array(each, np.float32) for each in (steps.scale, steps.mean, steps.std))
+    for color in range(colors):
+        np.multiply(by_color[:, :, color], scale, out=found[color])
+        found[color] -= mean[color % len(mean)]
+        found[color] /= std[color % len(std)]
+    return found
 
 
 def _open(path: Path, mode: str) -> PilImage:

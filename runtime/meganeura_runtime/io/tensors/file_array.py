@@ -60,6 +60,11 @@ class RowSource(Protocol):
         ...
 
     @property
+    def is_checked(self) -> bool:
+        """Whether all values are known to be finite."""
+        ...
+
+    @property
     def is_slow(self) -> bool:
         """Whether rows take computation, so that several threads should ask for them ahead."""
         ...
@@ -166,6 +171,11 @@ class InFile:
     def is_read_at_once(self) -> bool:
         """A file is read quickly from its beginning to its end."""
         return True
+
+    @property
+    def is_checked(self) -> bool:
+        """A file may hold anything."""
+        return False
 
     @property
     def is_slow(self) -> bool:

@@ -58,6 +58,11 @@ class Joined:
         return True
 
     @property
+    def is_checked(self) -> bool:
+        """Files may hold anything."""
+        return False
+
+    @property
     def is_slow(self) -> bool:
         """Rows are as they lie in the files."""
         return False

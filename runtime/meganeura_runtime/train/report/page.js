@@ -458,9 +458,79 @@ function settings(run) {
     [html("code", {}, name), html("code", {}, value)]));
 }
 
+// A matrix whose entries are shares of whole examples is drawn as counts: a confusion matrix.
+function counts(frame) {
+  const all = frame.rows.flat().map((each) => each * frame.examples);
+  return frame.by === 1 && frame.rows.length === frame.rows[0].length
+    && all.every((each) => each >= 0 && Math.abs(each - Math.round(each)) < 0.01)
+    && Math.abs(sum(all) - frame.examples) < 0.01 * all.length;
+}
+
+function matrix(frame, name) {
+  const { rows, by, examples } = frame, isCount = counts(frame), size = rows[0].length;
+  const side = Math.max(8, Math.min(34, Math.floor(560 / size))), edge = 34;
+  const [low, high] = extent(rows.map((row) => row.filter((each) => each !== null)));
+  const text = html("p", { class: "quiet", "aria-live": "polite" },
+    isCount ? "rows: labels; columns: predictions" : "rows down, columns across");
+  const shown = (value) => (isCount ? whole(Math.round(value * examples)) : number(value));
+  const cells = rows.flatMap((row, i) => row.map((value, j) => {
+    const share = value === null ? 0 : (value - Math.min(low, 0)) / (high - Math.min(low, 0) || 1);
+    const words = `row ${i * by}, column ${j * by}: ${shown(value)}`;
+    const box = svg("rect", {
+      class: isCount && i !== j ? "cell wrong" : "cell", x: edge + j * side, y: i * side,
+      width: side - 1, height: side - 1, "fill-opacity": value ? 0.08 + 0.92 * Math.sqrt(share) : 0.03,
+      onpointerenter: () => { text.textContent = words; },
+    }, svg("title", {}, words));
+    const inside = side >= 24 && value && isCount
+      ? svg("text", {
+        class: share > 0.2 ? "tick middle on" : "tick middle", x: edge + (j + 0.5) * side - 0.5,
+        y: (i + 0.5) * side + 3.5,
+      }, shown(value)) : null;
+    return [box, inside];
+  }));
+  const every = Math.ceil(20 / side);
+  const marks = rows.map((_, i) => i % every ? null
+    : svg("text", { class: "tick end", x: edge - 6, y: (i + 0.5) * side + 4 }, i * by));
+  const under = rows[0].map((_, j) => j % every ? null : svg("text", {
+    class: "tick middle", x: edge + (j + 0.5) * side, y: rows.length * side + 14,
+  }, j * by));
+  return [svg("svg", {
+    width: edge + size * side, height: rows.length * side + 20, role: "img",
+    "aria-label": `${name}, ${rows.length} by ${size}`,
+  }, cells, marks, under), text];
+}
+
+function shownValue({ name, frames }) {
+  if (!frames.length) return null;
+  const box = html("div", { class: "shown" }), step = html("output", {});
+  const last = frames.length - 1;
+  const draw = (at) => {
+    const frame = frames[at];
+    step.textContent = `step ${whole(frame.step)}`;
+    box.replaceChildren(...(frame.picture
+      ? [html("img", { src: frame.picture, alt: `${name} after step ${frame.step}` })]
+      : matrix(frame, name)));
+  };
+  const slider = html("input", {
+    type: "range", min: 0, max: last, step: 1, value: Math.min(state.frames[name] ?? last, last),
+    "aria-label": `evaluation of ${name}`,
+    oninput: (event) => {
+      const at = Number(event.target.value);
+      if (at === last) delete state.frames[name];
+      else state.frames[name] = at;
+      draw(at);
+    },
+  });
+  draw(Number(slider.value));
+  return html("figure", { class: "card" }, html("figcaption", {}, html("h3", {}, name),
+    html("label", { class: "choice" }, last ? slider : null, step)), box);
+}
+
 function oneRun(run) {
   const about = run.about;
   return [
+    run.shown.length ? section("What the program shows", true,
+      html("div", { class: "charts" }, run.shown.map(shownValue))) : null,
     section("Metrics", true, metrics(run)),
     about?.memory ? section("Memory of a step", true, memory(run)) : null,
     about ? section("Inputs", true, table(["input", "type", "declared"], about.inputs.map((each) =>

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from meganeura_runtime.train.report.run_records import Curve
 from meganeura_runtime.train.report.run_summary import RunSummary, labels
+from meganeura_runtime.train.report.shown_data import shown_data
 
 POINTS = 20_000
 """Points of all curves of a page together."""
@@ -52,6 +53,7 @@ def run_data(summary: RunSummary, label: str = "", points: int = POINTS) -> dict
         ],
         "best_step": summary.best_step,
         "curves": [thinned(each, most) for each in curves],
+        "shown": [] if label else shown_data(summary.folder, summary.records.shown),
     }
 
 

@@ -44,6 +44,15 @@ class Curve:
         return next((y for x, y in zip(self.steps, self.values, strict=True) if x == step), None)
 
 
+@dataclass(frozen=True)
+class ShownFile:
+    """A file of what the program shows, made by the evaluation after a step."""
+
+    name: str
+    file: str
+    step: int
+
+
 class RunRecords:
     """The records of a file that may still grow."""
 
@@ -54,6 +63,7 @@ class RunRecords:
         self._lines = 0
         self._curves: dict[tuple[str, str], Curve] = {}
         self.last_step = 0
+        self.shown: list[ShownFile] = []
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -85,6 +95,7 @@ class RunRecords:
         """The file was replaced, as when a run goes on from an earlier step."""
         self._file, self._read_to, self._lines, self.last_step = file, 0, 0, 0
         self._curves.clear()
+        self.shown.clear()
 
     def _record(self, line: bytes) -> dict[str, object]:
         try:
@@ -101,6 +112,11 @@ class RunRecords:
     def _add(self, record: dict[str, object]) -> None:
         kind, step = str(record["kind"]), cast("int", record["step"])
         self.last_step = max(self.last_step, step)
+        match record:
+            case {"kind": "shown", "name": str(name), "file": str(file)}:
+                self.shown.append(ShownFile(name, file, step))
+            case _:
+                pass
         for name, value in record.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if name in NOT_MEASURED or not (is_number or value is None):

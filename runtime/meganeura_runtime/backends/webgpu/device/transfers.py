@@ -82,7 +82,7 @@ class StagingBuffers:
         except IndexError:
             stage = StagingBuffer(self._device, self._sizes)
         with self._device.span("copy inputs"):
-            stage.fill(self._tensors, feeds)
+            stage.fill([each for each in self._tensors if each.name in feeds], feeds)
         return stage
 
     def submitted(self, stage: StagingBuffer) -> None:

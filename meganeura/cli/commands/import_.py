@@ -1,0 +1,45 @@
+"""`meganeura import`: an ONNX file as a program."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meganeura.cli.ui.console import count, say
+
+SUFFIX = ".mgn"
+
+
+def import_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="An ONNX file.")],
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: model.mgn.")
+    ],
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=NUMBER", help="A size that the model leaves open."),
+    ] = None,
+) -> None:
+    """Write an ONNX model as a program, and its weights as safetensors beside it.
+
+    The program is proved, and ONNX Runtime runs the file on random inputs; where it does not give
+    what the program gives, nothing is written.
+    """
+    if output.suffix != SUFFIX:
+        raise typer.BadParameter(f"the name ends in {SUFFIX}", param_hint="--output")
+    from meganeura_runtime.importing.onnx.importing import import_onnx
+
+    made = import_onnx(model, output, dict(map(_size, sizes or [])))
+    shown = ", ".join(f"{name}={size}" for name, size in made.sizes.items())
+    say(f"largest difference of an output: {made.difference:.2g}{f' at {shown}' if shown else ''}")
+    if made.renamed:
+        say(f"called otherwise: {count(len(made.renamed), 'parameter')}, listed in the weights")
+    say(f"written: {made.program} ({count(made.nodes, 'node')}) and {made.weights}")
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.isdecimal() or not 1 <= int(number[:19]) <= 1 << 31:
+        raise typer.BadParameter(f"`{text}` is not NAME=NUMBER", param_hint="--set")
+    return name, int(number)

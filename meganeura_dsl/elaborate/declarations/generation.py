@@ -1,0 +1,137 @@
+"""Generation: a model of tokens as the graph that draws the token after them.
+
+A model generates if it takes `ids: i32[n, s]` and `position: i32[] = 0`, has a parameter
+`capacity`, and gives the logits `[n, s, vocabulary]` of the token after each. It is elaborated for
+the tokens of a prompt and for one token: both graphs are of one program, and keep the same caches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
+from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
+from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.scope.linker import LinkedModule, library
+from meganeura_dsl.elaborate.scope.scope import ElaborationState, Frame
+from meganeura_dsl.elaborate.typecheck.signatures import Arguments
+from meganeura_dsl.elaborate.values import Static, Tensor
+from meganeura_dsl.ir import ops
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.ops.type_rules import concrete
+from meganeura_dsl.ir.types import DType, Shape
+from meganeura_dsl.syntax import ast
+
+IDS, POSITION, CAPACITY = "ids", "position", "capacity"
+"""What a model that generates calls its tokens, where the first is, and how many it remembers."""
+TEMPERATURE, TOKEN = "temperature", "token"
+SAMPLE = "sample"
+"""The block of the standard library that draws a token."""
+
+
+@dataclass(frozen=True)
+class TokenGraph:
+    """A step as a graph, and from how many tokens it draws."""
+
+    elaboration: Elaboration
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class TokenStep:
+    """So many tokens of each of some sequences, and what is drawn after the last of them."""
+
+    capacity: int
+    tokens: int
+    rows: int = 1
+    top_k: int | None = None
+    """From how many of the likeliest a token is drawn, 0 for all; the likeliest itself if None."""
+
+
+def elaborate_tokens(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> TokenGraph:
+    """The graph of a step: outputs `token: i32[rows, 1]`. Raises `ProblemError`.
+
+    It is fed `ids`, `position`, and to draw at random also `temperature: f32[]` and the counter
+    of random numbers.
+    """
+    elaborator = Elaborator()
+    state = ElaborationState(Builder())
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    arguments = Arguments((), {**config, CAPACITY: step.capacity})
+    span = model.call.span
+    plain = Arguments((), dict(config))
+    application = elaborator.model_application(module, model, plain, "", span, root)
+    sizes = _require_generating(model, application.block)
+    application = elaborator.model_application(module, model, arguments, "", span, root)
+    numbers = {sizes[0]: step.rows, sizes[1]: step.tokens}
+    inputs = Inputs(optional=frozenset({POSITION}))
+    results = run_model(elaborator, application, root, numbers, inputs)
+    logits = _last_logits(model, root, results, step)
+    vocabulary = concrete(logits.type.shape[1])
+    if step.top_k is not None and not step.top_k <= vocabulary:
+        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
+    token = _drawn(elaborator, model, root, logits, step)
+    return TokenGraph(finish(state, {TOKEN: token}), vocabulary)
+
+
+def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, str]:
+    """The names of the sizes of `ids`; raises `ProblemError` for a model of something else."""
+    inputs = {each.name: each for each in block.inputs}
+    needed = [each.name for each in block.inputs if each.default is None]
+    faults: list[str] = []
+    ids = inputs.get(IDS)
+    entries = () if ids is None else ids.type.shape.entries
+    sizes = [entry.text for entry in entries if isinstance(entry, ast.Name)]
+    if ids is None or ids.type.dtype != "i32" or len(sizes) != 2:
+        faults.append(f"takes no `{IDS}: i32[n, s]`")
+    if POSITION not in inputs:
+        faults.append(f"takes no `{POSITION}: i32[] = 0`")
+    faults += [f"needs `{name}`" for name in needed if name not in (IDS, POSITION)]
+    if CAPACITY not in [each.name for each in block.parameters]:
+        faults.append(f"has no parameter `{CAPACITY}`")
+    if faults:
+        raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, tuple(faults)))
+    return sizes[0], sizes[1]
+
+
+def _last_logits(
+    model: ast.Model, root: Frame, results: tuple[Tensor, ...], step: TokenStep
+) -> Tensor:
+    """The logits of the last token of each sequence."""
+    logits = results[0]
+    shape: Shape = logits.type.shape
+    before = (step.rows, step.tokens)
+    if (
+        len(results) != 1
+        or len(shape) != 3
+        or shape[:2] != before
+        or logits.type.dtype != DType.F32
+    ):
+        found = ", ".join(str(each.type) for each in results)
+        fault = f"gives {found} for `{IDS}: i32[{step.rows}, {step.tokens}]`"
+        raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, (fault,)))
+    span, last = model.call.span, step.tokens - 1
+    row = ops.Slice((0, last, 0), (step.rows, step.tokens, shape[2]), (1, 1, 1))
+    picked = root.add(span, row, logits) if last else logits
+    return root.add(span, ops.Reshape((step.rows, shape[2])), picked)
+
+
+def _drawn(
+    elaborator: Elaborator, model: ast.Model, root: Frame, logits: Tensor, step: TokenStep
+) -> Tensor:
+    """The token drawn for each sequence."""
+    span = model.call.span
+    if step.top_k is None:
+        token = root.add(span, ops.ArgMax(1), logits)
+    else:
+        module = next(each for each in library() if SAMPLE in each.own)
+        block = module.own[SAMPLE]
+        assert isinstance(block, ast.Block)
+        temperature = root.add(span, ops.Input(TEMPERATURE, DType.F32, ()))
+        given = Arguments((logits, temperature), {"top_k": step.top_k})
+        application = Application(module, block, given, "", span, may_own=False)
+        (token,) = elaborator.run_block(application, root)
+    return root.add(span, ops.Reshape((step.rows, 1)), token)

@@ -1,0 +1,1 @@
+"""What others wrote as programs of ours."""

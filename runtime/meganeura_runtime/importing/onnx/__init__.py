@@ -1,0 +1,1 @@
+"""ONNX files as .mgn programs, proved and compared before they are written."""

@@ -1,0 +1,160 @@
+"""The program in the making: statements of pieces of text, values and sizes.
+
+Text is written last, when it is known which values have names, which sizes, and what is a block.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from meganeura_dsl.ir.types import DType, Shape, TensorType
+from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_dsl.symbolic.size import Dim, Size
+
+
+class Level(IntEnum):
+    """How strongly the parts of an expression hold together, the weakest first."""
+
+    PIPE = 0
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARE = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+    POWER = 8
+    ATOM = 9
+
+
+Words = tuple[str | int, ...]
+"""The path of a parameter: names, and indices in brackets."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value, where an expression of at least this level stands."""
+
+    value: int
+    level: Level = Level.PIPE
+
+
+@dataclass(frozen=True)
+class Count:
+    """A size, where an expression of at least this level stands."""
+
+    size: Dim
+    level: Level = Level.PIPE
+
+
+@dataclass(frozen=True)
+class Place:
+    """The path of a parameter or a label."""
+
+    words: Words
+
+
+Piece = str | Ref | Count | Place
+
+
+@dataclass(frozen=True)
+class Code:
+    """An expression."""
+
+    pieces: tuple[Piece, ...]
+    level: Level
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A function or a layer applied to a tensor, written as a call or behind a pipe."""
+
+    source: int
+    callee: str
+    config: tuple[Piece, ...] = ()
+    tensors: tuple[Piece, ...] = ()
+    label: Words | None = None
+    is_block: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Everything it says, in order."""
+        label = () if self.label is None else (Place(self.label),)
+        return (Ref(self.source), *label, self.callee, *self.config, *self.tensors)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A parameter that the program declares on a line of its own."""
+
+    words: Words
+    kind: str
+
+
+Expression = Code | Applied | Declared
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the program."""
+
+    id: int
+    type: TensorType
+
+    @property
+    def shape(self) -> Shape:
+        """Its sizes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of its axes."""
+        return len(self.shape)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Values and what they are."""
+
+    results: tuple[Tensor, ...]
+    code: Expression
+    needs: tuple[Compare, ...] = ()
+    """What has to be true of sizes here."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Everything it says."""
+        return pieces_of(self.code)
+
+    @property
+    def operands(self) -> Iterator[int]:
+        """The values it reads, as often as it does."""
+        return (each.value for each in self.pieces if isinstance(each, Ref))
+
+
+def pieces_of(code: Expression) -> tuple[Piece, ...]:
+    """Everything an expression says, in order."""
+    return (Place(code.words), code.kind) if isinstance(code, Declared) else code.pieces
+
+
+def size_piece(size: Size, level: Level = Level.PIPE) -> Piece:
+    """A size as a piece of text."""
+    return Count(size, level) if isinstance(size, Dim) else str(size)
+
+
+def listed(parts: Sequence[tuple[Piece, ...]]) -> tuple[Piece, ...]:
+    """Parts with commas between them."""
+    pieces: list[Piece] = []
+    for part in parts:
+        pieces.extend((", ", *part) if pieces else part)
+    return tuple(pieces)
+
+
+def bracketed(sizes: Sequence[Size]) -> tuple[Piece, ...]:
+    """A list of sizes."""
+    return ("[", *listed([(size_piece(each),) for each in sizes]), "]")

@@ -1,0 +1,121 @@
+"""Names of ONNX as names of the language: paths of parameters, names of values and of sizes."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from meganeura_dsl.elaborate.builtins.builtins import BUILTINS
+from meganeura_dsl.elaborate.scope.linker import library
+from meganeura_dsl.syntax.parser.compiled_grammar import KEYWORDS, RESERVED
+from meganeura_runtime.importing.onnx.code import Tensor, Words
+
+_UNFIT = re.compile(r"\W+", re.ASCII)
+LONGEST = 60
+"""Characters of a name."""
+
+
+def library_names() -> frozenset[str]:
+    """What the library declares, which no value should hide."""
+    return frozenset(name for module in library() for name in module.own)
+
+
+def identifier(text: str, default: str, reserved: Collection[str] = KEYWORDS) -> str:
+    """A name of the language that is like a text."""
+    name = _UNFIT.sub("_", text).strip("_")[:LONGEST].strip("_")
+    if not name:
+        return default
+    if name[0].isdigit():
+        name = f"{default}{name}"
+    return f"{name}_" if name in reserved else name
+
+
+class Names:
+    """Names that are given once each."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = {*taken, *BUILTINS, *library_names(), "training"}
+
+    def give(self, text: str, default: str) -> str:
+        """A name like a text that nothing else has."""
+        base = identifier(text, default)
+        name, number = base, 2
+        while name in self.taken:
+            name, number = (
+                f"{base}{number}" if not base[-1].isdigit() else f"{base}_{number}",
+                number + 1,
+            )
+        self.taken.add(name)
+        return name
+
+
+class Paths:
+    """The paths of parameters, each once; those of initializers are like their names."""
+
+    def __init__(self) -> None:
+        self.written: dict[Words, Tensor] = {}
+        """The parameters that are declared on lines of their own."""
+        self._of: dict[str, Words] = {}
+        self._taken: set[Words] = set()
+        self._counts: dict[str, int] = {}
+
+    def of(self, initializer: str) -> Words:
+        """The path of an initializer."""
+        if initializer not in self._of:
+            self._of[initializer] = self._free(path_words(initializer))
+        return self._of[initializer]
+
+    def fresh(self, word: str) -> Words:
+        """A path that nothing has."""
+        while True:
+            self._counts[word] = self._counts.get(word, 0) + 1
+            words: Words = (f"{word}{self._counts[word]}",)
+            if self.is_free(words):
+                return self._free(words)
+
+    def layer(self, words: Words) -> Words:
+        """A path for a layer, whose parameters lie below it."""
+        found, number = words, 2
+        while not self.is_free(found):
+            found, number = (*words[:-1], f"{words[-1]}_{number}"), number + 1
+        return self._free(found)
+
+    def is_free(self, words: Words) -> bool:
+        """Whether nothing lies at a path, above it or below it."""
+        return not any(
+            words[: len(each)] == each or each[: len(words)] == words for each in self._taken
+        )
+
+    def _free(self, words: Words) -> Words:
+        found, number = words, 2
+        while not self.is_free(found):
+            last = words[-1]
+            text = f"{last}_{number}"
+            found, number = (*words[:-1], text), number + 1
+        self._taken.add(found)
+        return found
+
+
+def scope_of(node: str) -> str:
+    """The module of a node that is named after it: `/layer1/layer1.0/conv1/Conv`, or empty."""
+    *modules, _ = node.strip("/").split("/")
+    found = ""
+    for each in modules:
+        found = each if not found or each.startswith(f"{found}.") else f"{found}.{each}"
+    return found
+
+
+def path_words(name: str, *, is_label: bool = False) -> Words:
+    """The name of an initializer as a path: `layer.0.weight` is ("layer", 0, "weight").
+
+    A label may begin and end with an index; a parameter that expressions name may not.
+    """
+    words: list[str | int] = []
+    for part in re.split(r"[./]+|::", name):
+        if part.isdecimal() and (words or is_label) and len(part) < 10:
+            words.append(int(part))
+        elif part:
+            words.append(identifier(part, "p", RESERVED))
+    if not words:
+        return ("p",)
+    if isinstance(words[-1], int) and not is_label:
+        words[-2:] = [f"{words[-2]}_{words[-1]}"]
+    return tuple(words)

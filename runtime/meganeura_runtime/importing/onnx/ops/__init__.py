@@ -1,0 +1,1 @@
+"""What each op of ONNX is in the language."""

@@ -1,0 +1,441 @@
+"""Functions of one element, or of elements at the same place."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import Dim, Size
+from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.folding import CASTS
+from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
+
+ARRAYS: Mapping[DType, str] = {
+    DType.F32: "f4", DType.F16: "f2", DType.I32: "i8", DType.U32: "u4", DType.BOOL: "?",
+}  # fmt: skip
+"""The type of an array of constants of an element type; whole numbers are checked when written."""
+Entry = Callable[[Node], Sequence[Value | None] | None]
+
+
+def _function(callee: str) -> Entry:
+    """A built-in function of the language."""
+
+    def entry(node: Node) -> list[Value | None]:
+        return [node.build.elementwise(callee, _floats(node, 0))]
+
+    return entry
+
+
+def _layer(callee: str) -> Entry:
+    """An activation of the library."""
+
+    def entry(node: Node) -> list[Value | None]:
+        return [node.build.block(callee, _floats(node, 0))]
+
+    return entry
+
+
+def _floats(node: Node, index: int) -> Tensor:
+    x = node.tensor(index)
+    if not x.dtype.is_float:
+        raise UnsayableError(f"it is applied to {x.dtype.value}")
+    return x
+
+
+def _of(make: Callable[[Builder, Tensor], Tensor]) -> Entry:
+    """A formula of one operand."""
+
+    def entry(node: Node) -> list[Value | None]:
+        return [make(node.build, _floats(node, 0))]
+
+    return entry
+
+
+def _multiply(node: Node) -> list[Value | None]:
+    """`x * sigmoid(x)` is `silu(x)`."""
+    pair = [node.value(0), node.value(1)]
+    for x, gate in (pair, pair[::-1]):
+        if isinstance(x, Tensor) and isinstance(gate, Tensor):
+            made = node.build.applied(gate)
+            if made is not None and made.callee == "sigmoid" and made.source == x.id:
+                return [node.build.block("silu", x)]
+    return [_arithmetic(node, "*", node.operand(0), node.operand(1))]
+
+
+def _binary(operator: str) -> Entry:
+    def entry(node: Node) -> list[Value | None]:
+        return [_arithmetic(node, operator, node.operand(0), node.operand(1))]
+
+    return entry
+
+
+def _arithmetic(
+    node: Node, operator: str, a: "Tensor | float | Dim", b: "Tensor | float | Dim"
+) -> Tensor:
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = node.tensor(0)
+    return node.build.binary(operator, a, b)
+
+
+def _several(combine: Callable[[Builder, Tensor, Tensor], Tensor]) -> Entry:
+    def entry(node: Node) -> list[Value | None]:
+        total, *rest = node.tensors()
+        for each in rest:
+            total = combine(node.build, total, each)
+        return [total]
+
+    return entry
+
+
+def _divide(node: Node) -> list[Value | None]:
+    a, b = node.operand(0), node.operand(1)
+    dtype = next((each.dtype for each in (a, b) if isinstance(each, Tensor)), DType.F32)
+    if dtype.is_float:
+        return [_arithmetic(node, "/", a, b)]
+    if isinstance(a, Tensor) and not isinstance(b, Tensor) and b != 0 and not _is_negative(b):
+        # Whole numbers are truncated in ONNX and rounded down here.
+        down = node.build.binary("//", a, b)
+        if dtype is DType.U32:
+            return [down]
+        positive = node.build.binary("//", node.build.negative(a), b)
+        is_below = node.build.binary("<", a, 0)
+        return [node.build.where(is_below, node.build.negative(positive), down)]
+    raise UnsayableError("whole numbers are divided by numbers that are no constant")
+
+
+def _is_negative(number: object) -> bool:
+    return isinstance(number, int | float) and number < 0
+
+
+def _mod(node: Node) -> list[Value | None] | None:
+    a, b, build = node.operand(0), node.operand(1), node.build
+    dtype = next((each.dtype for each in (a, b) if isinstance(each, Tensor)), DType.F32)
+    if dtype.is_float:
+        if not node.attribute("fmod", 0):
+            raise UnsayableError("the remainder of floats has the sign of the divisor")
+        first, second = _two(node)
+        whole = _truncated(build, build.binary("/", first, second))
+        return [build.binary("-", first, build.binary("*", second, whole))]
+    if isinstance(a, Tensor) and not isinstance(b, Tensor) and b != 0 and not _is_negative(b):
+        if node.attribute("fmod", 0) and dtype is not DType.U32:
+            raise UnsayableError("the remainder has the sign of the dividend")
+        return [build.binary("%", a, b)]
+    raise UnsayableError("whole numbers are divided by numbers that are no constant")
+
+
+def _two(node: Node) -> tuple[Tensor, Tensor]:
+    return node.tensor(0), node.tensor(1)
+
+
+def _truncated(build: Builder, x: Tensor) -> Tensor:
+    size = build.elementwise("floor", build.elementwise("abs", x))
+    return build.binary("*", build.elementwise("sign", x), size)
+
+
+def _compare(operator: str) -> Entry:
+    def entry(node: Node) -> list[Value | None]:
+        a, b = node.operand(0), node.operand(1)
+        if (isinstance(a, Tensor) and a.dtype is DType.BOOL) or (
+            isinstance(b, Tensor) and b.dtype is DType.BOOL
+        ):
+            a, b = node.tensor(0), node.tensor(1)
+        return [_arithmetic(node, operator, a, b)]
+
+    return entry
+
+
+def _logic(operator: str) -> Entry:
+    def entry(node: Node) -> list[Value | None]:
+        a, b = _two(node)
+        if a.dtype is not DType.BOOL or b.dtype is not DType.BOOL:
+            raise UnsayableError("it is applied to numbers")
+        return [node.build.binary(operator, a, b)]
+
+    return entry
+
+
+def _not(node: Node) -> list[Value | None]:
+    return [node.build.inverted(node.tensor(0))]
+
+
+def _extreme(callee: str) -> Entry:
+    def entry(node: Node) -> list[Value | None]:
+        if len(node.inputs) == 2:
+            a, b = node.operand(0), node.operand(1)
+            if isinstance(a, Tensor) or isinstance(b, Tensor):
+                return [node.build.pair(callee, a, b)]
+        total, *rest = node.tensors()
+        for each in rest:
+            total = node.build.pair(callee, total, each)
+        return [total]
+
+    return entry
+
+
+def _mean(node: Node) -> list[Value | None]:
+    total, *rest = node.tensors()
+    for each in rest:
+        total = node.build.binary("+", total, each)
+    return [node.build.binary("/", total, float(len(rest) + 1)) if rest else total]
+
+
+def _power(node: Node) -> list[Value | None]:
+    build, x, k = node.build, node.tensor(0), node.operand(1)
+    if not x.dtype.is_float:
+        return [_whole_power(node, x, k)]
+    if isinstance(k, int | float):
+        if (float(k).is_integer() and abs(k) <= 64) or k in (0.5, -0.5):
+            return [build.power(x, k)]
+        return [build.elementwise("exp", build.binary("*", build.elementwise("log", x), float(k)))]
+    exponent = node.tensor(1)
+    exponent = build.cast(exponent, x.dtype)
+    # |x| ** k, with the sign of x where k is odd
+    size = build.elementwise("log", build.elementwise("abs", x))
+    result = build.elementwise("exp", build.binary("*", exponent, size))
+    half = build.binary("*", exponent, 0.5)
+    is_odd = build.binary("!=", half, build.elementwise("floor", half))
+    is_below = build.binary("<", *build.aligned(x, build.binary("*", result, 0.0)))
+    flips = build.binary("and", *build.aligned(is_below, is_odd))
+    signed = build.where(flips, build.negative(result), result)
+    return [build.where(build.binary("==", exponent, 0.0), 1.0, signed)]
+
+
+def _whole_power(node: Node, x: Tensor, k: object) -> Tensor:
+    if not isinstance(k, int | float) or not 1 <= k <= 8 or not float(k).is_integer():
+        raise UnsayableError("whole numbers are raised to what is no small constant")
+    total = x
+    for _ in range(int(k) - 1):
+        total = node.build.binary("*", total, x)
+    return total
+
+
+def _where(node: Node) -> list[Value | None]:
+    condition, build = node.tensor(0), node.build
+    sides = [node.value(index) for index in (1, 2)]
+    if any(each.dtype is DType.BOOL for each in sides):
+        return [build.where(condition, node.tensor(1), node.tensor(2))]
+    shown = [
+        each.numbers[0]
+        if isinstance(each, Known) and each.array.size == 1 and _is_usual(each.numbers[0])
+        else node.tensor(index)
+        for index, each in zip((1, 2), sides, strict=True)
+    ]
+    if not any(isinstance(each, Tensor) for each in shown):
+        shown[0] = node.tensor(1)
+    longest = max((each.rank for each in sides), default=0)
+    if longest > max(each.rank for each in (condition, *shown) if isinstance(each, Tensor)):
+        shown = [node.tensor(1), node.tensor(2)]
+    return [build.where(condition, shown[0], shown[1])]
+
+
+def _is_usual(number: Size) -> bool:
+    return isinstance(number, Dim) or bool(np.isfinite(number))
+
+
+def _cast(node: Node) -> list[Value | None]:
+    x, to = node.tensor(0), CASTS.get(node.attribute("to", 0))
+    if to is None or (to.itemsize == 1 and to.kind != "b") or to == np.float64:
+        raise UnsayableError("the language has no such element type")
+    return [node.build.cast(x, element_of(to))]
+
+
+def _cast_like(node: Node) -> list[Value | None]:
+    known, like = node.value(0), node.value(1).dtype
+    if isinstance(known, Known) and not known.is_symbolic:
+        return [Known(known.array.astype(ARRAYS[like]), like)]
+    return [node.build.cast(node.tensor(0), node.value(1).dtype)]
+
+
+def _relu(node: Node) -> list[Value | None]:
+    x = node.tensor(0)
+    if x.dtype.is_float:
+        return [node.build.block("relu", x)]
+    return [node.build.pair("maximum", x, 0)]
+
+
+def _negative(node: Node) -> list[Value | None]:
+    return [node.build.negative(node.tensor(0))]
+
+
+def _absolute(node: Node) -> list[Value | None]:
+    x, build = node.tensor(0), node.build
+    if x.dtype.is_float or x.dtype is DType.I32:
+        return [build.elementwise("abs", x)]
+    return [x]
+
+
+def _clip(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    low = node.attributes.get("min") if "min" in node.attributes else None
+    high = node.attributes.get("max") if "max" in node.attributes else None
+    if low is None and node.has(1):
+        low = _limit(node, 1)
+    if high is None and node.has(2):
+        high = _limit(node, 2)
+    if low is not None and _matters(low, -3.4e38):
+        x = build.pair("maximum", x, low)
+    if high is not None and _matters(high, 3.4e38):
+        x = build.pair("minimum", x, high)
+    return [x]
+
+
+def _limit(node: Node, index: int) -> "Tensor | float":
+    found = node.value(index)
+    if isinstance(found, Known) and found.array.size == 1 and not found.is_symbolic:
+        return found.array.reshape(-1)[0].item()
+    return node.tensor(index)
+
+
+def _matters(limit: "Tensor | float", largest: float) -> bool:
+    return isinstance(limit, Tensor) or abs(limit) < abs(largest)
+
+
+def _leaky(node: Node) -> list[Value | None]:
+    build, x = node.build, _floats(node, 0)
+    slope = build.binary("*", x, _attribute(node, "alpha", 0.01))
+    return [build.where(build.binary("<", x, 0.0), slope, x)]
+
+
+def _prelu(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    slope = build.binary("*", x, node.operand(1))
+    return [build.where(build.binary("<", x, 0), slope, x)]
+
+
+def _attribute(node: Node, name: str, default: float) -> float:
+    """A 32-bit attribute, as it is written."""
+    return float(np.float32(node.attribute(name, default)))
+
+
+def _gelu(node: Node) -> list[Value | None]:
+    kind = node.attribute("approximate", "none")
+    return [node.build.block("gelu" if kind == "none" else "gelu_tanh", _floats(node, 0))]
+
+
+def _hard_sigmoid(node: Node) -> list[Value | None]:
+    alpha, beta = _attribute(node, "alpha", 0.2), _attribute(node, "beta", 0.5)
+    return [_hard(node.build, _floats(node, 0), alpha, beta)]
+
+
+def _hard(build: Builder, x: Tensor, alpha: float, beta: float) -> Tensor:
+    line = build.binary("+", build.binary("*", x, alpha), beta)
+    return build.pair("minimum", build.pair("maximum", line, 0.0), 1.0)
+
+
+def _hard_swish(build: Builder, x: Tensor) -> Tensor:
+    return build.binary("*", x, _hard(build, x, 1 / 6, 0.5))
+
+
+def _reciprocal(build: Builder, x: Tensor) -> Tensor:
+    return build.binary("/", 1.0, x)
+
+
+def _ceil(build: Builder, x: Tensor) -> Tensor:
+    return build.negative(build.elementwise("floor", build.negative(x)))
+
+
+def _sinh(build: Builder, x: Tensor) -> Tensor:
+    up, down = build.elementwise("exp", x), build.elementwise("exp", build.negative(x))
+    return build.binary("*", build.binary("-", up, down), 0.5)
+
+
+def _cosh(build: Builder, x: Tensor) -> Tensor:
+    up, down = build.elementwise("exp", x), build.elementwise("exp", build.negative(x))
+    return build.binary("*", build.binary("+", up, down), 0.5)
+
+
+def _tan(build: Builder, x: Tensor) -> Tensor:
+    return build.binary("/", build.elementwise("sin", x), build.elementwise("cos", x))
+
+
+def _asinh(build: Builder, x: Tensor) -> Tensor:
+    size = build.elementwise("abs", x)
+    root = build.elementwise("sqrt", build.binary("+", build.binary("*", x, x), 1.0))
+    grown = build.elementwise("log", build.binary("+", size, root))
+    return build.binary("*", build.elementwise("sign", x), grown)
+
+
+def _acosh(build: Builder, x: Tensor) -> Tensor:
+    root = build.elementwise("sqrt", build.binary("-", build.binary("*", x, x), 1.0))
+    return build.elementwise("log", build.binary("+", x, root))
+
+
+def _atanh(build: Builder, x: Tensor) -> Tensor:
+    ratio = build.binary("/", build.binary("+", 1.0, x), build.binary("-", 1.0, x))
+    return build.binary("*", build.elementwise("log", ratio), 0.5)
+
+
+def _softsign(build: Builder, x: Tensor) -> Tensor:
+    return build.binary("/", x, build.binary("+", build.elementwise("abs", x), 1.0))
+
+
+def _is_nan(build: Builder, x: Tensor) -> Tensor:
+    return build.binary("!=", x, x)
+
+
+def _is_infinite(node: Node) -> list[Value | None]:
+    build, x = node.build, _floats(node, 0)
+    largest = float(np.finfo(np.float16 if x.dtype is DType.F16 else np.float32).max)
+    above, below = build.binary(">", x, largest), build.binary("<", x, -largest)
+    positive, negative = node.attribute("detect_positive", 1), node.attribute("detect_negative", 1)
+    if positive and negative:
+        return [build.binary("or", above, below)]
+    if positive or negative:
+        return [above if positive else below]
+    return [build.binary("and", above, below)]
+
+
+def _exclusive_or(node: Node) -> list[Value | None]:
+    a, b = _two(node)
+    return [node.build.binary("!=", a, b)]
+
+
+def _identity(node: Node) -> list[Value | None]:
+    return [node.value(0)]
+
+
+def _dropout(node: Node) -> list[Value | None]:
+    x = node.tensor(0)
+    training = node.number(2, 0.0) if len(node.inputs) > 2 else 0
+    ratio = node.number(1, 0.5) if len(node.inputs) > 1 else 0.5
+    if training and ratio:
+        raise UnsayableError("it drops at random")
+    mask = node.build.filled(1, DType.BOOL, x.shape) if node.wants(1) else None
+    return [x, mask]
+
+
+def _sign(node: Node) -> list[Value | None]:
+    return [node.build.elementwise("sign", node.tensor(0))]
+
+
+def _swish(node: Node) -> list[Value | None]:
+    build, x = node.build, _floats(node, 0)
+    alpha = _attribute(node, "alpha", 1.0)
+    if alpha == 1:
+        return [build.block("silu", x)]
+    gate = build.block("sigmoid", build.binary("*", x, alpha))
+    return [build.binary("*", x, gate)]
+
+
+FUNCTIONS = ("Exp", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Round")
+"""Ops that are functions of the same name."""
+OPS: Mapping[str, Entry] = {
+    **{name: _function(name.lower()) for name in FUNCTIONS},
+    **{name: _layer(name.lower()) for name in ("Sigmoid", "Softplus")},
+    "Relu": _relu, "Gelu": _gelu, "Neg": _negative, "Abs": _absolute, "Sign": _sign,
+    "Swish": _swish,
+    "Add": _binary("+"), "Sub": _binary("-"), "Mul": _multiply, "Div": _divide, "Mod": _mod,
+    "Pow": _power, "Sum": _several(lambda build, a, b: build.binary("+", a, b)), "Mean": _mean,
+    "Max": _extreme("maximum"), "Min": _extreme("minimum"), "Clip": _clip,
+    "Equal": _compare("=="), "Less": _compare("<"), "LessOrEqual": _compare("<="),
+    "Greater": _compare(">"), "GreaterOrEqual": _compare(">="),
+    "And": _logic("and"), "Or": _logic("or"), "Xor": _exclusive_or, "Not": _not,
+    "Where": _where, "Cast": _cast, "CastLike": _cast_like, "Identity": _identity,
+    "Dropout": _dropout, "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _of(_hard_swish), "Reciprocal": _of(_reciprocal), "Ceil": _of(_ceil),
+    "Sinh": _of(_sinh), "Cosh": _of(_cosh), "Tan": _of(_tan), "Asinh": _of(_asinh),
+    "Acosh": _of(_acosh), "Atanh": _of(_atanh), "Softsign": _of(_softsign), "IsNaN": _of(_is_nan),
+    "IsInf": _is_infinite,
+}  # fmt: skip
+"""What each op is."""

@@ -1,0 +1,161 @@
+"""Normalizations."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
+from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.node import Known, Node, Value
+from meganeura_runtime.importing.onnx.ops.elementwise import Entry
+
+
+def _float(node: Node, name: str, default: float) -> float:
+    return float(np.float32(node.attribute(name, default)))
+
+
+def _epsilon(node: Node, usual: float) -> tuple[tuple[str], ...]:
+    """The argument `eps`, if it is not the layer's default."""
+    eps = float(str(np.float32(node.attribute("epsilon", 1e-5))))
+    return () if eps == usual else ((f"eps={number_text(eps)}",),)
+
+
+def _batch_norm(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    if node.attribute("training_mode", 0) or node.wants(1):
+        raise UnsayableError("it is in training mode")
+    names = ("weight", "bias", "running_mean", "running_var")
+    parts = {name: node.value(index + 1) for index, name in enumerate(names)}
+    known = {
+        name: each
+        for name, each in parts.items()
+        if isinstance(each, Known)
+        and node.is_own(each)
+        and each.dtype is DType.F32
+        and each.rank == 1
+    }
+    if len(known) == len(names) and x.dtype is DType.F32:
+        build.need("==", x.shape[1], known["weight"].array.shape[0], "it has other channels")
+        label = node.label(known, "norm")
+        for name, each in known.items():
+            kind = "state" if name.startswith("running") else "param"
+            node.keep(label, name, each.array, each.name, kind)
+        node.keep(label, "num_batches_tracked", np.zeros((), np.int32), "", "state")
+        return [build.block("batch_norm", x, *_epsilon(node, 1e-5), label=label)]
+    scale, bias, mean, variance = (build.along(node.tensor(i), 1, x.shape) for i in range(1, 5))
+    centered = build.binary("-", x, mean)
+    spread = build.elementwise("sqrt", build.binary("+", variance, _float(node, "epsilon", 1e-5)))
+    return [build.binary("+", build.binary("*", build.binary("/", centered, spread), scale), bias)]
+
+
+def _layer_norm(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    axis = node.axis(-1)
+    if node.attribute("stash_type", 1) != 1:
+        raise UnsayableError("it computes in another element type")
+    weight, bias = node.value(1), node.value(2) if node.has(2) else None
+    is_layer = (
+        axis == x.rank - 1 and isinstance(weight, Known) and isinstance(bias, Known)
+        and node.is_own(weight) and node.is_own(bias) and weight.rank == bias.rank == 1
+        and not node.wants(1) and x.dtype is DType.F32 and x.rank > 1
+    )  # fmt: skip
+    if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
+        parts = {"weight": weight, "bias": bias}
+        label = node.label(parts, "norm")
+        for name, each in parts.items():
+            node.keep(label, name, each.array, each.name)
+        return [build.block("layer_norm", x, *_epsilon(node, 1e-5), label=label)]
+    axes = range(axis, x.rank)
+    mean = build.reduce("mean", x, axes, keep=True)
+    centered = build.binary("-", x, mean)
+    variance = build.reduce("mean", build.power(centered, 2), axes, keep=True)
+    spread = build.elementwise("sqrt", build.binary("+", variance, _float(node, "epsilon", 1e-5)))
+    y = build.binary("*", build.binary("/", centered, spread), node.tensor(1))
+    if bias is not None:
+        y = build.binary("+", y, node.tensor(2))
+    return [y, mean, build.binary("/", 1.0, spread) if node.wants(2) else None]
+
+
+def _rms_norm(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    axis = node.axis(-1)
+    weight = node.value(1)
+    if (
+        axis == x.rank - 1 and isinstance(weight, Known) and node.is_own(weight)
+        and weight.rank == 1 and x.dtype is DType.F32 and x.rank > 1
+    ):  # fmt: skip
+        label = node.label({"weight": weight}, "norm")
+        node.keep(label, "weight", weight.array, weight.name)
+        return [build.block("rms_norm", x, *_epsilon(node, 1e-6), label=label)]
+    axes = range(axis, x.rank)
+    size = build.reduce("mean", build.power(x, 2), axes, keep=True)
+    spread = build.elementwise("sqrt", build.binary("+", size, _float(node, "epsilon", 1e-5)))
+    return [build.binary("*", build.binary("/", x, spread), node.tensor(1))]
+
+
+def _instance_norm(node: Node) -> list[Value | None]:
+    build, x = node.build, node.tensor(0)
+    y = _normalized(node, x, range(2, x.rank))
+    scale, bias = (build.along(node.tensor(index), 1, x.shape) for index in (1, 2))
+    return [build.binary("+", build.binary("*", y, scale), bias)]
+
+
+def _normalized(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
+    build = node.build
+    centered = build.binary("-", x, build.reduce("mean", x, axes, keep=True))
+    variance = build.reduce("mean", build.power(centered, 2), axes, keep=True)
+    spread = build.elementwise("sqrt", build.binary("+", variance, _float(node, "epsilon", 1e-5)))
+    return build.binary("/", centered, spread)
+
+
+def _group_norm(node: Node) -> list[Value | None]:
+    build, x, groups = node.build, node.tensor(0), node.attribute("num_groups", 1)
+    channels = x.shape[1]
+    if not isinstance(channels, int) or groups < 1 or channels % groups:
+        raise UnsayableError("its groups are uneven")
+    weight, bias = node.value(1), node.value(2)
+    if (
+        isinstance(weight, Known) and isinstance(bias, Known) and node.is_own(weight)
+        and node.is_own(bias) and weight.shape == bias.shape == (channels,) and x.dtype is DType.F32
+    ):  # fmt: skip
+        parts = {"weight": weight, "bias": bias}
+        label = node.label(parts, "norm")
+        for name, each in parts.items():
+            node.keep(label, name, each.array, each.name)
+        return [build.block("group_norm", x, (str(groups),), *_epsilon(node, 1e-5), label=label)]
+    split = build.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
+    y = _normalized(node, split, range(2, split.rank))
+    vectors = [node.tensor(1), node.tensor(2)]
+    if node.opset < 21:
+        spread = [build.along(each, 1, y.shape) for each in vectors]
+        y = build.binary("+", build.binary("*", y, spread[0]), spread[1])
+        return [build.reshape(y, x.shape)]
+    y = build.reshape(y, x.shape)
+    spread = [build.along(each, 1, x.shape) for each in vectors]
+    return [build.binary("+", build.binary("*", y, spread[0]), spread[1])]
+
+
+def _local_response(node: Node) -> list[Value | None]:
+    build, x, size = node.build, node.tensor(0), node.attribute("size", 1)
+    if not 1 <= size <= 64:
+        raise UnsayableError("its window is too long")
+    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
+    squares = build.pad(build.power(x, 2), 1, before, after)
+    total = build.between(squares, 1, 0, x.shape[1])
+    for start in range(1, size):
+        total = build.binary("+", total, build.between(squares, 1, start, start + x.shape[1]))
+    alpha, beta, bias = (
+        _float(node, *each) for each in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    base = build.binary("+", build.binary("*", total, float(np.float32(alpha / size))), bias)
+    power = build.elementwise("exp", build.binary("*", build.elementwise("log", base), -beta))
+    return [build.binary("*", x, power)]
+
+
+OPS: Mapping[str, Entry] = {
+    "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm,
+    "RMSNormalization": _rms_norm, "InstanceNormalization": _instance_norm,
+    "GroupNormalization": _group_norm, "LRN": _local_response,
+}  # fmt: skip
+"""What each op is."""

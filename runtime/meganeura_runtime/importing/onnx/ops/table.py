@@ -1,0 +1,28 @@
+"""The ops that are read, each with what it is in the language.
+
+An op that is not here but that ONNX defines by a function of others is read as that function.
+"""
+
+from collections.abc import Mapping
+
+from meganeura_runtime.importing.onnx.ops import (
+    elementwise,
+    movement,
+    norms,
+    products,
+    reductions,
+    scatters,
+    windows,
+)
+from meganeura_runtime.importing.onnx.ops.elementwise import Entry
+
+TABLE: Mapping[str, Entry] = {
+    **elementwise.OPS,
+    **movement.OPS,
+    **norms.OPS,
+    **products.OPS,
+    **reductions.OPS,
+    **scatters.OPS,
+    **windows.OPS,
+}
+"""By the name of the op."""

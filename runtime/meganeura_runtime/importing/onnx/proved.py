@@ -1,0 +1,64 @@
+"""The program of an ONNX model, with as much structure as is proved."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError, Severity
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_runtime.importing.onnx.import_problems import NotProved
+from meganeura_runtime.importing.onnx.onnx_file import OnnxFile
+from meganeura_runtime.importing.onnx.program_text import ProgramText, names_of
+from meganeura_runtime.importing.onnx.size_text import UnnamedSizeError
+from meganeura_runtime.importing.onnx.structure import folded_loops, straight
+from meganeura_runtime.importing.onnx.translation import Translation
+
+
+@dataclass(frozen=True)
+class Proved:
+    """A program that is proved."""
+
+    source: Source
+    program: pipeline.Program
+    parameters: tuple[ParameterInfo, ...]
+
+
+def prove(file: OnnxFile, translation: Translation, path: Path) -> Proved:
+    """The first of the forms of a program that is proved, the shortest first.
+
+    Raises `ProblemError` with what is wrong with the plainest.
+    """
+    loader = pipeline.loader_beside(path)
+    found: pipeline.CheckResult | None = None
+    for text in _forms(file, translation, path):
+        source = Source(str(path), text)
+        found = pipeline.check(source, loader)
+        if found.fine:
+            parameters = pipeline.elaborate_model(found.program).parameters
+            return Proved(source, found.program, parameters)
+    assert found is not None
+    error = next(each for each in found.reports if each.severity is Severity.ERROR)
+    details = " / ".join(remark.text for remark in error.remarks)
+    line = ""
+    if error.label is not None:
+        number = error.label.span.line
+        line = found.program.source.text.splitlines()[number - 1].strip()
+    said = f"[{error.code}] {error.headline}" + (f" ({details[:200]})" if details else "")
+    raise ProblemError(NotProved(file.path, said, line[:200]))
+
+
+def _forms(file: OnnxFile, translation: Translation, path: Path) -> Iterator[str]:
+    """The program with loops, with loops whose blocks state facts, and as one straight block."""
+    plain = straight(translation.build.statements, [each.id for _, each in translation.outputs])
+    loops = folded_loops(plain, [value for _, _, value in translation.inputs])
+    origin = f"From {file.path.name.splitlines()[0]}."
+    names = names_of(path)
+    if loops is not plain:
+        for with_facts in (False, True):
+            try:
+                yield ProgramText(translation, loops, names, origin, with_facts).text()
+            except UnnamedSizeError:
+                break
+    yield ProgramText(translation, plain, names, origin).text()

@@ -1,0 +1,474 @@
+"""An ONNX graph as statements of a program, node by node.
+
+What depends on constants and sizes alone is computed on the way, over symbols. An op without an
+entry in the table is replaced by the function that ONNX defines it by, if there is one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorShapeProto,
+    TypeProto,
+    ValueInfoProto,
+    defs,
+    helper,
+)
+from onnx import TensorProto as Proto
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.limits.work_budget import Budget, OutOfWorkError, within
+from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.code import Tensor
+from meganeura_runtime.importing.onnx.folding import folded
+from meganeura_runtime.importing.onnx.import_problems import NoForm
+from meganeura_runtime.importing.onnx.names import Names, Paths
+from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
+from meganeura_runtime.importing.onnx.onnx_file import (
+    DEEPEST,
+    MOST_AXES,
+    MOST_NODES,
+    OnnxFile,
+    type_name,
+)
+from meganeura_runtime.importing.onnx.ops.table import TABLE
+
+ELEMENT: Mapping[int, DType] = {
+    Proto.FLOAT: DType.F32,
+    Proto.FLOAT16: DType.F16,
+    Proto.INT32: DType.I32,
+    Proto.INT64: DType.I32,
+    Proto.UINT32: DType.U32,
+    Proto.BOOL: DType.BOOL,
+}
+"""The element types that are read; 64-bit whole numbers become i32, as in the language."""
+OLDEST_OPSET = 7
+WORK = 400_000_000
+"""Steps of arithmetic on sizes, in units of `work_budget`."""
+
+
+@dataclass
+class Translation:
+    """What an ONNX graph became."""
+
+    build: Builder
+    inputs: list[tuple[str, str, Tensor]]
+    """The name in the file, the name in the program, the value."""
+    outputs: list[tuple[str, Tensor]]
+    given: Mapping[str, Known]
+    """The inputs that are given as numbers."""
+
+
+@dataclass
+class _Scope:
+    """One graph or function: what its names mean, and its opset."""
+
+    values: dict[str, Value | None]
+    opset: int
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict[str, AttributeProto])
+    label: str = ""
+
+
+def translate(file: OnnxFile, sizes: Mapping[str, int]) -> Translation:
+    """The statements of a model, where some symbolic sizes are given as numbers.
+
+    Raises `ProblemError`.
+    """
+    try:
+        with within(Budget(WORK)):
+            return _Translator(file, sizes).run()
+    except OutOfWorkError:
+        raise file.fault("its sizes take too long to work out") from None
+    except RecursionError:
+        raise file.fault("it is nested too deeply") from None
+
+
+class _Translator:
+    def __init__(self, file: OnnxFile, sizes: Mapping[str, int]) -> None:
+        self.file = file
+        self.sizes = sizes
+        self.opsets = {each.domain: each.version for each in file.model.opset_import}
+        self.functions = {(each.domain, each.name): each for each in file.model.functions}
+        self.names = Names()
+        self.paths = Paths()
+        self.build = Builder()
+        self.given: dict[str, Known] = {}
+        self.count = 0
+        self.readers: dict[str, list[NodeProto]] = {}
+        self.absorbed: set[int] = set()
+        """Nodes of the graph that became part of those before them."""
+        self.sites: Counter[str] = Counter()
+
+    def run(self) -> Translation:
+        opset = self.opsets.get("", self.opsets.get("ai.onnx", 0))
+        if not OLDEST_OPSET <= opset <= defs.onnx_opset_version():
+            newest = defs.onnx_opset_version()
+            raise self.file.fault(f"its opset is {opset}, and {OLDEST_OPSET} to {newest} are read")
+        graph = self.file.model.graph
+        scope = _Scope({}, opset)
+        self._initializers(graph, scope)
+        inputs = [each for each in graph.input if each.name not in scope.values]
+        size_names = self._size_names(inputs)
+        self.build.size_names = frozenset(size_names.values())
+        taken: list[tuple[str, str, Tensor]] = []
+        for each in inputs:
+            if each.name in scope.values:
+                raise self.file.fault(f"two inputs are called `{each.name}`")
+            given = self._given(each)
+            if given is not None:
+                self.given[each.name] = given
+                scope.values[each.name] = given
+                continue
+            of = self._input_type(each, size_names)
+            value = self.build.fresh(of.dtype, of.shape)
+            scope.values[each.name] = value
+            taken.append((each.name, self.names.give(each.name, "x"), value))
+        self._nodes(graph.node, scope, 0)
+        outputs = [(each.name, self._output(each.name, scope)) for each in graph.output]
+        if not outputs:
+            raise self.file.fault("it has no outputs")
+        return Translation(self.build, taken, outputs, self.given)
+
+    def _output(self, name: str, scope: _Scope) -> Tensor:
+        value = scope.values.get(name)
+        if value is None:
+            raise self.file.fault(f"its output `{name}` is not defined")
+        if isinstance(value, Tensor):
+            return value
+        node = Node(
+            "Identity", name, [value], [name], {}, scope.opset, self.build, self.paths, self.sites
+        )
+        try:
+            return node.written(value)
+        except UnsayableError as error:
+            raise ProblemError(NoForm("Identity", f"output `{name}`", str(error))) from None
+
+    # --- what the graph starts from --------------------------------------------------------------
+
+    def _initializers(self, graph: GraphProto, scope: _Scope) -> None:
+        self.sites.update(name for node in graph.node for name in node.input)
+        self.sites.update(each.name for each in graph.output for _ in range(2))
+        for node in graph.node:
+            for name in node.input:
+                self.readers.setdefault(name, []).append(node)
+        if len(graph.sparse_initializer):
+            raise self.file.fault("it has sparse initializers, which are not read")
+        for tensor in graph.initializer:
+            if not tensor.name or tensor.name in scope.values:
+                raise self.file.fault(f"an initializer is called `{tensor.name}`, as another is")
+            scope.values[tensor.name] = self._known(tensor, tensor.name)
+
+    def _known(self, tensor: Proto, name: str) -> Known:
+        array = self.file.array(tensor)
+        return Known(array, element_of(array.dtype), name)
+
+    def _size_names(self, inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
+        """The names of sizes: those of `dim_param`, and one for each size that has none."""
+        found: dict[str, str] = {}
+        for each in inputs:
+            for axis, size in enumerate(each.type.tensor_type.shape.dim):
+                if is_open(size):
+                    key = size_key(each, axis, size)
+                    if key not in found and key not in self.sizes:
+                        default = "n" if axis == 0 else f"s{axis}"
+                        found[key] = self.names.give(size.dim_param.strip("?"), default)
+        return found
+
+    def _given(self, info: ValueInfoProto) -> Known | None:
+        """An input of one whole number, if that is given."""
+        tensor = info.type.tensor_type
+        if info.name not in self.sizes or not is_switch(info):
+            return None
+        array = np.full([1] * len(tensor.shape.dim), self.sizes[info.name], np.int64)
+        return Known(array, ELEMENT[tensor.elem_type])
+
+    def _input_type(self, info: ValueInfoProto, names: Mapping[str, str]) -> TensorType:
+        kind = info.type.WhichOneof("value")
+        if kind != "tensor_type":
+            found = str(kind or "nothing").removesuffix("_type").replace("_", " ")
+            raise ProblemError(NoForm("input", info.name, f"it is a {found} and not a tensor"))
+        tensor = info.type.tensor_type
+        if tensor.elem_type not in ELEMENT:
+            reason = f"its elements are {type_name(tensor.elem_type)}"
+            raise ProblemError(NoForm("input", info.name, reason))
+        if not tensor.HasField("shape"):
+            raise ProblemError(NoForm("input", info.name, "the number of its axes is not said"))
+        if len(tensor.shape.dim) > MOST_AXES:
+            raise ProblemError(NoForm("input", info.name, f"it has more than {MOST_AXES} axes"))
+        shape: list[Size] = []
+        for axis, size in enumerate(tensor.shape.dim):
+            key = size_key(info, axis, size)
+            if not is_open(size):
+                shape.append(size.dim_value)
+            else:
+                shape.append(self.sizes[key] if key in self.sizes else dim(names[key]))
+        if any(isinstance(size, int) and size < 1 for size in shape):
+            raise ProblemError(NoForm("input", info.name, "it has no elements"))
+        return TensorType(ELEMENT[tensor.elem_type], tuple(shape))
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _nodes(self, nodes: Sequence[NodeProto], scope: _Scope, depth: int) -> None:
+        if depth > DEEPEST:
+            raise self.file.fault(f"functions are nested more than {DEEPEST} deep")
+        for node in nodes:
+            self.count += 1
+            if self.count > MOST_NODES:
+                raise self.file.fault(f"it has more than {MOST_NODES:,} nodes, functions included")
+            self._node(node, scope, depth)
+
+    def _follower(
+        self, proto: NodeProto, scope: _Scope, depth: int
+    ) -> tuple[NodeProto, Known] | None:
+        """The addition of a constant that alone reads the result of a node of the graph."""
+        name = proto.output[0] if proto.output else ""
+        readers = self.readers.get(name, []) if depth == 0 else []
+        if len(readers) != 1 or readers[0].op_type != "Add" or self.sites[name] != 1:
+            return None
+        (other,) = [each for each in readers[0].input if each != name] or [""]
+        found = scope.values.get(other)
+        return (readers[0], found) if isinstance(found, Known) else None
+
+    def _node(self, proto: NodeProto, scope: _Scope, depth: int) -> None:
+        if id(proto) in self.absorbed:
+            return
+        label = f"{scope.label}{proto.name or ', '.join(proto.output) or proto.op_type}"
+        try:
+            results = self._results(proto, scope, depth, label)
+        except UnsayableError as error:
+            raise ProblemError(NoForm(proto.op_type, label[:200], str(error))) from None
+        except (OverflowError, MemoryError, FloatingPointError) as error:
+            reason = f"its constants cannot be computed ({type(error).__name__})"
+            raise ProblemError(NoForm(proto.op_type, label[:200], reason)) from None
+        if len(results) < sum(map(bool, proto.output)):
+            reason = f"result {len(results)} of it is not read"
+            raise ProblemError(NoForm(proto.op_type, label[:200], reason))
+        for name, value in zip(proto.output, results, strict=False):
+            if name:
+                scope.values[name] = value
+
+    def _results(
+        self, proto: NodeProto, scope: _Scope, depth: int, label: str
+    ) -> Sequence[Value | None]:
+        inputs = [self._input(name, scope) for name in proto.input]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        local = self.functions.get((proto.domain, proto.op_type))
+        if local is not None:
+            return self._function(local, proto, inputs, scope, depth, label)
+        if proto.domain not in ("", "ai.onnx"):
+            raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
+        if proto.op_type == "If":
+            return self._branch(proto, inputs, scope, depth, label)
+        attributes = {each.name: self._attribute(each, scope) for each in proto.attribute}
+        node = Node(
+            proto.op_type, label, inputs, list(proto.output),
+            {name: value for name, value in attributes.items() if value is not None},
+            scope.opset, self.build, self.paths, self.sites,
+        )  # fmt: skip
+        follower = self._follower(proto, scope, depth) if node.op == "MatMul" else None
+        if follower is not None:
+            node.follower = follower[1]
+        known = folded(node)
+        if known is not None:
+            return known
+        entry = TABLE.get(proto.op_type)
+        before = len(self.build.statements)
+        if entry is not None:
+            made = entry(node)
+            if follower is not None and node.is_absorbed and made is not None:
+                self.absorbed.add(id(follower[0]))
+                scope.values[follower[0].output[0]] = made[0]
+            if made is not None:
+                return made
+        del self.build.statements[before:]
+        body = self._definition(proto, inputs, scope)
+        if body is None:
+            raise UnsayableError(
+                "it is not among the ops that are read"
+                if entry is None
+                else "not with these attributes"
+            )
+        return self._function(body, proto, inputs, scope, depth, label)
+
+    def _input(self, name: str, scope: _Scope) -> Value | None:
+        if not name:
+            return None
+        if name not in scope.values:
+            raise UnsayableError(f"`{name[:80]}` is not defined before it")
+        return scope.values[name]
+
+    def _attribute(self, attribute: AttributeProto, scope: _Scope) -> Any:  # noqa: ANN401 - of any type
+        if attribute.ref_attr_name:
+            found = scope.attributes.get(attribute.ref_attr_name)
+            if found is None:
+                return None
+            attribute = found
+        match attribute.type:
+            case AttributeProto.INT:
+                return attribute.i
+            case AttributeProto.FLOAT:
+                return attribute.f
+            case AttributeProto.STRING:
+                return attribute.s.decode("utf-8", "replace")
+            case AttributeProto.INTS:
+                return list(attribute.ints)
+            case AttributeProto.FLOATS:
+                return list(attribute.floats)
+            case AttributeProto.TENSOR:
+                return self._known(attribute.t, "")
+            case AttributeProto.STRINGS:
+                return [each.decode("utf-8", "replace") for each in attribute.strings]
+            case _:
+                raise UnsayableError(f"its attribute `{attribute.name[:80]}` is not read")
+
+    def _branch(
+        self,
+        proto: NodeProto,
+        inputs: Sequence[Value | None],
+        scope: _Scope,
+        depth: int,
+        label: str,
+    ) -> Sequence[Value | None]:
+        """The branch of an `If` whose condition is known."""
+        condition = inputs[0] if inputs else None
+        if not isinstance(condition, Known) or condition.array.size != 1 or condition.is_symbolic:
+            raise UnsayableError("which branch is taken depends on data")
+        wanted = "then_branch" if condition.array.reshape(-1)[0] else "else_branch"
+        graph = next((each.g for each in proto.attribute if each.name == wanted), None)
+        if graph is None:
+            raise UnsayableError(f"it has no `{wanted}`")
+        inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
+        self._initializers_inside(graph, inner)
+        self._nodes(graph.node, inner, depth + 1)
+        return [self._input(each.name, inner) for each in graph.output]
+
+    def _initializers_inside(self, graph: GraphProto, scope: _Scope) -> None:
+        for tensor in graph.initializer:
+            scope.values[tensor.name] = self._known(tensor, "")
+
+    # --- functions -------------------------------------------------------------------------------
+
+    def _function(
+        self,
+        function: FunctionProto,
+        proto: NodeProto,
+        inputs: Sequence[Value | None],
+        scope: _Scope,
+        depth: int,
+        label: str,
+    ) -> Sequence[Value | None]:
+        """The results of a function for these operands."""
+        values: dict[str, Value | None] = dict.fromkeys(function.input)
+        values.update(zip(function.input, inputs, strict=False))
+        given = {each.name: each for each in function.attribute_proto}
+        for each in proto.attribute:
+            outer = scope.attributes.get(each.ref_attr_name) if each.ref_attr_name else each
+            if outer is not None:
+                given[each.name] = outer
+        opsets = {each.domain: each.version for each in function.opset_import}
+        inner = _Scope(values, opsets.get("", scope.opset), given, f"{label}/")
+        self._nodes(function.node, inner, depth + 1)
+        wanted = [*proto.output, *[""] * len(function.output)]
+        return [
+            self._input(name, inner) if used else None
+            for name, used in zip(function.output, wanted, strict=False)
+        ]
+
+    def _definition(
+        self, proto: NodeProto, inputs: Sequence[Value | None], scope: _Scope
+    ) -> FunctionProto | None:
+        """The function that ONNX defines an op by, for operands of these types."""
+        try:
+            schema = defs.get_schema(proto.op_type, scope.opset, "")
+        except defs.SchemaError:
+            raise UnsayableError("ONNX has no such op in this opset") from None
+        plain_node = NodeProto()
+        plain_node.CopyFrom(proto)
+        del plain_node.attribute[:]
+        for each in proto.attribute:
+            outer = scope.attributes.get(each.ref_attr_name) if each.ref_attr_name else each
+            if outer is not None:
+                copied = plain_node.attribute.add()
+                copied.CopyFrom(outer)
+                copied.name = each.name
+        function = _defined(schema, plain_node, scope.opset, inputs)
+        if function is None:
+            return None
+        made = FunctionProto()
+        made.CopyFrom(function)
+        known = {each.name for each in plain_node.attribute}
+        for name, attribute in schema.attributes.items():
+            if name not in known and attribute.default_value.name:
+                made.attribute_proto.append(attribute.default_value)
+        return made
+
+
+def _defined(
+    schema: Any,  # noqa: ANN401 - its stub lacks all of this
+    node: NodeProto,
+    opset: int,
+    inputs: Sequence[Value | None],
+) -> FunctionProto | None:
+    """The function of an op, which may depend on its operands; None if it has none."""
+    if schema.has_function:
+        return schema.function_body
+    versions: list[int] = schema.context_dependent_function_opset_versions
+    version = max((each for each in versions if each <= opset), default=None)
+    if version is None:
+        return None
+    function = FunctionProto()
+    function.ParseFromString(
+        schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), [_type_proto(each) for each in inputs]
+        )
+    )
+    return function
+
+
+def is_open(size: TensorShapeProto.Dimension) -> bool:
+    """Whether a size is a symbol; some exporters write -1 for one."""
+    return not size.HasField("dim_value") or size.dim_value == -1
+
+
+def size_key(info: ValueInfoProto, axis: int, size: TensorShapeProto.Dimension) -> str:
+    """What an open size is called: as the file says, or after its input and axis."""
+    return size.dim_param if size.dim_param.strip("?") else f"{info.name}:{axis}"
+
+
+def is_switch(info: ValueInfoProto) -> bool:
+    """Whether an input is one whole number or truth value, which may be given for good."""
+    tensor = info.type.tensor_type
+    is_whole = tensor.elem_type in (Proto.INT32, Proto.INT64, Proto.BOOL)
+    return is_whole and all(size.dim_value == 1 for size in tensor.shape.dim)
+
+
+def open_names(inputs: Sequence[ValueInfoProto]) -> set[str]:
+    """What may be given as a number: sizes that are open, and inputs of one whole number."""
+    sizes = {
+        size_key(each, axis, size)
+        for each in inputs
+        for axis, size in enumerate(each.type.tensor_type.shape.dim)
+        if is_open(size)
+    }
+    return sizes | {each.name for each in inputs if is_switch(each)}
+
+
+def _type_proto(value: Value | None) -> bytes:
+    """The type of an operand, for functions that depend on it."""
+    if value is None:
+        return TypeProto().SerializeToString()
+    element = next(number for number, of in ELEMENT.items() if of is value.dtype)
+    if isinstance(value, Known) and value.array.dtype in (np.dtype(object), np.dtype(np.int64)):
+        element = Proto.INT64
+    shape = [size if isinstance(size, int) else str(size) for size in value.shape]
+    return helper.make_tensor_type_proto(element, shape).SerializeToString()

@@ -1,0 +1,262 @@
+"""Statements as text: which values get names, which stand inside of others, what is piped."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.conditions import Compare
+from meganeura_runtime.importing.onnx.code import (
+    Applied,
+    Code,
+    Count,
+    Declared,
+    Level,
+    Piece,
+    Place,
+    Ref,
+    Statement,
+    Tensor,
+    Words,
+)
+from meganeura_runtime.importing.onnx.size_text import SizeScope
+from meganeura_runtime.importing.onnx.structure import Body, Repeat
+
+WIDEST = 64
+"""Characters of an expression inside of another."""
+WIDEST_PIPE = 150
+"""Characters of what is piped on."""
+POOL = ("x", "y", "z", "u", "v", "w", "a", "b", "c", "d", "e", "f", "g", "h", "p", "q", "r")
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression, how strongly it holds together, and the named values it reads."""
+
+    text: str
+    level: Level
+    reads: tuple[int, ...]
+
+    def at(self, level: Level) -> str:
+        """The text where an expression of at least a level stands."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def type_text(of: TensorType, sizes: SizeScope) -> str:
+    """A type in a signature."""
+    axes = ", ".join(sizes.text(size) for size in of.shape)
+    return f"[{axes}]" if of.dtype is DType.F32 else f"{of.dtype.value}[{axes}]"
+
+
+def condition_text(condition: Compare, sizes: SizeScope) -> str:
+    """What has to be true of sizes."""
+    left, right = (sizes.text(each, Level.SUM) for each in (condition.left, condition.right))
+    return f"{left} {condition.operator} {right}"
+
+
+class BodyWriter:
+    """The lines of one body."""
+
+    def __init__(
+        self, body: Body, inputs: Mapping[int, str], sizes: SizeScope, taken: frozenset[str],
+        blocks: Mapping[int, str], prefix: Words = (),
+    ) -> None:  # fmt: skip
+        self.body = body
+        self.sizes = sizes
+        self.prefix = prefix
+        self.blocks = blocks
+        """The block of each repetition, by the first value it gives."""
+        self.taken = taken | set(inputs.values())
+        self.names = dict(inputs)
+        self.pending: dict[int, Text] = {}
+        self.paths: dict[int, str] = {}
+        self.left = Counter(_uses(body))
+        self.holders: dict[str, int] = {}
+
+    def lines(self) -> list[str]:
+        """All lines, the last of them what is returned."""
+        lines: list[str] = []
+        for step in self.body.steps:
+            if isinstance(step, Repeat):
+                lines += self._repeat(step)
+            else:
+                lines += self._statement(step)
+        results = [self._operand(Ref(value)) for value in self.body.results]
+        return [*lines, "return " + ", ".join(each.text for each in results)]
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def _statement(self, statement: Statement) -> Iterator[str]:
+        code = statement.code
+        if isinstance(code, Declared):
+            path = self._path(code.words)
+            (value,) = statement.results
+            self.paths[value.id] = path
+            initial = " = zeros" if code.kind == "param" else ""
+            yield f"{code.kind} {path}: {type_text(value.type, self.sizes)}{initial}"
+            return
+        made = self._expression(code)
+        uses = [self.left[each.id] for each in statement.results]
+        if len(uses) == 1 and uses[0] == 1 and self._is_inside(made):
+            self.pending[statement.results[0].id] = made
+            return
+        yield self._bound(statement.results, made, _primary(code))
+
+    def _is_inside(self, made: Text) -> bool:
+        """Whether an expression that is read once stands where it is read."""
+        return len(made.text) <= (WIDEST_PIPE if made.level is Level.PIPE else WIDEST)
+
+    def _bound(self, results: Sequence[Tensor], made: Text, primary: int | None) -> str:
+        """A line that gives values their names."""
+        self._spend(made)
+        names = [
+            self._name(each, primary if index == 0 else None)
+            if self.left[each.id]
+            else f"_{POOL[index]}"
+            for index, each in enumerate(results)
+        ]
+        return f"{', '.join(names)} = {made.text}"
+
+    def _spend(self, made: Text) -> None:
+        self.left.subtract(made.reads)
+
+    def _name(self, value: Tensor, primary: int | None) -> str:
+        """A name for a value: that of what it is made of, if nothing reads that any more."""
+        before = self.names.get(primary, "") if primary is not None else ""
+        if before in self.holders and not self.left[self.holders[before]]:
+            name = before
+        else:
+            name = next(
+                each for each in self._pool() if each not in self.taken and self._is_free(each)
+            )
+        self.holders[name] = value.id
+        self.names[value.id] = name
+        return name
+
+    def _pool(self) -> Iterator[str]:
+        yield from POOL
+        number = 1
+        while True:
+            yield f"x{number}"
+            number += 1
+
+    def _is_free(self, name: str) -> bool:
+        holder = self.holders.get(name)
+        return holder is None or not self.left[holder]
+
+    def _repeat(self, repeat: Repeat) -> Iterator[str]:
+        """A loop over a block: what is carried keeps its names."""
+        label = self._path((*repeat.prefix, "{i}"))
+        carried: list[str] = []
+        for start, result in zip(repeat.starts, repeat.results, strict=True):
+            made = self._operand(Ref(start))
+            holder = self.names.get(start)
+            if holder in self.holders and self.left[start] == 1 and start not in self.pending:
+                self._spend(made)
+                name = holder
+                self.holders[name] = result.id
+                self.names[result.id] = name
+            else:
+                self._spend(made)
+                name = self._name(result, None)
+                yield f"{name} = {made.text}"
+            carried.append(name)
+        shared = [self._operand(Ref(each)) for each in repeat.shared]
+        for each in shared:
+            self._spend(each)
+        others = ", ".join([*carried[1:], *(each.text for each in shared)])
+        block = self.blocks[repeat.results[0].id]
+        call = f"{block}()({others})" if others else block
+        yield f"for i in {repeat.first}..{repeat.first + repeat.count}:"
+        yield f"  {', '.join(carried)} = {carried[0]} |> {label}: {call}"
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def _expression(self, code: Code | Applied) -> Text:
+        if isinstance(code, Applied):
+            return self._applied(code)
+        text, reads = self._joined(code.pieces)
+        return Text(text, code.level, reads)
+
+    def _joined(self, pieces: Sequence[Piece]) -> tuple[str, tuple[int, ...]]:
+        parts: list[str] = []
+        reads: list[int] = []
+        for piece in pieces:
+            match piece:
+                case Ref():
+                    made = self._operand(piece)
+                    parts.append(made.at(piece.level))
+                    reads.extend(made.reads)
+                case Count(size, level):
+                    parts.append(self.sizes.text(size, level))
+                case Place(words):
+                    parts.append(self._path(words))
+                case str():
+                    parts.append(piece)
+        return "".join(parts), tuple(reads)
+
+    def _operand(self, ref: Ref) -> Text:
+        value = ref.value
+        if value in self.paths:
+            return Text(self.paths[value], Level.ATOM, ())
+        found = self.pending.get(value)
+        if found is not None:
+            return found
+        return Text(self.names[value], Level.ATOM, (value,))
+
+    def _applied(self, code: Applied) -> Text:
+        source = self._operand(Ref(code.source))
+        config, first = self._joined(code.config)
+        tensors, second = self._joined(code.tensors)
+        reads = (*source.reads, *first, *second)
+        given = f"({config})" if config else ""
+        behind = f"({tensors})" if tensors else ""
+        is_piped = source.level is Level.PIPE
+        if code.label is None and not is_piped and not tensors:
+            if not code.is_block:
+                listed = ", ".join(each for each in (source.text, config) if each)
+                return Text(f"{code.callee}({listed})", Level.ATOM, reads)
+            if not config:
+                return Text(f"{code.callee}({source.text})", Level.ATOM, reads)
+        label = "" if code.label is None else f"{self._path(code.label)}: "
+        layer = f"{label}{code.callee}{given}{behind}"
+        return Text(f"{source.at(Level.PIPE)} |> {layer}", Level.PIPE, reads)
+
+    def _path(self, words: Words) -> str:
+        """A path below the block's own."""
+        if words[: len(self.prefix)] == self.prefix:
+            words = words[len(self.prefix) :]
+        return path_text(words)
+
+
+def path_text(words: Words) -> str:
+    """A path as labels have it: `layer[0].conv1`; `{i}` is the index of the loop."""
+    text = ""
+    for word in words:
+        if isinstance(word, int):
+            text += f"[{word}]"
+        elif word == "{i}":
+            text += "[i]"
+        else:
+            text += f".{word}" if text else word
+    return text
+
+
+def _primary(code: Code | Applied) -> int | None:
+    """The value that a statement is mostly made of."""
+    if isinstance(code, Applied):
+        return code.source
+    return next((each.value for each in code.pieces if isinstance(each, Ref)), None)
+
+
+def _uses(body: Body) -> Iterator[int]:
+    """Every time that a value is read, except through paths."""
+    declared = {
+        each.results[0].id
+        for each in body.steps
+        if isinstance(each, Statement) and isinstance(each.code, Declared)
+    }
+    for step in body.steps:
+        found = step.operands if isinstance(step, Statement) else (*step.starts, *step.shared)
+        yield from (each for each in found if each not in declared)
+    yield from (each for each in body.results if each not in declared)

@@ -1,0 +1,181 @@
+"""A folder of folders of images or sounds, each folder a class: examples that are decoded when fed.
+
+Classes are numbered in the order of their names, as torchvision's `ImageFolder` does.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_runtime.io.data.decode_pool import DecodePool
+from meganeura_runtime.io.data.decoders import Decoder
+from meganeura_runtime.io.data.folder_problems import NoClasses
+from meganeura_runtime.io.preprocess import audio, images
+from meganeura_runtime.io.tensors.file_array import Rows
+from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
+
+TRAIN = "train"
+HELD_OUT = ("val", "valid", "validation", "test")
+"""Names of the folder, beside that of training, whose examples are held out."""
+KINDS: Mapping[str, Sequence[str]] = {"image": images.SUFFIXES, "sound": audio.SUFFIXES}
+"""The name of the tensor, and the suffixes of its files."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedFiles:
+    """An array with a row for each file."""
+
+    paths: Sequence[Path]
+    decoder: Decoder
+    pool: DecodePool
+    _digest: list[str] = field(default_factory=list[str])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many files there are, and the shape of each array."""
+        return (len(self.paths), *self.decoder.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """What decoders make."""
+        return np.dtype(np.float32)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def digest(self) -> str:
+        """Of the names and sizes of all files, and of how they are decoded."""
+        if not self._digest:
+            state = blake2b(str(self.decoder).encode(), digest_size=16)
+            for path in self.paths:
+                entry = f"{path.parent.name}/{path.name}\0{path.stat().st_size}\n"
+                state.update(entry.encode("utf-8", "surrogateescape"))
+            self._digest.append(state.hexdigest())
+        return self._digest[0]
+
+    @property
+    def is_read_at_once(self) -> bool:
+        """A file is decoded when it is fed."""
+        return False
+
+    @property
+    def is_checked(self) -> bool:
+        """Bytes of images are finite, and of sounds none is read that is not."""
+        return True
+
+    @property
+    def is_slow(self) -> bool:
+        """Decoding takes longer than reading."""
+        return True
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def all(self) -> Array:
+        """All files."""
+        return self[slice(None)]
+
+    def __getitem__(self, rows: Rows) -> Array:
+        """Some files, decoded; raises `ProblemError`."""
+        if isinstance(rows, slice):
+            return self.pool.decode(self.paths[rows])
+        numbers: list[int] = rows.tolist()
+        return self.pool.decode([self.paths[number] for number in numbers])
+
+
+@dataclass(frozen=True)
+class ClassFolder:
+    """The files of a folder and their classes, of training and held out."""
+
+    kind: str
+    """A key of `KINDS`, which is the name of the tensor too."""
+    classes: tuple[str, ...]
+    files: Mapping[str, Sequence[tuple[Path, int]]]
+    """Under the prefix of each split, such as `train.`, the files and their classes."""
+
+    def tensors(self, folder: Path, decoder: Decoder, workers: int) -> dict[str, StoredTensor]:
+        """The tensors `image` or `sound`, and `label`, of each split."""
+        pool = DecodePool(decoder, workers)
+        found: dict[str, StoredTensor] = {}
+        for prefix, examples in self.files.items():
+            name, label = f"{prefix}{self.kind}", f"{prefix}label"
+            content = DecodedFiles([path for path, _ in examples], decoder, pool)
+            found[name] = StoredTensor(folder, name, "f32", content)
+            classes = np.array([number for _, number in examples], np.int32)
+            found[label] = StoredTensor(folder, label, "i32", classes)
+        return found
+
+
+def is_class_folder(path: Path) -> bool:
+    """Whether a folder has folders, and no tensors of its own."""
+    return path.is_dir() and any(each.is_dir() for each in path.iterdir())
+
+
+def class_folder(path: Path, place: Span | None = None) -> ClassFolder:
+    """What a folder holds; raises `ProblemError` where that is not clear.
+
+    Folders `train` and `val` (or `valid`, `validation`, `test`) are two splits of the same classes.
+    Files of other suffixes and those that begin with a dot are passed over.
+    """
+    train = path / TRAIN
+    if not train.is_dir():
+        return _read(path, {"": path}, place)
+    held_out = [path / name for name in HELD_OUT if (path / name).is_dir()]
+    if len(held_out) > 1:
+        names = " and ".join(f"`{each.name}`" for each in held_out)
+        raise ProblemError(NoClasses(place, path, f"both {names} could be held out"))
+    return _read(path, dict(zip(("train.", "test."), (train, *held_out), strict=False)), place)
+
+
+def _read(folder: Path, splits: Mapping[str, Path], place: Span | None) -> ClassFolder:
+    """The classes and the files of one or two splits."""
+    classes = _folders(next(iter(splits.values())))
+    found: dict[str, dict[str, list[tuple[Path, int]]]] = {kind: {} for kind in KINDS}
+    for prefix, path in splits.items():
+        unknown = [name for name in _folders(path) if name not in classes]
+        if unknown:
+            reason = f"`{path.name}` has a class `{unknown[0]}`, on which nothing is trained"
+            raise ProblemError(NoClasses(place, folder, reason))
+        for number, name in enumerate(classes):
+            for file in _files(path / name):
+                for kind, suffixes in KINDS.items():
+                    if file.suffix.lower() in suffixes:
+                        found[kind].setdefault(prefix, []).append((file, number))
+    kinds = [kind for kind, files in found.items() if files]
+    if not kinds:
+        raise ProblemError(NoClasses(place, folder, "there are no images or sounds in its folders"))
+    if len(kinds) > 1:
+        raise ProblemError(NoClasses(place, folder, "there are both images and sounds"))
+    files = found[kinds[0]]
+    for prefix, path in splits.items():
+        here = {number for _, number in files.get(prefix, ())}
+        empty = [name for number, name in enumerate(classes) if number not in here]
+        if empty and prefix != "test.":
+            raise ProblemError(NoClasses(place, folder, f"`{path / empty[0]}` has no {kinds[0]}s"))
+    return ClassFolder(kinds[0], tuple(classes), files)
+
+
+def _folders(path: Path) -> list[str]:
+    """The names of the folders in a folder, in order."""
+    return sorted(each.name for each in path.iterdir() if each.is_dir() and each.name[0] != ".")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder, in an order of their own; links to folders are not followed."""
+    for path, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(path, name) for name in sorted(names) if name[0] != ".")

@@ -1,0 +1,54 @@
+"""A process that decodes files for another one: it reads paths and writes arrays.
+
+Not a fork, which copies the locks of other threads, and not started anew from the user's program,
+which would run it twice: `python -m` this module. The first message is a decoder, each other one a
+path. Answers are a byte that says how it went, and then the elements; who asked finds out what was
+wrong. The process ends where its input does.
+"""
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.data.decoders import decoder_of
+
+DONE, FAILED = b"\0", b"\1"
+LENGTH = 8
+"""Bytes of the length of a message."""
+
+
+def write_message(file: BinaryIO, content: bytes) -> None:
+    """Write a message and its length."""
+    file.write(len(content).to_bytes(LENGTH, "little"))
+    file.write(content)
+
+
+def messages(file: BinaryIO) -> Iterator[bytes]:
+    """The messages up to the end of a file."""
+    while len(length := file.read(LENGTH)) == LENGTH:
+        yield file.read(int.from_bytes(length, "little"))
+
+
+def main() -> None:
+    """Decode until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides when to stop
+    given, out = messages(sys.stdin.buffer), sys.stdout.buffer
+    decoder = decoder_of(next(given).decode())
+    for path in given:
+        try:
+            values = decoder.decode(Path(path.decode("utf-8", "surrogateescape")))
+        except ProblemError:
+            out.write(FAILED)
+        else:
+            out.write(DONE)
+            out.write(np.ascontiguousarray(values).view(np.uint8).data)
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Problems of folders, tables and texts, which hold no tensors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
+from meganeura_dsl.diagnostics.source import Span
+
+
+@dataclass(frozen=True)
+class NoClasses(Problem, code="E0610", topic="data"):
+    """A folder does not hold one folder of images, or of sounds, for each class.
+
+    `flowers/rose/1.jpg` is an example of the class `rose`; classes are numbered in the order of
+    their names. Folders `flowers/train` and `flowers/val` hold the classes of two splits. The
+    tensors are called `image`, or `sound`, and `label`.
+    """
+
+    place: Span | None
+    folder: Path
+    reason: str
+
+    def report(self) -> Report:
+        """Say what is in the way."""
+        return self.message(
+            f"`{self.folder}` is no folder of classes",
+            Remark("because", self.reason),
+            span=self.place,
+        )
+
+
+@dataclass(frozen=True)
+class WorkerDied(Problem, code="E0611", topic="data"):
+    """A process that decodes files ended before it was done.
+
+    The system may have ended it for want of memory, or somebody did. `workers = 0` decodes in the
+    process that trains.
+    """
+
+    status: int
+    file: str
+
+    def report(self) -> Report:
+        """Say how it ended, and what it was at."""
+        how = f"by signal {-self.status}" if self.status < 0 else f"with exit code {self.status}"
+        return self.message(
+            f"a process that decodes files ended {how}",
+            Remark("it was at", self.file),
+            cure=Help("go on with the run, with fewer processes", "--set workers=0"),
+        )
+
+
+@dataclass(frozen=True)
+class WrongReader(Problem, code="E0612", topic="data"):
+    """The files that `data` names are not of the kind that the call reads, or feed no input.
+
+    `images("flowers", crop=0.875)` reads a folder of classes, `table("x.csv", y="kind")` a CSV or
+    Parquet file, `text("corpus.txt")` a text; `file("x.npz", image="pictures")` tensors.
+    """
+
+    place: Span | None
+    file: Path
+    reason: str
+
+    def report(self) -> Report:
+        """Say why."""
+        return self.message(
+            f"`{self.file}` cannot be read as the setting says",
+            Remark("because", self.reason),
+            span=self.place,
+        )
+
+
+@dataclass(frozen=True)
+class BadColumn(Problem, code="E0613", topic="data"):
+    """A table lacks a column that feeds an input, or the column does not hold numbers.
+
+    A column feeds the input of its name. `table("x.csv", x=["width", "height"])` feeds `x` from
+    several, which are its last axis. Classes are numbers from 0; an empty cell is no number.
+    """
+
+    place: Span | None
+    file: Path
+    name: str
+    reason: str
+    columns: tuple[str, ...]
+
+    def report(self) -> Report:
+        """Show the columns there are."""
+        return self.message(
+            f"`{self.name}` cannot be fed from `{self.file}`",
+            Remark("because", self.reason),
+            Remark("its columns", ", ".join(self.columns)),
+            span=self.place,
+        )

@@ -1,0 +1,103 @@
+"""What a `data` setting names as tensors: files of tensors, folders of classes, tables, texts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.symbolic.size import evaluate
+from meganeura_runtime.io.data.class_folders import ClassFolder, class_folder, is_class_folder
+from meganeura_runtime.io.data.data_files import is_glob, join_shards, open_data, shards
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.decoders import Decoder, ImageDecoder, SoundDecoder
+from meganeura_runtime.io.data.folder_problems import WrongReader
+from meganeura_runtime.io.data.tables import SUFFIXES as TABLES
+from meganeura_runtime.io.data.tables import read_table
+from meganeura_runtime.io.data.texts import SUFFIXES as TEXTS
+from meganeura_runtime.io.data.texts import read_text
+from meganeura_runtime.io.preprocess.images import Filter
+from meganeura_runtime.io.preprocess.input_transforms import Choices, shown_size
+from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads files for the inputs of a program."""
+
+    demand: Demand
+    reading: Reading
+    workers: int
+    """Processes that decode images and sounds."""
+    preprocess: Path | None = None
+    """The file that says how images are prepared."""
+    tokenizer: Path | None = None
+    place: Span | None = None
+    """The setting that names the data."""
+
+    def tensors(self, path: Path) -> dict[str, StoredTensor]:
+        """All tensors of a file, a folder or a glob; raises `ProblemError`."""
+        if not path.exists() and is_glob(str(path)):
+            files = shards(path)
+            return join_shards(files, [self.tensors(file) for file in files], self.place)
+        suffix, reading = path.suffix.lower(), self.reading
+        if reading.columns or suffix in TABLES:
+            self._require(path, suffix in TABLES, "a table is a .csv, .tsv or .parquet file")
+            return read_table(path, self.demand, reading.columns, self.place)
+        if self.tokenizer is not None or suffix in TEXTS:
+            return read_text(path, self.demand, self.tokenizer, self.place)
+        of_images = (reading.crop, reading.mean, reading.std, reading.resample, self.preprocess)
+        has_images = is_class_folder(path)
+        if any(each is not None for each in of_images):
+            self._require(path, has_images, "images lie in a folder of folders, each a class")
+        if not has_images:
+            return open_data(path, self.place)
+        found = class_folder(path, self.place)
+        return found.tensors(path, self._decoder(found, path), self.workers)
+
+    def _require(self, path: Path, is_kind: bool, reason: str) -> None:  # noqa: FBT001 - what is required
+        if not is_kind:
+            raise ProblemError(WrongReader(self.place, path, reason))
+
+    def _decoder(self, found: ClassFolder, path: Path) -> Decoder:
+        """How the files of a folder become what the input of their name takes."""
+        demand, kind = self.demand, found.kind
+        named = [name for name in demand.inputs if demand.tensors.get(name, name) == kind]
+        if not named:
+            reason = f"it holds `{kind}` and `label`; the inputs are {', '.join(demand.inputs)}"
+            raise ProblemError(WrongReader(self.place, path, reason))
+        symbolic = demand.inputs[named[0]]
+        shape = tuple(evaluate(size, demand.sizes) for size in symbolic.shape)
+        wanted = TensorType(symbolic.dtype, shape)
+        if kind == "image":
+            return self._of_images(named[0], wanted, path)
+        of_images = self.reading.model_dump(exclude_defaults=True)
+        self._require(path, not of_images, f"`{next(iter(of_images), '')}` is about images")
+        form = Choices().sound_form(wanted)
+        if form is None:
+            reason = "a sound becomes f32[n, mels, t]"
+            raise ProblemError(UnfitInput(named[0], path, str(symbolic), reason))
+        return SoundDecoder(form.mels, form.frames)
+
+    def _of_images(self, name: str, wanted: TensorType, path: Path) -> ImageDecoder:
+        """Images in the size of an input, prepared as the settings say."""
+        reading = self.reading
+        choices = Choices(
+            crop=reading.crop,
+            mean=None if reading.mean is None else tuple(reading.mean),
+            std=None if reading.std is None else tuple(reading.std),
+            filter=None if reading.resample is None else Filter[reading.resample.upper()],
+            config=self.preprocess,
+        )
+        form = choices.image_steps(wanted)
+        reason = "an image becomes f32[n, 3, h, w], or f32[n, 1, h, w] in grey"
+        if form is not None:
+            height, width = (evaluate(size, {}) for size in wanted.shape[2:])
+            steps, colors = form.steps, form.colors
+            lengths = {len(steps.mean), len(steps.std)}
+            if shown_size(steps) == (height, width) and lengths <= {1, colors}:
+                return ImageDecoder(colors, height, width, steps)
+            reason = f"images are {steps}"
+        raise ProblemError(UnfitInput(name, path, str(wanted), reason))

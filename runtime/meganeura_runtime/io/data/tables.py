@@ -1,0 +1,144 @@
+"""Tables, CSV and Parquet, by pyarrow: columns of numbers as tensors."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.support.regular_files import opened
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.folder_problems import BadColumn
+from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
+from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor, stored_array
+from meganeura_runtime.support.optional_imports import load
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+PURPOSE = "read tables"
+
+NUMBERS = re.compile(r"u?int\d+|float|double|halffloat|bool")
+"""Types of columns that feed inputs, as pyarrow writes them."""
+
+
+class Column(Protocol):
+    """The part of `pyarrow.ChunkedArray` that is used here."""
+
+    type: object
+    null_count: int
+
+    def to_numpy(self) -> Array:
+        """All values; raises `ValueError` for what NumPy does not have."""
+        ...
+
+
+class Table(Protocol):
+    """The part of `pyarrow.Table` that is used here."""
+
+    column_names: list[str]
+
+    def column(self, name: str) -> Column:
+        """One column."""
+        ...
+
+
+class Schema(Protocol):
+    """The part of `pyarrow.Schema` that is used here."""
+
+    names: list[str]
+
+
+class ParquetFile(Protocol):
+    """The part of `pyarrow.parquet.ParquetFile` that is used here."""
+
+    schema_arrow: Schema
+    metadata: "ParquetMetadata"
+
+    def read(self, columns: list[str]) -> Table:
+        """Some columns."""
+        ...
+
+
+class ParquetMetadata(Protocol):
+    """What a Parquet file says of itself."""
+
+    num_rows: int
+
+
+def read_table(
+    path: Path, demand: Demand, columns: Mapping[str, Sequence[str]], place: Span | None
+) -> dict[str, StoredTensor]:
+    """A tensor for each input, under the name that its tensor has; raises `ProblemError`.
+
+    An input is fed from the column of its name, or from those that `columns` names for it, which
+    are its last axis.
+    """
+    for name in columns:
+        if name not in demand.inputs:
+            reason = f"there is no such input, only {', '.join(demand.inputs)}"
+            raise ProblemError(BadColumn(place, path, name, reason, ()))
+    wanted = {
+        name: tuple(columns.get(name, (demand.tensors.get(name, name),))) for name in demand.inputs
+    }
+    needed = list(dict.fromkeys(each for names in wanted.values() for each in names))
+    table = _read(path, needed)
+    found: dict[str, StoredTensor] = {}
+    for name, names in wanted.items():
+        arrays = [_numbers(path, name, each, table, place) for each in names]
+        is_wide = len(demand.inputs[name].shape) > 1
+        tensor = demand.tensors.get(name, name)
+        values = np.stack(arrays, axis=-1) if is_wide else arrays[0]
+        found[tensor] = stored_array(path, tensor, values)
+    return found
+
+
+def _numbers(path: Path, name: str, column: str, table: Table, place: Span | None) -> Array:
+    """A column as numbers; raises `ProblemError`."""
+    if column not in table.column_names:
+        reason = f"it has no column `{column}`"
+        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+    found = table.column(column)
+    if found.null_count:
+        reason = f"`{column}` has {found.null_count:,} empty cells"
+        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+    if not NUMBERS.fullmatch(str(found.type)):
+        reason = f"`{column}` holds {found.type}, and no numbers"
+        raise ProblemError(BadColumn(place, path, name, reason, tuple(table.column_names)))
+    return found.to_numpy()
+
+
+def _read(path: Path, needed: Sequence[str]) -> Table:
+    """The columns that are needed and there, or the first of all if none is.
+
+    Raises `ProblemError` for a damaged file, and for one whose columns would not fit into memory.
+    """
+    arrow = load("pyarrow", "tables", PURPOSE)
+    failures = cast("type[Exception]", arrow.ArrowException)
+    try:
+        with opened(path) as file:
+            if path.suffix.lower() == ".parquet":
+                parquet = load("pyarrow.parquet", "tables", PURPOSE)
+                held = cast("ParquetFile", parquet.ParquetFile(file))
+                names = _present(held.schema_arrow.names, needed)
+                _require_memory(8 * held.metadata.num_rows * len(names))
+                return held.read(columns=names)
+            _require_memory(path.stat().st_size)
+            csv = load("pyarrow.csv", "tables", PURPOSE)
+            split = csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            return cast("Table", csv.read_csv(file, parse_options=split))
+    except FileNotFoundError:
+        raise ProblemError(NoSuchFile(path)) from None
+    except (failures, OSError, ValueError) as error:
+        raise ProblemError(UnreadableFile(path, str(error).partition("\n")[0])) from None
+
+
+def _present(names: Sequence[str], needed: Sequence[str]) -> list[str]:
+    return [each for each in needed if each in names] or list(names[:1])
+
+
+def _require_memory(size: int) -> None:
+    if size > LARGEST_UNPACKED:
+        raise ValueError(f"it takes {size:,} bytes of memory; a .safetensors file is read in place")

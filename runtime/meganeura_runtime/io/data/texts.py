@@ -1,0 +1,121 @@
+"""Texts as sequences of tokens: cut into pieces of one length, the rest at the end left out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_dsl.support.regular_files import opened
+from meganeura_dsl.symbolic.size import evaluate
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.folder_problems import WrongReader
+from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
+from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
+from meganeura_runtime.io.tensors.file_array import OpenFile
+from meganeura_runtime.io.tensors.stored_tensor import (
+    Array,
+    StoredTensor,
+    stored_array,
+    stored_in_file,
+)
+from meganeura_runtime.support.optional_imports import load
+
+SUFFIXES = (".txt",)
+
+LONGEST_TOKENIZER = 64
+"""Mebibytes of a tokenizer."""
+PIECE = 1 << 20
+"""Bytes of a text that are tokenized at a time; a piece ends with a line."""
+LONGEST_LINE = 1 << 24
+"""Bytes of a line."""
+
+
+class Encoding(Protocol):
+    """The part of `tokenizers.Encoding` that is used here."""
+
+    ids: list[int]
+
+
+class Tokenizer(Protocol):
+    """The part of `tokenizers.Tokenizer` that is used here."""
+
+    def encode(self, sequence: str, *, add_special_tokens: bool) -> Encoding:
+        """The tokens of a text."""
+        ...
+
+
+def read_text(
+    path: Path, demand: Demand, tokenizer: Path | None, place: Span | None
+) -> dict[str, StoredTensor]:
+    """The tokens of a text as the one input i32[n, s]: rows of s, which follow each other.
+
+    Without a tokenizer tokens are bytes, which stay in the file. Raises `ProblemError`.
+    """
+    name, length = _sequences(path, demand, place)
+    try:
+        if tokenizer is None:
+            file = OpenFile(path)
+            shape = file.size // length, length
+            return {name: stored_in_file(file, name, np.dtype(np.uint8), shape, 0)}
+        tokens = _tokens(path, _tokenizer(tokenizer))
+    except FileNotFoundError:
+        raise ProblemError(NoSuchFile(path)) from None
+    except OSError as error:
+        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
+    rows = len(tokens) // length
+    return {name: stored_array(path, name, tokens[: rows * length].reshape(rows, length))}
+
+
+def _sequences(path: Path, demand: Demand, place: Span | None) -> tuple[str, int]:
+    """The tensor of the only input, and the length of a sequence; raises `ProblemError`."""
+    shapes = {name: each for name, each in demand.inputs.items() if not each.dtype.is_float}
+    if len(demand.inputs) == 1 and len(shapes) == 1:
+        ((name, wanted),) = shapes.items()
+        if len(wanted.shape) == 2:
+            return demand.tensors.get(name, name), evaluate(wanted.shape[1], demand.sizes)
+    listed = ", ".join(f"{name}: {each}" for name, each in demand.inputs.items())
+    reason = f"a text feeds one input such as ids: i32[batch, 65]; the inputs are {listed}"
+    raise ProblemError(WrongReader(place, path, reason))
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a file of the library `tokenizers`; raises `ProblemError`."""
+    library = load("tokenizers", "text", "tokenize texts")
+    try:
+        content = read_bytes(path, LONGEST_TOKENIZER).decode()
+        return cast("Tokenizer", library.Tokenizer.from_str(content))
+    except TooLongError as error:
+        raise ProblemError(UnreadableFile(path, str(error))) from None
+    except OSError as error:
+        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
+    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+        reason = f"it is no tokenizer: {str(error).partition(chr(10))[0]}"
+        raise ProblemError(UnreadableFile(path, reason)) from None
+
+
+def _tokens(path: Path, tokenizer: Tokenizer) -> Array:
+    """The tokens of a whole text; raises `ProblemError` for one that is not UTF-8, or too long."""
+    found: list[Array] = []
+    with opened(path) as file:
+        if path.stat().st_size * 4 > LARGEST_UNPACKED:
+            raise ProblemError(UnreadableFile(path, "it is too long: cut it into several"))
+        for piece in _pieces(path, file):
+            try:
+                text = piece.decode()
+            except UnicodeDecodeError as error:
+                raise ProblemError(UnreadableFile(path, f"it is not UTF-8: {error}")) from None
+            found.append(np.array(tokenizer.encode(text, add_special_tokens=False).ids, np.int32))
+    return np.concatenate([np.zeros(0, np.int32), *found])
+
+
+def _pieces(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """The text in pieces that end with a line; raises `ProblemError` for a line without an end."""
+    while piece := file.read(PIECE):
+        rest = file.readline(LONGEST_LINE)
+        if len(rest) == LONGEST_LINE:
+            raise ProblemError(UnreadableFile(path, "a line of it has more than 16 MiB"))
+        yield piece + rest

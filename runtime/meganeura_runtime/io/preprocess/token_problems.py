@@ -1,0 +1,37 @@
+"""Problems of texts as tokens."""
+
+from dataclasses import dataclass
+
+from meganeura_dsl.diagnostics.problem import Help, Problem, Report
+
+
+@dataclass(frozen=True)
+class OtherVocabulary(Problem, code="E0663", topic="tokenizer"):
+    """A tokenizer has tokens that the model has no place for.
+
+    A model has one row of its table for each token; a tokenizer of another checkpoint may have
+    more. Without a tokenizer a text is read as bytes, which takes 256.
+    """
+
+    found: str
+    tokens: int
+    vocabulary: int
+
+    def report(self) -> Report:
+        return self.message(
+            f"{self.found} has {self.tokens:,} tokens, and the model {self.vocabulary:,}",
+            cure=Help("give the tokenizer of its checkpoint with", "--tokenizer FILE"),
+        )
+
+
+@dataclass(frozen=True)
+class EmptyPrompt(Problem, code="E0665", topic="generation"):
+    """A prompt has no tokens.
+
+    The first token is drawn after those of the prompt, so there is at least one.
+    """
+
+    def report(self) -> Report:
+        return self.message(
+            "the prompt has no tokens", cure=Help("begin the text", '--prompt "Once"')
+        )

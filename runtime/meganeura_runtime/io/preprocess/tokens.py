@@ -1,0 +1,190 @@
+"""Texts as tokens and back: a checkpoint's tokenizer.json, or bytes where there is none."""
+
+import codecs
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.support.limited_read import TooLongError, read_bytes
+from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
+from meganeura_runtime.support.optional_imports import load
+
+NAME = "tokenizer.json"
+CONFIGS = ("generation_config.json", "config.json")
+"""Files beside a tokenizer that name the tokens at which a text ends, the first that does so."""
+BYTES = 256
+LONGEST = 64
+"""Mebibytes of a tokenizer."""
+
+
+class Tokenizer(ABC):
+    """What makes tokens of a text and text of tokens."""
+
+    ends: tuple[int, ...] = ()
+    """The tokens at which a text ends."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many tokens there are."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text."""
+
+    @abstractmethod
+    def stream(self) -> "TextStream":
+        """What makes text of tokens that come one after another."""
+
+
+class TextStream(ABC):
+    """Text of tokens that come one after another: characters are given out once they are whole."""
+
+    @abstractmethod
+    def add(self, token: int) -> str:
+        """What the text gains by a token; nothing where a character is not finished."""
+
+    def end(self) -> str:
+        """What is left when no token follows."""
+        return ""
+
+
+class ByteTokenizer(Tokenizer):
+    """Each byte of UTF-8 is a token."""
+
+    @property
+    def size(self) -> int:
+        """All bytes."""
+        return BYTES
+
+    def encode(self, text: str) -> list[int]:
+        """The bytes of a text."""
+        return list(text.encode())
+
+    def stream(self) -> TextStream:
+        """Text of bytes; those that are no UTF-8 become U+FFFD."""
+        return _ByteStream()
+
+
+class _ByteStream(TextStream):
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, token: int) -> str:
+        return self._decoder.decode(bytes([token]) if token < BYTES else "\ufffd".encode())
+
+    def end(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class _Encoded(Protocol):
+    ids: Sequence[int]
+
+
+class _HuggingFace(Protocol):
+    def encode(self, sequence: str) -> _Encoded: ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    def get_vocab_size(self) -> int: ...
+
+
+class FileTokenizer(Tokenizer):
+    """A tokenizer.json, read by the library `tokenizers`."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `ProblemError` for a file that is none, and where the library is not installed."""
+        library = load("tokenizers", "text", "read a tokenizer.json")
+        content = _read(path)
+        try:
+            self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
+        except ValueError as error:
+            raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
+        self.ends = _ends(path.parent)
+
+    @property
+    def size(self) -> int:
+        """Those of its vocabulary and those added to it."""
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the tokenizer puts around it."""
+        return list(self._tokenizer.encode(text).ids)
+
+    def stream(self) -> TextStream:
+        """Text of tokens, special ones left out."""
+        return _FileStream(self._tokenizer)
+
+
+class _FileStream(TextStream):
+    """Text as the difference of what the last tokens give with and without the newest."""
+
+    def __init__(self, tokenizer: _HuggingFace) -> None:
+        self._tokenizer = tokenizer
+        self._context: list[int] = []
+        self._pending: list[int] = []
+
+    def add(self, token: int) -> str:
+        self._pending.append(token)
+        text = self._gained()
+        if text.endswith("\ufffd"):
+            return ""
+        if text:
+            self._context, self._pending = self._pending, []
+        return text
+
+    def end(self) -> str:
+        return self._gained() if self._pending else ""
+
+    def _gained(self) -> str:
+        before = self._tokenizer.decode(self._context)
+        return self._tokenizer.decode([*self._context, *self._pending])[len(before) :]
+
+
+def tokenizer_of(weights: Sequence[Path], chosen: Path | None = None) -> Tokenizer:
+    """The tokenizer that is chosen, or else the one beside some weights, or else bytes."""
+    if chosen is not None:
+        return FileTokenizer(chosen)
+    for path in weights:
+        beside = (path if path.is_dir() else path.parent) / NAME
+        if beside.is_file():
+            return FileTokenizer(beside)
+    return ByteTokenizer()
+
+
+def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
+    """Raise `ProblemError` unless a model of so many tokens has all of a tokenizer's."""
+    if tokenizer.size > vocabulary:
+        found = "the tokenizer" if isinstance(tokenizer, FileTokenizer) else "a text read as bytes"
+        raise ProblemError(OtherVocabulary(found, tokenizer.size, vocabulary))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, LONGEST)
+    except TooLongError as error:
+        raise ProblemError(UnreadableFile(path, str(error))) from None
+    except OSError as error:
+        raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
+
+
+def _ends(folder: Path) -> tuple[int, ...]:
+    """The tokens at which a text ends, as the files of a checkpoint say."""
+    for name in CONFIGS:
+        path = folder / name
+        if path.is_file():
+            try:
+                content = cast("object", json.loads(_read(path)))
+            except (ValueError, RecursionError) as error:
+                raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
+            said = cast("Mapping[str, object]", content if isinstance(content, dict) else {})
+            found = said.get("eos_token_id")
+            ends = cast("list[object]", found if isinstance(found, list) else [found])
+            numbers = tuple(each for each in ends if type(each) is int)
+            if numbers:
+                return numbers
+    return ()

@@ -1,0 +1,144 @@
+"""The cases of `onnx.backend.test` for nodes, read as programs and run by the reference backend.
+
+    python scripts/onnx_cases.py [PART_OF_A_NAME] [--least COUNT]
+
+Those are tried whose inputs and outputs have elements that are read. What a case feeds as a vector
+or a number is a constant where the node cannot be read otherwise. A case passes, or is refused with
+a reason; the exit code says whether one gave something else, or fewer passed than `--least`.
+"""
+
+import argparse
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.export.reference_run import reference_run
+from meganeura_runtime.importing.onnx.onnx_file import parsed_onnx
+from meganeura_runtime.importing.onnx.proved import prove
+from meganeura_runtime.importing.onnx.translation import ELEMENT, Translation, translate
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY
+
+LEAST = 900
+"""Cases that have to pass."""
+CLOSE, CLOSE_HALF = 1e-5, 1e-3
+"""Absolute differences that are allowed, besides relative ones of 1e-3."""
+
+
+def main() -> int:
+    """Try all cases."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("--least", type=int)
+    given = parser.parse_args()
+    least = given.least if given.least is not None else (0 if given.part else LEAST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = [each for each in load_model_tests(kind="node") if given.part in each.name]
+    counts: Counter[str] = Counter()
+    for case in cases:
+        if not _is_meant(case.model):
+            continue
+        outcome = _outcome(case)
+        counts[outcome.partition(":")[0]] += 1
+        if not outcome.startswith("passes"):
+            print(f"{case.name}: {outcome}")
+    print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
+    return int(counts["wrong"] > 0 or counts["passes"] < least)
+
+
+def _is_meant(model: ModelProto | None) -> bool:
+    if model is None:
+        return False
+    values = [*model.graph.input, *model.graph.output]
+    return all(
+        each.type.WhichOneof("value") == "tensor_type"
+        and each.type.tensor_type.elem_type in ELEMENT
+        for each in values
+    )
+
+
+def _outcome(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not type
+    given, wanted = (list(map(_array, each)) for each in case.data_sets[0])
+    for fixes in (False, True):
+        feeds = dict(zip((each.name for each in case.model.graph.input), given, strict=True))
+        model = ModelProto()
+        model.CopyFrom(case.model)
+        if fixes:
+            _fix(model, feeds)
+        try:
+            found = _run(model, feeds)
+        except ProblemError as error:
+            if fixes:
+                return f"refused: {error.problem.report().remarks[-1].text}"
+            continue
+        return _compared(found, wanted)
+    raise AssertionError("one of two attempts returns")
+
+
+def _array(given: Any) -> Array:  # noqa: ANN401 - a tensor of one of two kinds
+    return np.asarray(numpy_helper.to_array(given) if isinstance(given, TensorProto) else given)
+
+
+def _fix(model: ModelProto, feeds: dict[str, Array]) -> None:
+    """What is fed as a vector or a number becomes a constant."""
+    kept = [each for each in model.graph.input if feeds[each.name].ndim > 1]
+    for each in model.graph.input:
+        if feeds[each.name].ndim <= 1:
+            model.graph.initializer.append(numpy_helper.from_array(feeds.pop(each.name), each.name))
+    inputs = [each.SerializeToString() for each in kept]
+    del model.graph.input[:]
+    for each in inputs:
+        model.graph.input.add().ParseFromString(each)
+
+
+def _run(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.onnx"
+        file = parsed_onnx(path, model.SerializeToString())
+        translation = translate(file, {})
+        program = prove(file, translation, path.with_suffix(".mgn")).program
+    graph = pipeline.elaborate_model(program).graph
+    stored = {name: each.values for name, each in translation.build.stored.items()}
+    return list(
+        reference_run(graph, stored, _named(translation, leaf_types(graph)[1], feeds)).values()
+    )
+
+
+def _named(
+    translation: Translation, inputs: Collection[str], feeds: Mapping[str, Array]
+) -> dict[str, Array]:
+    """What is fed, under the names of the program; an input that nothing reads begins with `_`."""
+    named: dict[str, Array] = {}
+    for name, own, each in translation.inputs:
+        array = feeds[name].astype(NUMPY[each.dtype])
+        named[own if own in inputs else f"_{own}"] = array
+    return named
+
+
+def _compared(found: Sequence[Array], wanted: Sequence[Array]) -> str:
+    for given, right in zip(found, wanted, strict=True):
+        if given.shape != right.shape:
+            return f"wrong: the shape is {given.shape}, not {right.shape}"
+        close = CLOSE_HALF if right.dtype == np.float16 else CLOSE
+        a, b = given.astype(np.float64), right.astype(np.float64)
+        if not np.allclose(a, b, rtol=1e-3, atol=close, equal_nan=True):
+            return f"wrong: it differs by {np.abs(a - b).max()}"
+    return "passes"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The benchmark of feeding, on as little as it takes."""
+
+import pytest
+
+from benchmarks import feeding
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+
+
+def test_it_measures_how_long_a_device_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    feeding.main(["pictures", "--count", "32", "--batch", "4", "--step", "1", "--workers", "1"])
+    found = rows(capsys.readouterr().out)
+    assert found[2][:2] == ["1", "11"]  # of two epochs of 8 steps, but for the first five
+    assert float(found[2][4].removesuffix(" ms")) > 0
+
+
+def test_it_measures_memory(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "SHARD_ROWS", 320)
+    feeding.main(["shards", "--gigabytes", "0.01"])
+    found = rows(capsys.readouterr().out)
+    assert [each[0] for each in found[2:]][-1] == "100%"
+    assert all(float(each[1].split()[0]) > 10 for each in found[2:])

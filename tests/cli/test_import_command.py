@@ -1,0 +1,111 @@
+"""`meganeura import`: ONNX files as programs, from the command line and from Python."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import meganeura as api
+from fuzz.onnx_models import convolutional, reshaped
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.importing.onnx.folding import SHAPES
+from meganeura_runtime.importing.onnx.ops.table import TABLE
+from tests.cli.command import Command
+
+PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "model.onnx"
+    found.write_bytes(convolutional().SerializeToString())
+    return found
+
+
+def test_a_program_and_its_weights_are_written(
+    meganeura: Command, path: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "net.mgn"
+    shown = meganeura("import", str(path), "-o", str(program))
+    assert (shown.code, shown.err) == (0, "")
+    difference, written = shown.out.splitlines()
+    assert difference.startswith("largest difference of an output: ")
+    assert difference.endswith(" at h=32, n=1, w=32")
+    assert written == f"written: {program} (6 nodes) and {tmp_path / 'net.safetensors'}"
+    assert meganeura("check", str(program)).code == 0
+    weights = str(tmp_path / "net.safetensors")
+    assert meganeura("weights", "check", str(program), weights).code == 0
+
+
+def test_a_size_is_given(meganeura: Command, path: Path, tmp_path: Path) -> None:
+    given = ("--set", "h=12", "--set", "w=10")
+    shown = meganeura("import", str(path), "-o", str(tmp_path / "net.mgn"), *given)
+    assert shown.code == 0
+    assert "(x: [n, 3, 12, 10]) -> [n, 2]" in (tmp_path / "net.mgn").read_text()
+
+
+def test_what_is_called_otherwise_is_listed(meganeura: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(reshaped().SerializeToString())
+    shown = meganeura("import", str(path), "-o", str(tmp_path / "net.mgn"))
+    assert "called otherwise: 1 parameter, listed in the weights" in shown.out
+    with safe_open(str(tmp_path / "net.safetensors"), "np") as file:  # pyright: ignore[reportUnknownVariableType] - untyped
+        names = file.metadata()["onnx"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - as above
+    assert json.loads(names) == {"proj.weight": "onnx::MatMul_7"}  # pyright: ignore[reportUnknownArgumentType] - as above
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-o", "net.txt"), "the name ends in .mgn"),
+        (("-o", "net.mgn", "--set", "h"), "`h` is not NAME=NUMBER"),
+        (("-o", "net.mgn", "--set", "h=0"), "`h=0` is not NAME=NUMBER"),
+        ((), "Missing option"),
+    ],
+)
+def test_mistakes_on_the_command_line(
+    meganeura: Command, path: Path, words: tuple[str, ...], message: str
+) -> None:
+    shown = meganeura("import", str(path), *words)
+    assert shown.code == 2
+    assert message in " ".join(shown.err.split())
+
+
+def test_a_missing_library_is_named(
+    meganeura: Command, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    shown = meganeura("import", str(path), "-o", str(tmp_path / "net.mgn"))
+    assert shown.code == 1
+    assert "pip install 'meganeura[onnx]'" in shown.err
+
+
+def test_python_gives_the_model(path: Path, tmp_path: Path) -> None:
+    made = api.import_onnx(path, tmp_path / "net.mgn", sizes={"h": 6, "w": 6})
+    assert isinstance(made, api.Imported)
+    model = api.load(str(made.program)).model(weights=made.weights)
+    found = model.run({"x": np.zeros((3, 3, 6, 6), np.float32)}, device="cpu")["output"]
+    assert found.shape == (3, 2)
+    with pytest.raises(ValueError, match=r"something\.mgn"):
+        api.import_onnx(path, tmp_path / "net.py")
+    with pytest.raises(ProblemError, match="E0640"):
+        api.import_onnx(path, tmp_path / "net.mgn", sizes={"depth": 6})
+
+
+def test_the_page_lists_the_ops_that_are_read() -> None:
+    """`python -m tests.cli.test_import_command` writes the list anew."""
+    assert _page(PAGE.read_text()) == PAGE.read_text()
+
+
+def _page(text: str) -> str:
+    names = ", ".join(sorted({*TABLE, *SHAPES, "If"}))
+    lines = re.findall(r".{1,99}(?:,|$)(?: |$)", names)
+    listed = "\n".join(each.rstrip() for each in lines)
+    return re.sub(r"```text\n.*?```", f"```text\n{listed}\n```", text, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(_page(PAGE.read_text()))

@@ -1,0 +1,202 @@
+"""Models as programs: their text, and that they are what was exported."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+import meganeura as api
+from fuzz.onnx_models import branched, convolutional, model, repeated, reshaped, resized, value
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError, Sink
+from meganeura_dsl.elaborate.values import Static
+from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
+from meganeura_dsl.syntax.parser.parser import parse
+from meganeura_dsl.syntax.parser.source_files import read_source
+from meganeura_dsl.transforms.egraph.optimize import optimize
+from meganeura_runtime.export.onnx.options import OnnxOptions
+from meganeura_runtime.importing.onnx.importing import Imported, import_onnx
+from tests.runtime.export.onnx.test_onnx_models import MODELS
+
+
+def imported(made: ModelProto, folder: Path, **sizes: int) -> Imported:
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    return import_onnx(folder / "model.onnx", folder / "net.mgn", sizes)
+
+
+def body(made: Imported) -> str:
+    """The program without the comment above it."""
+    return made.program.read_text().partition("\n\n")[2]
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "gpt2_tiny", "vit_tiny"])
+def test_what_was_exported_is_read_again(name: str, tmp_path: Path) -> None:
+    MODELS[name].export(tmp_path / "model.onnx", OnnxOptions())
+    made = import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn")
+    assert made.difference <= 1e-5
+    wanted = {each.name: each.type for each in MODELS[name].elaborate({}).parameters}
+    model = api.load(str(made.program)).model(weights=made.weights)
+    found = {each.name: each.type for each in model.parameters}
+    own = {each: of for each, of in found.items() if not each.startswith("constant")}
+    assert own.items() <= wanted.items()
+    assert not made.renamed
+    assert made.sizes
+
+
+def test_layers_have_their_labels(tmp_path: Path) -> None:
+    assert (
+        body(imported(convolutional(), tmp_path))
+        == """\
+block Net()(x: [n, 3, h, w]) -> [n, 2]:
+  return x |> stem: conv2d(4, 3, pad=1, bias=false) |> norm: batch_norm |> relu |> mean(2, 3)
+           |> fc: linear(2)
+
+model net = Net()
+"""
+    )
+
+
+def test_sizes_stay_symbols(tmp_path: Path) -> None:
+    made = imported(reshaped(), tmp_path)
+    assert (
+        body(made)
+        == """\
+block Net()(x: [n, s, 8]) -> [n, 4, 2 * s]:
+  return x |> proj: linear(8) |> rearrange([a, b, c] -> [a, b * c])
+           |> rearrange([a, b * 4] -> [a, 4, b]) |> softmax
+
+model net = Net()
+"""
+    )
+    assert made.renamed == {"proj.weight": "onnx::MatMul_7"}
+
+
+def test_layers_that_repeat_are_a_loop(tmp_path: Path) -> None:
+    assert (
+        body(imported(repeated(), tmp_path))
+        == """\
+block Layer()(x: [n, s, 6], y: bool[n, s, 6]) -> [n, s, 6]:
+  param fc.weight: [6, 6] = zeros
+  param scale: [6] = zeros
+  return x + where(y, (x |> norm: layer_norm) @ fc.weight * scale, x)
+
+block Net()(x: [n, s, 6], gate: [n, s, 6]) -> [n, s, 6]:
+  y = x
+  for i in 0..3:
+    y = y |> encoder.layers[i]: Layer()(gate > 0.5)
+  return y
+
+model net = Net()
+"""
+    )
+
+
+def test_a_loop_ends_where_something_else_is_read(tmp_path: Path) -> None:
+    made = repeated()
+    made.graph.output.append(value("e1", ["n", "s", 6]))
+    text = body(imported(made, tmp_path))
+    assert "for i in 0..2:" in text
+    assert "encoder.layers[2].norm: layer_norm" in text
+
+
+def test_a_loop_is_the_straight_program(tmp_path: Path) -> None:
+    """Outputs equal those of the same layers written one by one."""
+    loop = imported(repeated(5), tmp_path)
+    one = api.load(str(loop.program)).model(weights=loop.weights)
+    other = tmp_path / "other"
+    other.mkdir()
+    made = repeated(5)
+    made.graph.output.append(value("e2", ["n", "s", 6]))
+    straight = imported(made, other)
+    two = api.load(str(straight.program)).model(weights=straight.weights)
+    generator = np.random.default_rng(0)
+    fed = {name: generator.normal(size=(2, 3, 6)).astype(np.float32) for name in ("x", "gate")}
+    assert "for i in" in loop.program.read_text()
+    found = two.run(fed, device="cpu")["output0"]
+    assert np.array_equal(one.run(fed, device="cpu")["output"], found)
+
+
+@pytest.mark.parametrize("make", [branched, resized])
+def test_functions_branches_and_resizing(make: Callable[[], ModelProto], tmp_path: Path) -> None:
+    assert imported(make(), tmp_path).difference < 1e-5
+
+
+def test_the_text_is_formatted_and_checked(tmp_path: Path) -> None:
+    made = imported(repeated(), tmp_path)
+    source, sink = read_source(made.program), Sink()
+    module = parse(source, sink)
+    assert format_module(module, find_comments(source)) == source.text
+    assert api.check(str(made.program)).fine
+
+
+def test_weights_that_two_nodes_read_are_one(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["table.weight", "ids"], ["a"]),
+        helper.make_node("Transpose", ["table.weight"], ["b"], perm=[1, 0]),
+        helper.make_node("MatMul", ["a", "b"], ["y"]),
+    ]
+    weights = {"table.weight": np.arange(12, dtype=np.float32).reshape(4, 3)}
+    inputs = [value("ids", ["n", "s"], TensorProto.INT64)]
+    made = imported(model(nodes, inputs, [value("y", ["n", "s", 4])], weights), tmp_path)
+    program = api.load(str(made.program)).model(weights=made.weights)
+    assert [each.name for each in program.parameters] == ["table.weight"]
+
+
+def test_sizes_and_switches_are_given(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Equal", ["rate", "wanted"], ["same"]),
+        helper.make_node(
+            "If",
+            ["same"],
+            ["z"],
+            then_branch=helper.make_graph(
+                [helper.make_node("Relu", ["x"], ["a"])], "then", [], [value("a", ["n", "s"])]
+            ),
+            else_branch=helper.make_graph(
+                [helper.make_node("Neg", ["x"], ["b"])], "else", [], [value("b", ["n", "s"])]
+            ),
+        ),
+        helper.make_node("Identity", ["z"], ["y"]),
+    ]
+    inputs = [value("x", ["n", "s"]), value("rate", [], TensorProto.INT64)]
+    whole = model(nodes, inputs, [value("y", ["n", "s"])], {"wanted": np.array(16000)})
+    with pytest.raises(ProblemError, match="cannot say this `If`"):
+        imported(whole, tmp_path)
+    for rate, op in ((16000, "relu(x)"), (8000, "-x")):
+        text = body(imported(whole, tmp_path, rate=rate, s=7))
+        assert f"(x: [n, 7]) -> [n, 7]:\n  return {op}\n" in text
+    with pytest.raises(ProblemError, match="cannot read"):
+        imported(whole, tmp_path, t=7)
+
+
+def test_what_must_be_true_of_sizes_is_stated(tmp_path: Path) -> None:
+    weights = {"w": np.ones((1, 1, 5), np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Add", ["c", "z"], ["y"]),
+    ]
+    inputs = [value("x", ["n", 1, "t"]), value("z", ["n", 1, "u"])]
+    text = body(imported(model(nodes, inputs, [value("y", ["n", 1, "u"])], weights), tmp_path))
+    assert "where t >= 5, u == t - 4:" in text
+
+
+def test_repvgg_collapses_to_its_inference_form(tmp_path: Path) -> None:
+    """The optimizer makes of the imported training form what it makes of the model itself."""
+    MODELS["repvgg_b1g4"].export(tmp_path / "model.onnx", OnnxOptions())
+    made = import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn")
+    given = [(str(made.program), {}), ("repvgg_b1g4", MODELS["repvgg_b1g4"].config)]
+    counts = [_ops(*each) for each in given]
+    assert counts[0] == counts[1]
+    assert not {"Sqrt", "Div"} & {*counts[0]}
+
+
+def _ops(target: str, config: Mapping[str, Static]) -> Counter[str]:
+    """How many ops of each kind the optimized graph of a model has."""
+    program = pipeline.load(target)
+    sizes = {"n": 1, "h": 32, "w": 32}
+    graph = pipeline.elaborate_model(program, config=config, sizes=sizes).graph
+    found = optimize(graph, mode="infer").graph
+    return Counter(type(each.op).__name__ for each in found.values)

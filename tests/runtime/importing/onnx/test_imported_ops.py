@@ -1,0 +1,160 @@
+"""Each op that is read gives what ONNX Runtime gives, with open sizes where the op allows them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper
+
+from fuzz.onnx_models import drawn, model, value
+from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.importing.onnx.folding import FOLDS, SHAPES
+from meganeura_runtime.importing.onnx.importing import import_onnx
+from meganeura_runtime.importing.onnx.ops.table import TABLE
+
+PICTURE = [2, 4, 6, 6]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A node: the shapes of what it is fed, or arrays of what is constant."""
+
+    op: str
+    inputs: Sequence[object]
+    attributes: Mapping[str, object] = field(default_factory=dict[str, object])
+    outputs: int = 1
+    opset: int = 20
+    positive: bool = False
+    """Whether it is applied to exp(x), as it has no value for negative numbers."""
+    whole: bool = False
+    """Whether it is fed whole numbers."""
+
+
+X = [2, 3, 4]
+N: list[int | str] = ["n", 3, "s"]
+ints = np.array
+ROW = ints([1.0, -2.0, 0.5], np.float32)
+
+CASES = [
+    *(Case(op, [N]) for op in (
+        "Abs", "Asinh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Gelu",
+        "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Neg", "Relu", "Round",
+        "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Tan", "Tanh", "HardSigmoid",
+        "Dropout", "Softmax", "LogSoftmax", "Hardmax", "Flatten", "ReduceSum", "ReduceMean",
+        "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare",
+    )),
+    *(Case(op, [N], positive=True) for op in ("Log", "Sqrt", "Reciprocal", "ReduceLogSum")),
+    Case("Acosh", [N], positive=True), Case("Atanh", [ints([0.5, -0.25], np.float32)]),
+    Case("ReduceProd", [X, ints([1])]), Case("Swish", [N], opset=24),
+    *(Case(op, [N, N]) for op in ("Add", "Sub", "Mul", "Equal", "Less", "LessOrEqual", "Greater",
+                                  "GreaterOrEqual", "Max", "Min", "Sum", "Mean")),
+    Case("Div", [N, [3, 1]], positive=True), Case("Mod", [X, X], {"fmod": 1}, positive=True),
+    Case("Div", [N, ints(3)], whole=True), Case("Mod", [N, ints(3)], whole=True),
+    Case("Pow", [N, ints(3.0, np.float32)]), Case("Pow", [X, X], positive=True),
+    Case("PRelu", [N, ints([[0.5], [0.1], [2.0]], np.float32)]), Case("Clip", [N, ints(0.1, "f4")]),
+    *(Case(op, [N, N]) for op in ("And", "Or", "Xor")), Case("Not", [N]),
+    Case("Where", [N, N, ints(0.5, np.float32)]), Case("Cast", [N], {"to": 6}),
+    Case("CastLike", [N, ints([1])]),
+    Case("Reshape", [N, ints([0, -1])]), Case("Reshape", [[6, 4], ints([8, 3])]),
+    Case("Unsqueeze", [N, ints([1, -1])]), Case("Squeeze", [["n", 1, 4], ints([1])]),
+    Case("Transpose", [N], {"perm": [2, 0, 1]}), Case("Expand", [[3, 1], ints([2, 1, 4])]),
+    Case("Tile", [N, ints([1, 2, 1])]), Case("Concat", [N, N], {"axis": -1}),
+    Case("Split", [X, ints([1, 3])], {"axis": 2}, outputs=2),
+    Case("Slice", [N, ints([0]), ints([2]), ints([1])]),
+    Case("Slice", [X, ints([-1]), ints([-9]), ints([2]), ints([-2])]),
+    Case("Gather", [N, ints([0, -1])], {"axis": 1}), Case("Gather", [N, ints(1)], {"axis": 1}),
+    Case("GatherElements", [[3, 4], ints([[0, 1, 1, 0]])]),
+    Case("GatherND", [X, ints([[0, 1], [1, 2]])]),
+    Case("Pad", [N, ints([0, 1, 0, 0, 0, 2]), ints(0.5, np.float32)]),
+    Case("Pad", [X, ints([0, 0, 2, 0, 0, 1])], {"mode": "reflect"}),
+    Case("Pad", [X, ints([0, 0, 2, 0, 0, 1])], {"mode": "edge"}),
+    Case("DepthToSpace", [["n", 4, "h", "w"]], {"blocksize": 2}),
+    Case("SpaceToDepth", [PICTURE], {"blocksize": 2}),
+    Case("OneHot", [ints([1, 0, 2]), ints(4), ints([0.0, 1.0], np.float32)]),
+    Case("Trilu", [N], {"upper": 0}), Case("EyeLike", [[3, 4]], {"k": 1}),
+    Case("CenterCropPad", [PICTURE, ints([4, 8])], {"axes": [2, 3]}),
+    Case("MatMul", [["n", "s", 4], [4, 5]]), Case("MatMul", [[2, 1, 3, 4], [5, 4, 2]]),
+    Case("Gemm", [["n", 4], drawn(5, 4), drawn(5)], {"transB": 1}),
+    Case("Gemm", [[4, 3], [4, 5], drawn(5)], {"transA": 1, "alpha": 0.5, "beta": 2.0}),
+    Case("Conv", [["n", 4, "h", "w"], drawn(6, 2, 3, 3), drawn(6)], {"group": 2}),
+    Case("Conv", [["n", 4, "h", "w"], drawn(6, 4, 3, 3)], {"strides": [2, 2]}),
+    Case("Conv", [PICTURE, drawn(6, 4, 3, 2)], {"pads": [1, 0, 2, 1], "dilations": [2, 1]}),
+    Case("Conv", [PICTURE, [6, 4, 3, 3]], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    Case("ConvTranspose", [PICTURE, drawn(4, 3, 3, 3), drawn(3)], {"strides": [2, 2]}),
+    Case("ConvTranspose", [PICTURE, drawn(4, 3, 3, 3)], {"pads": [1, 1, 0, 0], "strides": [2, 2]}),
+    Case("Einsum", [["b", "i", 4], ["b", 4, "k"]], {"equation": "bij,bjk->bik"}),
+    Case("Einsum", [[2, 3]], {"equation": "ij->ji"}),
+    Case("MaxPool", [["n", 4, "h", "w"]], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    Case("MaxPool", [PICTURE], {"kernel_shape": [3, 2], "strides": [2, 1], "ceil_mode": 1}),
+    Case("MaxPool", [PICTURE], {"kernel_shape": [2, 2], "dilations": [2, 2]}),
+    Case("AveragePool", [["n", 4, "h", "w"]], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    Case("AveragePool", [PICTURE], {"kernel_shape": [3, 3], "pads": [1, 1, 0, 0]}),
+    Case("LpPool", [PICTURE], {"kernel_shape": [2, 2]}),
+    *(Case(op, [["n", 4, "h", "w"]]) for op in ("GlobalAveragePool", "GlobalMaxPool")),
+    Case("GlobalLpPool", [PICTURE]),
+    Case("Resize", [["n", 2, "h", "w"], None, ints([1, 1, 2, 3], "f4")], {"mode": "nearest"}),
+    Case("Resize", [PICTURE, None, None, ints([2, 4, 5, 9])], {"mode": "linear"}),
+    Case("Resize", [PICTURE, None, ints([1, 1, 0.6, 1.5], "f4")], {"mode": "cubic"}),
+    Case("Upsample", [["n", 2, "h", "w"], ints([1, 1, 2, 2], "f4")], {"mode": "nearest"}, opset=9),
+    Case("BatchNormalization", [["n", 3, "t"], ROW, drawn(3), drawn(3), abs(drawn(3, seed=1))]),
+    Case("BatchNormalization", [X, [3], [3], [3], ints([0.5, 1, 2], "f4")]),
+    Case("LayerNormalization", [N[:2], ROW, drawn(3)]),
+    Case("LayerNormalization", [X, drawn(3, 4)], {"axis": 1}),
+    Case("RMSNormalization", [["n", "s", 3], ROW], opset=23),
+    Case("InstanceNormalization", [["n", 3, "t"], ROW, drawn(3)]),
+    Case("GroupNormalization", [PICTURE, drawn(4), drawn(4)], {"num_groups": 2}, opset=21),
+    Case("LRN", [PICTURE], {"size": 3}), Case("LpNormalization", [N], {"axis": 1}),
+    Case("ArgMax", [N], {"axis": 1}), Case("ArgMin", [X], {"axis": 2, "keepdims": 0}),
+    Case("TopK", [X, ints([2])], outputs=2),
+    Case("TopK", [X, ints([2])], {"largest": 0}, outputs=2),
+    Case("CumSum", [N, ints(1)]), Case("CumSum", [X, ints(2)], {"exclusive": 1, "reverse": 1}),
+    Case("CumProd", [X, ints(2)], opset=26),
+    Case("ScatterElements", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]]),
+    Case("ScatterElements", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], {"reduction": "add"}),
+    Case("Scatter", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], opset=9),
+    Case("ScatterND", [[4, 3], ints([[1], [3]]), [2, 3]]),
+    Case("ScatterND", [[4, 3], ints([[1], [1]]), [2, 3]], {"reduction": "max"}),
+    Case("Range", [ints(1), ints(7), ints(2)]),
+    Case("Elu", [N]), Case("Celu", [N]), Case("Mish", [N]), Case("ThresholdedRelu", [N]),
+    Case("MeanVarianceNormalization", [PICTURE]), Case("Shrink", [N], {"lambd": 0.5}),
+]  # fmt: skip
+BOOLS = {"And", "Or", "Xor", "Not"}
+
+
+def test_every_op_has_a_case() -> None:
+    assert set(TABLE) <= {case.op for case in CASES}
+    assert {*FOLDS, *SHAPES} - {*TABLE} == {"Shape", "Size", "Constant", "ConstantOfShape"}
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[case.op for case in CASES])
+def test_an_op_is_what_onnx_runtime_has(number: int, tmp_path: Path) -> None:
+    case = CASES[number]
+    inputs: list[ValueInfoProto] = []
+    weights: dict[str, Array] = {}
+    names: list[str] = []
+    nodes: list[NodeProto] = []
+    for at, each in enumerate(case.inputs):
+        if each is None:
+            names.append("")
+        elif isinstance(each, list):
+            is_bool = case.op in BOOLS or (case.op == "Where" and at == 0)
+            kind = TensorProto.INT32 if case.whole else TensorProto.FLOAT
+            inputs.append(value(f"x{at}", each, TensorProto.BOOL if is_bool else kind))
+            names.append(f"x{at}")
+        else:
+            assert isinstance(each, np.ndarray)
+            array: Array = each
+            weights[f"w{at}"] = array.astype("i4") if case.whole else array
+            names.append(f"w{at}")
+    if case.positive:
+        nodes = [helper.make_node("Exp", [each.name], [f"e{each.name}"]) for each in inputs]
+        names = [f"e{each}" if each.startswith("x") else each for each in names]
+    outputs = [f"y{index}" for index in range(case.outputs)]
+    node = helper.make_node(case.op, names, outputs)
+    node.attribute.extend(helper.make_attribute(*each) for each in case.attributes.items())
+    results = [ValueInfoProto(name=each) for each in outputs]
+    made = model([*nodes, node], inputs, results, weights, case.opset)
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    assert import_onnx(tmp_path / "model.onnx", tmp_path / "net.mgn").difference < 1e-4

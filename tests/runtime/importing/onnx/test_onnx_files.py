@@ -1,0 +1,210 @@
+"""What is refused before anything of a file becomes a program."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from fuzz.onnx_models import convolutional, drawn, model, reshaped, value
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.importing.onnx import onnx_file
+from meganeura_runtime.importing.onnx.import_problems import (
+    NoForm,
+    UnreadableOnnx,
+    UnsafeExternalData,
+)
+from meganeura_runtime.importing.onnx.importing import import_onnx
+from meganeura_runtime.importing.onnx.onnx_file import read_onnx
+from meganeura_runtime.importing.onnx.translation import translate
+
+
+def written(made: ModelProto, folder: Path) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def external(location: str, **said: str) -> ModelProto:
+    """A model that keeps a weight of 4 x 4 beside it."""
+    made = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [value("x", ["n", 4])],
+        [value("y", ["n", 4])],
+        {"w": np.zeros((4, 4), np.float32)},
+    )
+    (weight,) = made.graph.initializer
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, text in {"location": location, **said}.items():
+        weight.external_data.add(key=key, value=text)
+    return made
+
+
+def test_data_beside_the_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    numbers = drawn(4, 4)
+    (tmp_path / "deep" / "w.bin").write_bytes(b"1234" + numbers.tobytes())
+    path = written(external("deep/w.bin", offset="4", length="64"), tmp_path)
+    made = import_onnx(path, tmp_path / "net.mgn")
+    assert made.difference < 1e-6
+    assert "param w: [4, 4]" in made.program.read_text()
+
+
+@pytest.mark.parametrize(
+    "location", ["/etc/passwd", "../w.bin", "a/../../w.bin", "C:\\w.bin", "..\\w.bin", "", "a\0b"]
+)
+def test_no_other_file_is_read(location: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(64))
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(external(location), folder)), {})
+    assert isinstance(refused.value.problem, UnsafeExternalData)
+
+
+def test_a_link_that_leads_out_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(64))
+    (folder / "w.bin").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(external("w.bin"), folder)), {})
+    assert isinstance(refused.value.problem, UnsafeExternalData)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({}, "ends before `w` does"),
+        ({"offset": "-1"}, "no number"),
+        ({"offset": "9" * 30}, "no number"),
+        ({"length": "63"}, "64 bytes is said to have 63"),
+    ],
+)
+def test_data_of_another_length(said: dict[str, str], reason: str, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(63))
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(external("w.bin", **said), tmp_path)), {})
+    assert isinstance(refused.value.problem, UnreadableOnnx)
+    assert reason in refused.value.problem.reason
+
+
+def _large(made: ModelProto) -> None:
+    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+
+
+def _short(made: ModelProto) -> None:
+    made.graph.initializer[0].raw_data = b"1234"
+
+
+def _text(made: ModelProto) -> None:
+    made.graph.initializer[0].data_type = TensorProto.STRING
+
+
+def _twice(made: ModelProto) -> None:
+    made.graph.initializer.append(made.graph.initializer[0])
+
+
+def _old(made: ModelProto) -> None:
+    made.opset_import[0].version = 6
+
+
+def _headless(made: ModelProto) -> None:
+    made.ClearField("graph")
+
+
+def _empty(made: ModelProto) -> None:
+    del made.graph.output[:]
+
+
+def _undefined(made: ModelProto) -> None:
+    made.graph.output[0].name = "nowhere"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (_large, "1,099,511,627,776 elements"),
+        (_short, "`stem.weight`"),
+        (_text, "holds string"),
+        (_twice, "as another is"),
+        (_old, "its opset is 6"),
+        (_headless, "no graph"),
+        (_empty, "no outputs"),
+        (_undefined, "`nowhere` is not defined"),
+    ],
+)
+def test_a_damaged_model(damage: Callable[[ModelProto], None], reason: str, tmp_path: Path) -> None:
+    made = convolutional()
+    damage(made)
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(made, tmp_path)), {})
+    assert isinstance(refused.value.problem, UnreadableOnnx)
+    assert reason in refused.value.problem.reason
+
+
+def test_what_is_no_protobuf(tmp_path: Path) -> None:
+    for content in (b"", b"\xff" * 40, b"hello"):
+        (tmp_path / "a.onnx").write_bytes(content)
+        with pytest.raises(ProblemError) as refused:
+            read_onnx(tmp_path / "a.onnx")
+        assert isinstance(refused.value.problem, UnreadableOnnx)
+    with pytest.raises(ProblemError):
+        read_onnx(tmp_path / "nowhere.onnx")
+    with pytest.raises(ProblemError):
+        read_onnx(tmp_path)
+
+
+def test_nodes_and_nesting_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(convolutional(), tmp_path)
+    monkeypatch.setattr(onnx_file, "MOST_NODES", 5)
+    with pytest.raises(ProblemError, match="cannot read") as refused:
+        read_onnx(path)
+    assert "more than 5 nodes" in str(refused.value.problem)
+
+
+def test_functions_that_call_themselves_end(tmp_path: Path) -> None:
+    made = convolutional()
+    node = helper.make_node("Own", ["x"], ["y"], domain="own")
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    made.functions.append(helper.make_function("own", "Own", ["x"], ["y"], [node], opsets))
+    made.graph.node[2].op_type, made.graph.node[2].domain = "Own", "own"
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(made, tmp_path)), {})
+    assert "nested more than 16 deep" in str(refused.value.problem)
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (helper.make_node("NonZero", ["x"], ["y"]), "not among the ops that are read"),
+        (helper.make_node("Own", ["x"], ["y"], domain="com.example"), "`com.example` is not read"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), "its sizes depend on data"),
+        (helper.make_node("Relu", ["z"], ["y"]), "`z` is not defined"),
+        (helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0]), "no order of the axes"),
+        (helper.make_node("Concat", ["x", "x"], ["y"], axis=5), "no axis 5 of 2"),
+        (helper.make_node("MatMul", ["x", "x"], ["y"]), "sums over one size"),
+        (helper.make_node("Dropout", ["x", "", "one"], ["y"]), "drops at random"),
+        (helper.make_node("QuantizeLinear", ["x", "f"], ["y"]), "not among the ops"),
+    ],
+)
+def test_a_node_without_a_form_is_named(node: object, reason: str, tmp_path: Path) -> None:
+    weights = {"one": np.array(1), "f": np.array(0.5, np.float32)}
+    inputs = [value("x", [2, 3]), value("s", [1], TensorProto.INT64)]
+    made = model([node], inputs, [value("y", [2, 3])], weights)  # pyright: ignore[reportArgumentType] - a node
+    with pytest.raises(ProblemError) as refused:
+        translate(read_onnx(written(made, tmp_path)), {})
+    problem = refused.value.problem
+    assert isinstance(problem, NoForm)
+    assert reason in problem.reason
+    assert problem.node == "y"
+
+
+def test_nothing_is_written_of_what_is_refused(tmp_path: Path) -> None:
+    made = reshaped()
+    made.graph.node[-1].op_type = "NonZero"
+    with pytest.raises(ProblemError):
+        import_onnx(written(made, tmp_path), tmp_path / "net.mgn")
+    assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]

@@ -1,0 +1,194 @@
+"""Generation: prefill and decoding give what the model gives for the whole sequence."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meganeura
+from meganeura import Model
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.generation import TokenStep
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
+from meganeura_runtime.backends.webgpu.device.device import Device
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.infer.generator import CHUNKS, GREEDY, Generator, Sampling, chunks
+
+DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
+PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
+DRAWN = Sampling(temperature=0.9, top_k=20, seed=7)
+
+
+def lively(name: str) -> Model:
+    """A small model whose tokens vary: its weights are far larger than first values."""
+    model = meganeura.load(name).model(name, seed=1)
+    generator = np.random.default_rng(0)
+    model.values = {
+        each.name: (np.ones(1, np.float32) if "norm" in each.name or ".ln_" in each.name else 0)
+        + generator.normal(0, 0.25, concrete_shape(each.type.shape)).astype(np.float32)
+        for each in model.parameters
+    }
+    return model
+
+
+@pytest.fixture(scope="module", params=["gpt2_tiny", "lm_tiny"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return lively(request.param)
+
+
+def written(
+    generator: Generator, steps: int, length: int = 11, sampling: Sampling = GREEDY
+) -> list[int]:
+    return [int(token[0]) for token in generator.tokens(PROMPT[:length], steps, sampling)]
+
+
+WHOLE = 32
+"""Tokens that the model without caches is given; causality hides those that are not there yet."""
+
+
+def expected(model: Model, prompt: Sequence[int], steps: int) -> list[int]:
+    """The likeliest token each time, of the model without caches on the whole sequence."""
+    ids = np.zeros((1, WHOLE), np.int32)
+    ids[0, : len(prompt)] = prompt
+    with model.session({"n": 1, "s": WHOLE}, device="cpu") as session:
+        for at in range(len(prompt), len(prompt) + steps):
+            ids[0, at] = session.step({"ids": ids})["output"][0, at - 1].argmax()
+    return [*map(int, ids[0, len(prompt) : len(prompt) + steps])]
+
+
+def test_the_cached_model_writes_what_the_whole_one_does(model: Model) -> None:
+    with model.generator(64, device="cpu") as generator:
+        found = written(generator, 20)
+        assert found == expected(model, PROMPT, 20)
+        assert len({*found}) >= 3
+        assert written(generator, 20) == found
+        stopped = generator.tokens(PROMPT, 20)
+        next(stopped)
+        assert written(generator, 20) == found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_draws_the_same_tokens(device: str) -> None:
+    model = lively("lm_tiny")
+    with model.generator(64, device="cpu") as generator:
+        greedy, drawn = written(generator, 20, 3), written(generator, 20, 3, DRAWN)
+    with model.generator(64, device=device) as generator:
+        assert written(generator, 20, 3) == greedy
+        assert written(generator, 20, 3, DRAWN) == drawn
+        assert written(generator, 1, 3) == greedy[:1]
+    assert greedy != drawn
+
+
+def test_prompts_of_any_length_are_read_in_few_sizes_of_steps() -> None:
+    assert CHUNKS == (512, 64, 8, 1)
+    assert [*chunks(1102)] == [512, 512, 64, 8, *[1] * 6]
+    model = lively("lm_tiny")
+    prompt = np.random.default_rng(2).integers(0, 256, 31)
+    with model.generator(128, device="cpu") as generator:
+        for length in (1, 7, 8, 9, 17, 31):
+            (found,) = generator.tokens(prompt[:length], 1)
+            assert [int(found[0])] == expected(model, [*map(int, prompt[:length])], 1)
+        assert {size for size, _ in generator._sessions} == {1, 8}
+
+
+def test_several_sequences_go_on_at_once() -> None:
+    model = lively("lm_tiny")
+    prompts = np.random.default_rng(3).integers(0, 256, (3, 4))
+    with model.generator(32, rows=3, device="cpu") as generator:
+        found = np.stack([*generator.tokens(prompts, 6)], 1)
+    for prompt, tokens in zip(prompts, found, strict=True):
+        assert [*map(int, tokens)] == expected(model, [*map(int, prompt)], 6)
+
+
+def test_drawing_follows_the_softmax(tmp_path: Path) -> None:
+    (tmp_path / "net.mgn").write_text(
+        "block Net(k)(x: [n, 4], heat: []) -> i32[n]\n"
+        "    where k <= 4:\n  return x |> sample(k)(heat)\n\nmodel net = Net(0)\n"
+    )
+    program = meganeura.load(str(tmp_path / "net.mgn"))
+    logits = np.log(np.array([0.1, 0.2, 0.3, 0.4], np.float32))
+    x = np.tile(logits, (40_000, 1))
+    counter = np.array([3, 1], np.uint32)
+
+    def shares(k: int, heat: float) -> Array:
+        model = program.model(config={"k": k}, seed=0)
+        fed = {"x": x, "heat": np.float32(heat), "counter": counter}
+        tokens = model.run(fed, device="cpu")["output"]
+        return np.bincount(tokens, minlength=4) / len(tokens)
+
+    np.testing.assert_allclose(shares(0, 1), [0.1, 0.2, 0.3, 0.4], atol=0.01)
+    np.testing.assert_allclose(shares(0, 0.5), np.array([1, 4, 9, 16]) / 30, atol=0.01)
+    np.testing.assert_allclose(shares(2, 1), [0, 0, 3 / 7, 4 / 7], atol=0.01)
+    np.testing.assert_array_equal(shares(0, 0), [0, 0, 0, 1])
+
+
+def test_a_step_writes_no_more_than_its_tokens_into_the_caches() -> None:
+    made = lively("gpt2_tiny")._token_step(TokenStep(64, 1))
+    plan = plan_graph(made.elaboration.graph, PORTABLE, Style.GPU)
+    updates = [each for each in plan.dispatches if each.name.startswith("update")]
+    assert not plan.copies
+    assert sum(each.bytes for each in updates) == 2 * 2 * 2 * 64 * 4
+
+
+@pytest.mark.adapter
+def test_steps_allocate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with lively("gpt2_tiny").generator(64, device="wgpu") as generator:
+        found = written(generator, 12)
+        made: list[int] = []
+        allocate = Device.allocate
+        monkeypatch.setattr(
+            Device, "allocate", lambda self, size: made.append(size) or allocate(self, size)
+        )
+        assert written(generator, 12) == found
+    assert made == []
+    assert found == expected(lively("gpt2_tiny"), PROMPT, 12)
+
+
+REFUSED = {
+    "E0661": lambda generator: generator.tokens(PROMPT, 99),
+    "E0662": lambda generator: generator.tokens(PROMPT, 0),
+    "E0665": lambda generator: generator.tokens([], 3),
+    "E0535": lambda generator: generator.tokens([1, 256], 3),
+    "E0664": lambda generator: [*generator.tokens(PROMPT, 3, Sampling(1.0, 257))],
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_cannot_be_is_refused_before_a_step(code: str) -> None:
+    with lively("gpt2_tiny").generator(64, device="cpu") as generator:
+        with pytest.raises(ProblemError) as refused:
+            REFUSED[code](generator)
+        assert refused.value.problem.code == code
+        assert len(written(generator, 3)) == 3
+
+
+@pytest.mark.parametrize(
+    "sampling", [(-1.0, 0, 0), (float("nan"), 0, 0), (1.0, -1, 0), (1.0, 0, -1)]
+)
+def test_settings_out_of_range_are_refused(sampling: tuple[float, int, int]) -> None:
+    with pytest.raises(ProblemError) as refused:
+        Sampling(*sampling)
+    assert refused.value.problem.code == "E0662"
+
+
+def test_text_is_streamed_from_python() -> None:
+    model = lively("lm_tiny")
+    pieces = [*model.generate("Once", steps=12, device="cpu")]
+    with model.generator(64, device="cpu") as generator:
+        tokens = [int(token[0]) for token in generator.tokens(list(b"Once"), 12)]
+    assert "".join(pieces) == bytes(tokens).decode(errors="replace")
+
+
+def test_the_models_that_generate_have_no_state_of_it_in_training() -> None:
+    for name in ("gpt2", "lm"):
+        text = f"from {name} import {name.replace('lm', 'lm_tiny').replace('gpt2', 'gpt2_tiny')}\n"
+        model = text.rsplit(maxsplit=1)[-1]
+        text += f"train fit(ids: i32[batch, 9]):\n  logits = ids[:, :8] |> {model}(capacity=8)\n"
+        text += "  minimize cross_entropy(logits, ids[:, 1:])\n"
+        result = check(Source("net.mgn", text), loader_beside(Path("net.mgn")))
+        assert "E0318" in [problem.code for problem in result.problems]

@@ -1,0 +1,210 @@
+"""Folders of classes: each file an example, decoded by any number of processes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.symbolic.size import Size, dim
+from meganeura_runtime.io.data.batches import order_of_epoch
+from meganeura_runtime.io.data.class_folders import DecodedFiles
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.decoders import (
+    ImageDecoder,
+    SoundDecoder,
+    decoder_of,
+    decoder_text,
+)
+from meganeura_runtime.io.data.folder_problems import NoClasses, WorkerDied, WrongReader
+from meganeura_runtime.io.data.readers import Reader
+from meganeura_runtime.io.data.splits import StoredSplit
+from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.preprocess.audio import read_sound
+from meganeura_runtime.io.preprocess.images import (
+    Cover,
+    Filter,
+    ImageSteps,
+    Middle,
+    Stretch,
+    read_image,
+)
+from meganeura_runtime.io.preprocess.input_transforms import Choices
+from meganeura_runtime.io.preprocess.preprocess_problems import UnfitInput
+
+BATCH = dim("batch")
+
+
+def demand(*shape: Size, name: str = "image") -> Demand:
+    label = TensorType(DType.I32, (BATCH,))
+    return Demand({name: TensorType(DType.F32, (BATCH, *shape)), "label": label}, {"batch": 4})
+
+
+def paint(path: Path, shade: int, size: tuple[int, int] = (20, 16)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.full((*size, 3), shade, np.uint8)
+    pixels[0, 0] = 255
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> Path:
+    """Classes whose names are out of order, with a folder in one of them and files to pass over."""
+    for number in range(7):
+        paint(tmp_path / "rose" / f"{number}.png", 10 + number)
+        paint(tmp_path / "aster" / "more" / f"{number}.JPG", 100 + number)
+    (tmp_path / "rose" / "notes.txt").write_text("red")
+    (tmp_path / "rose" / ".hidden.png").write_text("no image")
+    return tmp_path
+
+
+def read(path: Path, wanted: Demand, workers: int = 0, reading: Reading | None = None) -> Dataset:
+    tensors = Reader(wanted, reading or Reading(), workers).tensors(path)
+    return match_data(tensors, wanted, path)
+
+
+def refused(path: Path, wanted: Demand, reading: Reading | None = None) -> Problem:
+    with pytest.raises(ProblemError) as caught:
+        read(path, wanted, 0, reading)
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+def taken(dataset: Dataset, rows: slice) -> Mapping[str, np.ndarray]:
+    return dataset.train.take(rows)
+
+
+def test_each_file_is_an_example_of_its_folder(flowers: Path) -> None:
+    dataset = read(flowers, demand(3, 16, 16))
+    fed = taken(dataset, slice(0, 14))
+    assert fed["label"].tolist() == [0] * 7 + [1] * 7
+    steps = Choices().image_steps(TensorType(DType.F32, (1, 3, 16, 16)))
+    assert steps is not None
+    for row, path in ((2, "aster/more/2.JPG"), (9, "rose/2.png")):
+        assert np.array_equal(fed["image"][row], read_image(flowers / path, 3, steps.steps).values)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_any_number_of_processes_gives_the_same(flowers: Path, workers: int) -> None:
+    """None is lost or repeated, in the order that the seed says."""
+    alone, others = read(flowers, demand(1, 8, 8)), read(flowers, demand(1, 8, 8), workers)
+    for epoch in range(3):
+        order = order_of_epoch(5, epoch, 14, shuffle=True)
+        for at in range(0, 14, 4):
+            rows = order[at : at + 4]
+            one, other = alone.train.take(rows), others.train.take(rows)
+            assert np.array_equal(one["image"], other["image"])
+            assert np.array_equal(one["label"], other["label"])
+
+
+def test_two_splits_have_the_same_classes(tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    for split, names in (("train", ("a", "b", "c")), ("val", ("c", "a"))):
+        for name in names:
+            paint(both / split / name / "1.png", 50)
+    dataset = read(both, demand(3, 8, 8))
+    assert dataset.test is not None
+    assert dataset.train.take(slice(0, 3))["label"].tolist() == [0, 1, 2]
+    assert dataset.test.take(slice(0, 2))["label"].tolist() == [0, 2]
+    paint(both / "val" / "d" / "1.png", 50)
+    assert isinstance(refused(both, demand(3, 8, 8)), NoClasses)
+
+
+def test_a_sound_is_a_spectrogram(tmp_path: Path) -> None:
+    for name, pitch in (("high", 900), ("low", 200)):
+        (tmp_path / name).mkdir()
+        wave = np.sin(np.arange(8_000) / 16_000 * 2 * np.pi * pitch)
+        soundfile.write(tmp_path / name / "1.wav", wave, 16_000)
+        soundfile.write(tmp_path / name / "2.flac", wave[:4_000], 16_000)
+    dataset = read(tmp_path, demand(20, 50, name="sound"), workers=1)
+    fed = taken(dataset, slice(0, 4))
+    assert fed["label"].tolist() == [0, 0, 1, 1]
+    assert np.array_equal(fed["sound"][2], read_sound(tmp_path / "low" / "1.wav", 20, 50).values)
+    crop = Reading(crop=0.5)
+    assert isinstance(refused(tmp_path, demand(20, 50, name="sound"), crop), WrongReader)
+    assert isinstance(refused(tmp_path, demand(20, 50, 2, name="sound")), UnfitInput)
+
+
+def test_what_is_asked_of_images_is_done(flowers: Path) -> None:
+    reading = Reading(crop=0.5, mean=[0.0], std=[1.0], resample="nearest")
+    fed = taken(read(flowers, demand(3, 8, 8), 0, reading), slice(7, 8))["image"]
+    assert np.array_equal(fed, np.full((1, 3, 8, 8), np.float32(10) * np.float32(1 / 255)))
+    whole = taken(read(flowers, demand(3, 16, 16), 0, Reading(mean=[0.0], std=[1.0])), slice(7, 8))
+    assert whole["image"].min() == fed.min()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        (demand(2, 8, 8), UnfitInput),
+        (demand(64), UnfitInput),
+        (demand(3, 8, 8, name="x"), WrongReader),
+    ],
+)
+def test_an_input_that_images_do_not_fit_is_refused(
+    flowers: Path, wanted: Demand, kind: type[Problem]
+) -> None:
+    assert isinstance(refused(flowers, wanted), kind)
+
+
+def test_a_folder_without_classes_is_refused(tmp_path: Path, flowers: Path) -> None:
+    (flowers / "empty").mkdir()
+    assert isinstance(refused(flowers, demand(3, 8, 8)), NoClasses)
+    only = tmp_path / "only" / "texts"
+    only.mkdir(parents=True)
+    (only / "a.txt").write_text("a")
+    assert isinstance(refused(tmp_path / "only", demand(3, 8, 8)), NoClasses)
+    soundfile.write(only / "a.wav", np.zeros(100), 16_000)
+    paint(only / "a.png", 1)
+    assert isinstance(refused(tmp_path / "only", demand(3, 8, 8)), NoClasses)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_damaged_file_is_named_and_the_others_are_read(flowers: Path, workers: int) -> None:
+    (flowers / "rose" / "3.png").write_bytes(b"no image")
+    dataset = read(flowers, demand(3, 8, 8), workers)
+    with pytest.raises(ProblemError) as caught:
+        dataset.train.take(slice(8, 14))
+    problem = caught.value.problem
+    assert isinstance(problem, UnreadableFile)
+    assert problem.file == flowers / "rose" / "3.png"
+    assert dataset.train.take(slice(0, 10))["image"].shape == (10, 3, 8, 8)
+
+
+def test_a_process_that_ends_is_reported(flowers: Path) -> None:
+    dataset = read(flowers, demand(3, 8, 8), workers=1)
+    dataset.train.take(slice(0, 4))
+    assert isinstance(dataset.train, StoredSplit)
+    content = dataset.train.feeds["image"].tensor.content
+    assert isinstance(content, DecodedFiles)
+    content.pool._processes[0].kill()
+    with pytest.raises(ProblemError) as caught:
+        dataset.train.take(slice(4, 8))
+    assert isinstance(caught.value.problem, WorkerDied)
+    assert dataset.train.take(slice(4, 8))["label"].tolist() == [0, 0, 0, 1]
+
+
+def test_other_files_and_other_sizes_are_other_data(flowers: Path) -> None:
+    def digest(wanted: Demand) -> str | None:
+        train = read(flowers, wanted).train
+        assert isinstance(train, StoredSplit)
+        content = train.feeds["image"].tensor.content
+        assert isinstance(content, DecodedFiles)
+        return content.digest
+
+    before = digest(demand(3, 8, 8))
+    assert digest(demand(3, 8, 8)) == before != digest(demand(3, 9, 8))
+    paint(flowers / "rose" / "9.png", 3)
+    assert digest(demand(3, 8, 8)) != before
+
+
+@pytest.mark.parametrize("resize", [None, Cover(9, 8), Stretch(8, 8)])
+def test_a_decoder_is_told_to_a_process_as_it_is(resize: Cover | Stretch | None) -> None:
+    steps = ImageSteps(resize, Middle(8, 8, rounds_down=True), Filter.BOX, 1 / 255, (0.1,), (0.3,))
+    for decoder in (ImageDecoder(3, 8, 8, steps), SoundDecoder(80, 100)):
+        assert decoder_of(decoder_text(decoder)) == decoder

@@ -1,0 +1,142 @@
+"""Tables as columns of numbers, texts as sequences of tokens."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.settings.run_settings import Reading
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.data_problems import DataShape, DataType
+from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
+from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
+from meganeura_runtime.io.data.readers import Reader
+from meganeura_runtime.io.files.file_problems import NotFinite, UnreadableFile
+
+BATCH = dim("batch")
+POINTS = Demand(
+    {"x": TensorType(DType.F32, (BATCH, 2)), "y": TensorType(DType.I32, (BATCH,))}, {"batch": 2}
+)
+IDS = Demand({"ids": TensorType(DType.I32, (BATCH, 5))}, {"batch": 2})
+WIDE = Reading(columns={"x": ["width", "height"], "y": ["kind"]})
+UNKNOWN = "[unk]"
+CSV = "name,height,width,kind\nrose,1.5,2,0\naster,2.5,3,1\nlily,-1,4,1\n"
+
+
+def read(path: Path, wanted: Demand, reading: Reading | None = None) -> Dataset:
+    said = reading or Reading()
+    tokenizer = None if said.tokenizer is None else Path(said.tokenizer)
+    tensors = Reader(wanted, said, 0, tokenizer=tokenizer).tensors(path)
+    return match_data(tensors, wanted, path)
+
+
+def refused(path: Path, wanted: Demand, reading: Reading | None = None) -> Problem:
+    with pytest.raises(ProblemError) as caught:
+        read(path, wanted, reading)
+    caught.value.problem.report()
+    return caught.value.problem
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_columns_feed_inputs(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"points.{suffix}"
+    if suffix == "parquet":
+        columns = {"height": [1.5, 2.5, -1.0], "width": [2, 3, 4], "kind": [0, 1, 1]}
+        pyarrow.parquet.write_table(pa.table(columns), path)
+    else:
+        path.write_text(CSV.replace(",", "\t") if suffix == "tsv" else CSV)
+    fed = read(path, POINTS, WIDE).train.take(slice(0, 3))
+    assert fed["x"].tolist() == [[2, 1.5], [3, 2.5], [4, -1]]
+    assert fed["y"].tolist() == [0, 1, 1]
+
+
+def test_shards_of_a_table_are_joined(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"points-{number}.csv").write_text(CSV)
+    assert read(tmp_path / "points-*.csv", POINTS, WIDE).train.examples == 6
+
+
+def test_a_column_of_the_name_of_the_input_feeds_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("y,x\n1,2\n3,4\n")
+    one = Demand({"y": TensorType(DType.I32, (BATCH,))}, {"batch": 1})
+    assert read(tmp_path / "a.csv", one).train.take(slice(0, 2))["y"].tolist() == [1, 3]
+    assert isinstance(refused(tmp_path / "a.csv", POINTS), DataShape)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "kind"),
+    [
+        (CSV, {"x": ["width", "depth"], "y": ["kind"]}, BadColumn),
+        (CSV, {"x": ["width", "name"], "y": ["kind"]}, BadColumn),
+        (CSV, {"z": ["width"]}, BadColumn),
+        (CSV.replace("2.5", ""), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
+        (CSV.replace("2.5", "nan"), {"x": ["width", "height"], "y": ["kind"]}, BadColumn),
+        (CSV.replace("2.5", "inf"), {"x": ["width", "height"], "y": ["kind"]}, NotFinite),
+        (CSV, {"x": ["width", "height"], "y": ["height"]}, DataType),
+        ("a,b\n1,2,3\n", {"x": ["a", "b"], "y": ["a"]}, UnreadableFile),
+        ("", {"x": ["a", "b"], "y": ["a"]}, UnreadableFile),
+    ],
+)
+def test_what_is_no_number_is_refused(
+    tmp_path: Path, text: str, columns: dict[str, list[str]], kind: type[Problem]
+) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    assert isinstance(refused(tmp_path / "a.csv", POINTS, Reading(columns=columns)), kind)
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pa.table({"kind": list(range(1000))}), path)
+    content = path.read_bytes()
+    for damaged in (
+        content[:-100],
+        b"PAR1" + content[200:],
+        content[:4] + bytes(100) + content[104:],
+    ):
+        path.write_bytes(damaged)
+        assert isinstance(refused(path, POINTS, WIDE), UnreadableFile | BadColumn)
+
+
+def test_a_text_is_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("to be or nöt to be".encode())
+    split = read(tmp_path / "a.txt", IDS).train
+    assert split.examples == 3  # of 19 bytes the last four are left out
+    assert (
+        bytes(split.take(slice(0, 3))["ids"].reshape(-1).tolist()) == "to be or nöt t".encode()[:15]
+    )
+
+
+def test_a_text_is_tokens_of_a_tokenizer(tmp_path: Path) -> None:
+    words = {word: number for number, word in enumerate([UNKNOWN, "to", "be", "or", "not"])}
+    tokenizer = Tokenizer(WordLevel(words, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "a.txt").write_text("to be or not\nto be to see\nor to be")
+    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    fed = read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 2))
+    assert fed["ids"].tolist() == [[1, 2, 3, 4, 1], [2, 1, 0, 3, 1]]
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe")
+    assert isinstance(refused(tmp_path / "b.txt", IDS, said), UnreadableFile)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert isinstance(refused(tmp_path / "a.txt", IDS, said), UnreadableFile)
+    assert isinstance(refused(tmp_path / "a.txt", POINTS), WrongReader)
+
+
+def test_long_texts_are_cut_at_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meganeura_runtime.io.data.texts.PIECE", 10)
+    words = {word: number for number, word in enumerate([UNKNOWN, *(f"w{n}" for n in range(50))])}
+    tokenizer = Tokenizer(WordLevel(words, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "a.txt").write_text("\n".join(f"w{n}" for n in range(50)))
+    said = Reading(tokenizer=str(tmp_path / "tokenizer.json"))
+    fed = read(tmp_path / "a.txt", IDS, said).train.take(slice(0, 10))
+    assert fed["ids"].reshape(-1).tolist() == list(range(1, 51))
+    monkeypatch.setattr("meganeura_runtime.io.data.texts.LONGEST_LINE", 3)
+    assert isinstance(refused(tmp_path / "a.txt", IDS, said), UnreadableFile)

@@ -1,0 +1,106 @@
+"""Tokenizers: bytes, and files of the library `tokenizers`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.preprocess.tokens import (
+    ByteTokenizer,
+    FileTokenizer,
+    Tokenizer,
+    require_vocabulary,
+    tokenizer_of,
+)
+
+TEXT = "The quick brown fox — jumps über the lazy dog. 犬と狐 🦊🐶"
+CONFIG = "generation_config.json"
+
+
+def written(folder: Path) -> Path:
+    """A byte-level BPE tokenizer of few merges."""
+    made = Library(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<end>"], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator([TEXT] * 3, trainer)
+    made.save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+def streamed(tokenizer: Tokenizer, tokens: list[int]) -> list[str]:
+    stream = tokenizer.stream()
+    return [*(stream.add(token) for token in tokens), stream.end()]
+
+
+def test_bytes_are_streamed_a_character_at_a_time() -> None:
+    tokenizer = ByteTokenizer()
+    tokens = tokenizer.encode("a犬🦊")
+    assert streamed(tokenizer, tokens) == ["a", "", "", "犬", "", "", "", "🦊", ""]
+    assert streamed(tokenizer, [240, 159, 97]) == ["", "", "\ufffda", ""]
+    assert streamed(tokenizer, [240]) == ["", "\ufffd"]
+
+
+def test_a_file_gives_the_tokens_that_its_library_gives(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    tokenizer = FileTokenizer(path)
+    tokens = tokenizer.encode(TEXT)
+    assert tokens == Library.from_file(str(path)).encode(TEXT).ids
+    assert len(tokens) < len(TEXT.encode())
+    pieces = streamed(tokenizer, tokens)
+    assert "".join(pieces) == TEXT
+    assert not any("\ufffd" in piece for piece in pieces)
+    cut = next(
+        n for n in range(len(tokens)) if "\ufffd" in Library.from_file(str(path)).decode(tokens[:n])
+    )
+    assert streamed(tokenizer, tokens[:cut])[-1].endswith("\ufffd")
+    assert tokenizer.size == 300
+
+
+@pytest.mark.parametrize(
+    ("files", "ends"),
+    [
+        ({}, ()),
+        ({"config.json": {"eos_token_id": 7}}, (7,)),
+        ({"config.json": {"eos_token_id": 7}, CONFIG: {"eos_token_id": [2, 3]}}, (2, 3)),
+        ({"config.json": {"eos_token_id": None}}, ()),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_says_which_tokens_end_a_text(
+    files: dict[str, object], ends: tuple[int, ...], tmp_path: Path
+) -> None:
+    written(tmp_path)
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    assert tokenizer_of([tmp_path / "model.safetensors"]).ends == ends
+    assert tokenizer_of([tmp_path]).ends == ends
+
+
+def test_bytes_are_read_where_there_is_no_tokenizer(tmp_path: Path) -> None:
+    assert isinstance(tokenizer_of([tmp_path]), ByteTokenizer)
+    assert isinstance(tokenizer_of([]), ByteTokenizer)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1", b"\xff\x00", b'{"model": {}}'])
+def test_what_is_no_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(ProblemError, match=r"tokenizer\.json"):
+        tokenizer_of([tmp_path])
+    with pytest.raises(ProblemError, match=r"none\.json"):
+        tokenizer_of([], tmp_path / "none.json")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    tokenizer = FileTokenizer(written(tmp_path))
+    require_vocabulary(tokenizer, 300)
+    with pytest.raises(ProblemError) as refused:
+        require_vocabulary(tokenizer, 299)
+    assert refused.value.problem.code == "E0663"
+    with pytest.raises(ProblemError):
+        require_vocabulary(ByteTokenizer(), 255)

@@ -1,0 +1,65 @@
+"""Runs on folders of images: the same with any number of processes, resumed or not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.io.data.data_problems import OutsideFolder
+from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from tests.runtime.runs import Place, contents
+
+PROGRAM = """\
+train fit(image: [batch, 3, 8, 8], label: i32[batch]):
+  minimize cross_entropy(image |> mean(2, 3) |> fc: linear(3), label)
+  run:
+    data       = images("flowers", crop=0.5)
+    validation = 0.2
+    batch      = 4
+    epochs     = 3
+    log_every  = 1
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    generator = np.random.default_rng(0)
+    for name in ("aster", "lily", "rose"):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = generator.integers(0, 255, (12, 10, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "flowers" / name / f"{number}.png")
+    place = Place(tmp_path)
+    place.write(PROGRAM)
+    return place
+
+
+def test_a_run_is_the_same_with_any_number_of_processes(place: Place) -> None:
+    alone = place.start("alone", "workers=0")
+    others = place.start("others", "workers=3")
+    assert contents(others.weights) == contents(alone.weights)
+
+
+def test_a_run_goes_on_with_another_number_of_processes(place: Place) -> None:
+    whole = place.start("whole", "workers=0")
+    place.start("parts", "workers=2", steps=6)
+    parts = place.resume("parts", "workers=1")
+    assert contents(parts.weights) == contents(whole.weights)
+    assert set(read_tensors(parts.weights)) == {"fc.weight", "fc.bias"}
+
+
+def test_a_run_notices_other_pictures(place: Place) -> None:
+    place.start("run", "workers=0", steps=3)
+    Image.fromarray(np.zeros((5, 5, 3), np.uint8)).save(place.folder / "flowers/rose/0.png")
+    with pytest.raises(ProblemError, match="E0557"):
+        place.resume("run")
+
+
+def test_files_that_a_setting_names_lie_below_the_program(place: Place) -> None:
+    for text in ('images("../flowers", crop=0.5)', 'images("flowers", preprocess="../p.json")'):
+        place.write(PROGRAM.replace('images("flowers", crop=0.5)', text))
+        with pytest.raises(ProblemError) as caught:
+            place.job()
+        assert isinstance(caught.value.problem, OutsideFolder)

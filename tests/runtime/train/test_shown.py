@@ -1,0 +1,124 @@
+"""What a program shows: files of pictures and matrices, their records, their place on a page."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.train.report.page_data import run_data
+from meganeura_runtime.train.report.run_records import ShownFile
+from meganeura_runtime.train.report.run_summary import summary_of
+from meganeura_runtime.train.report.shown_data import BUDGET, LARGEST, shown_data
+from meganeura_runtime.train.shown import FOLDER, Shown, png, sheet
+from tests.runtime.runs import PROGRAM, Place
+
+SHOWING = PROGRAM.replace(
+    "  minimize cross_entropy(h |> fc2: linear(3), y)\n",
+    "  logits = h |> fc2: linear(3)\n"
+    "  minimize cross_entropy(logits, y)\n"
+    "  show points = x |> rearrange([n, 2 * c] -> [n, 2, c])\n"
+    "  show confusion = confusion_matrix(logits, y)\n",
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_run_writes_what_its_program_shows(place: Place) -> None:
+    before = place.job().program_hash
+    place.write(SHOWING)
+    assert place.job().program_hash == before
+    folder = place.start("run", steps=7)
+    folder = place.resume("run")
+    shown = sorted(path.name for path in (folder.path / FOLDER).iterdir())
+    assert shown == [
+        f"{name}-{step:08}.{kind}"
+        for name, kind in (("confusion", "json"), ("points", "png"))
+        for step in (5, 10, 15, 20)
+    ]
+    records = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    told = [each["file"] for each in records if each["kind"] == "shown"]
+    assert sorted(told) == shown
+    matrix = json.loads((folder.path / FOLDER / "confusion-00000020.json").read_text())
+    counts = np.array(matrix["rows"]) * matrix["examples"]
+    assert (matrix["examples"], counts.shape) == (5, (3, 3))
+    np.testing.assert_allclose(counts, np.rint(counts), atol=1e-5)
+    labels = load_file(place.folder / "points.safetensors")["test.y"]
+    np.testing.assert_allclose(counts.sum(1), np.bincount(labels, minlength=3), atol=1e-5)
+    found = run_data(summary_of(folder.path))["shown"]
+    assert isinstance(found, list)
+    assert [(each["name"], [frame["step"] for frame in each["frames"]]) for each in found] == [
+        ("points", [5, 10, 15, 20]), ("confusion", [5, 10, 15, 20])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (1, 4, 6), (4, 6, 1), (3, 4, 6), (4, 6, 3)])
+def test_pictures_lie_side_by_side(shape: tuple[int, ...]) -> None:
+    values = np.linspace(-0.5, 1.5, 5 * int(np.prod(shape)), dtype=np.float32).reshape(5, *shape)
+    values[0].flat[0] = np.nan
+    image = Image.open(io.BytesIO(png(sheet(list(values)))))
+    assert (image.mode, image.size) == ("RGB", (3 * 7 - 1, 2 * 5 - 1))
+    pixels = np.asarray(image)
+    wide = values.reshape(5, *shape, 1) if len(shape) == 2 else values
+    wide = wide.transpose(0, 2, 3, 1) if len(shape) == 3 and shape[0] in (1, 3) else wide
+    expected = np.rint(np.clip(np.nan_to_num(wide), 0, 1) * 255)
+    np.testing.assert_array_equal(pixels[5:9, 7:13], np.broadcast_to(expected[4], (4, 6, 3)))
+    assert (pixels[4] == 128).all()
+
+
+def test_matrices_are_means_over_all_examples(tmp_path: Path) -> None:
+    shown = Shown()
+    shown.add("show m", 3, np.ones((2, 2), np.float32))
+    shown.add("show m", 1, np.array([[5, 1], [np.nan, 1]], np.float32))
+    assert list(shown.write(tmp_path, 7)) == [("m", "m-00000007.json")]
+    stored = json.loads((tmp_path / FOLDER / "m-00000007.json").read_text())
+    assert stored == {"examples": 4, "rows": [[2.0, 1.0], [None, 1.0]]}
+
+
+def test_no_more_pictures_are_kept_than_are_drawn(tmp_path: Path) -> None:
+    shown = Shown()
+    for _ in range(3):
+        shown.add("show p", 10, np.ones((10, 2, 2), bool))
+    list(shown.write(tmp_path, 1))
+    with Image.open(tmp_path / FOLDER / "p-00000001.png") as image:
+        assert image.size == (4 * 3 - 1, 4 * 3 - 1)
+
+
+def test_a_page_has_the_newest_that_fit_and_small_matrices(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    noise = np.random.default_rng(0).random((90, 500, 3))
+    content = png((noise * 255).astype(np.uint8))
+    assert BUDGET / 3 < len(content) * 4 / 3 < BUDGET / 2
+    files = [ShownFile("p", f"p-{step}.png", step) for step in range(4)]
+    for each in files:
+        (tmp_path / FOLDER / each.file).write_bytes(content)
+    large = {"examples": 2, "rows": np.arange(130 * 4.0).reshape(130, 4).tolist()}
+    (tmp_path / FOLDER / "m.json").write_text(json.dumps(large))
+    (pictures,) = shown_data(tmp_path, files)
+    assert [each["step"] for each in pictures["frames"]] == [2, 3]
+    (matrix,) = shown_data(tmp_path, [ShownFile("m", "m.json", 1)])
+    (frame,) = matrix["frames"]
+    assert (frame["by"], len(frame["rows"]), len(frame["rows"][0])) == (3, 44, 2)
+    assert len(frame["rows"]) <= LARGEST
+    assert frame["rows"][0][0] == pytest.approx(np.mean([0, 1, 2, 4, 5, 6, 8, 9, 10]))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"rows": [1], "examples": 1}', '{"rows": 3}'])
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "m.json").write_text(text)
+    with pytest.raises(ProblemError, match=r"E0621.*m\.json"):
+        shown_data(tmp_path, [ShownFile("m", "m.json", 1)])
+
+
+def test_no_file_outside_of_the_run_is_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    with pytest.raises(ProblemError, match=r"E0621.*shown/secret\.png"):
+        shown_data(tmp_path, [ShownFile("m", "../secret.png", 1)])
