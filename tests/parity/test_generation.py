@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import nn
 
 import meganeura
 from tests.parity.references.sequences import Gpt2, Llama
 
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
-HEADS = {"lm_tiny": (4, 2, 16)}
 
 
 def gpt2() -> nn.Module:
@@ -59,7 +59,6 @@ def test_two_hundred_tokens_are_pytorchs(name: str, device: str) -> None:
 
 
 def test_two_hundred_tokens_are_transformers() -> None:
-    transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
         vocab_size=256, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=128, rms_norm_eps=1e-5, rope_theta=10000.0,

@@ -20,6 +20,8 @@ BLOCKS = {
     if file not in LAYER_FILES
     for block in declared(file, "block")
 }
+EXAMPLES = {"ddpm: Drawn": (2, 50)}
+"""Where an example takes seconds, how many are tried: here each is a U-Net in a loop."""
 
 
 def subject(file: str, block: str) -> Subject:
@@ -53,7 +55,8 @@ def test_layers_on_kinks(file: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    verdict = check_gradients(subject(*BLOCKS[name]), SearchBudget(examples=effort(200, 10_000)))
+    examples = effort(*EXAMPLES.get(name, (200, 10_000)))
+    verdict = check_gradients(subject(*BLOCKS[name]), SearchBudget(examples=examples))
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
 

@@ -68,6 +68,8 @@ class Builder:
     facts: Facts = field(default_factory=Facts)
     statements: list[Statement] = field(default_factory=list[Statement])
     stored: dict[str, Stored] = field(default_factory=dict[str, Stored])
+    helpers: dict[str, str] = field(default_factory=dict[str, str])
+    """Blocks that statements apply and the library lacks: their texts, by name."""
     moves: dict[int, tuple[Tensor, Move]] = field(default_factory=dict[int, tuple[Tensor, Move]])
     """The values that are rearranged, and of what."""
     _count: int = 0

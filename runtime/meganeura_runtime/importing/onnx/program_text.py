@@ -57,7 +57,7 @@ class ProgramText:
         """The program, formatted; raises `UnnamedSizeError` for a block that lacks a size."""
         build, repeats = self.translation.build, list(_repeats(self.body))
         sizes = SizeScope(build.size_names)
-        names = Names({self.names.block, self.names.model})
+        names = Names({self.names.block, self.names.model, *build.helpers})
         blocks = {each.results[0].id: names.give(_title(each.prefix), "Block") for each in repeats}
         read = {each for step in self.body.steps for each in _read(step)} | {*self.body.results}
         inputs = {
@@ -74,6 +74,7 @@ class ProgramText:
             [
                 f"# {self.origin}",
                 "",
+                *build.helpers.values(),
                 *(line for each in repeats[::-1] for line in self._block(each, blocks)),
                 f"block {self.names.block}()({header}) -> {results}{where}:",
                 *(f"  {line}" for line in lines),

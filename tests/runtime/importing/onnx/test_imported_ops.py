@@ -37,6 +37,16 @@ N: list[int | str] = ["n", 3, "s"]
 ints = np.array
 ROW = ints([1.0, -2.0, 0.5], np.float32)
 
+BOTH = {"hidden_size": 5, "direction": "bidirectional"}
+
+
+def cells(gates: int, directions: int = 1) -> list[Array]:
+    """The weights of a recurrent op: of the input, of the state, and biases of both."""
+    size = gates * 5
+    shapes = [(directions, size, 3), (directions, size, 5), (directions, 2 * size)]
+    return [drawn(*shape, seed=index) for index, shape in enumerate(shapes)]
+
+
 CASES = [
     *(Case(op, [N]) for op in (
         "Abs", "Asinh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Gelu",
@@ -116,6 +126,12 @@ CASES = [
     Case("Scatter", [[3, 4], ints([[0, 2, 1, 0]]), [1, 4]], opset=9),
     Case("ScatterND", [[4, 3], ints([[1], [3]]), [2, 3]]),
     Case("ScatterND", [[4, 3], ints([[1], [1]]), [2, 3]], {"reduction": "max"}),
+    Case("LSTM", [["s", "n", 3], *cells(4)], {"hidden_size": 5}, outputs=3, opset=14),
+    Case("LSTM", [["s", "n", 3], *cells(4, 2)], BOTH, outputs=3, opset=14),
+    Case("GRU", [["s", "n", 3], *cells(3), None, [1, "m", 5]], {"hidden_size": 5}, opset=14),
+    Case("GRU", [["s", "n", 3], *cells(3)], {"hidden_size": 5}, outputs=2, opset=14),
+    Case("GRU", [["s", "n", 3], *cells(3, 2)], {**BOTH, "linear_before_reset": 1}, opset=14),
+    Case("RNN", [["s", "n", 3], *cells(1)], {"hidden_size": 5, "direction": "reverse"}, opset=14),
     Case("Range", [ints(1), ints(7), ints(2)]),
     Case("Elu", [N]), Case("Celu", [N]), Case("Mish", [N]), Case("ThresholdedRelu", [N]),
     Case("MeanVarianceNormalization", [PICTURE]), Case("Shrink", [N], {"lambd": 0.5}),
