@@ -41,6 +41,7 @@ demo: $(PACKAGE) ## Train a small CNN on handwritten digits and show its accurac
 
 test: $(TESTING) $(PARITY_STAMP) ## Run the whole test suite (TORCH=no: without PyTorch)
 	@scripts/ensure_adapter.sh
+	@scripts/ensure_browser.sh $(VENV)
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $(PARITY_OPTION)
 
 test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minute
@@ -48,13 +49,15 @@ test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minu
 
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py
+	@scripts/ensure_browser.sh $(VENV)
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py tests/runtime/web/test_tint.py
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/plant_bugs.py
 
 coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly all branches
 	@scripts/ensure_adapter.sh
+	@scripts/ensure_browser.sh $(VENV)
 	$(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) --cov --cov-report=
 	$(VENV)/bin/coverage report --include='meganeura_dsl/*' --fail-under=95
 	$(VENV)/bin/coverage json -o - --include='meganeura_dsl/*' | $(PYTHON) scripts/branches.py 95
@@ -80,6 +83,7 @@ format: $(LINTERS) ## Format the Python sources and apply safe fixes
 
 setup: $(PACKAGE) $(TESTING) $(PARITY_STAMP) $(LINTERS) ## Install everything a developer needs
 	@scripts/ensure_adapter.sh
+	@scripts/ensure_browser.sh $(VENV)
 
 wheel-test: $(PACKAGE) ## Build the wheel and use what it carries, away from this checkout
 	$(PYTHON) scripts/check_wheel.py

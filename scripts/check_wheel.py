@@ -51,6 +51,9 @@ def main() -> None:
             text = run((meganeura, "docs", word), folder, PYTHONPATH=str(site))
             if not text.startswith("# "):
                 sys.exit(f"{wheel.name} has no page `{word}`")
+        page = folder / "page.html"
+        build = (meganeura, "build", "digits_mlp", "--mode", "train", "-o", page)
+        print(run(build, folder, PYTHONPATH=str(site)), end="")
         print(f"the reference: {len(PAGES)} pages looked at, and that of a message")
 
 

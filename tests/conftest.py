@@ -12,6 +12,7 @@ import pytest
 
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
+from tests.chromium import chromium
 from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
@@ -87,6 +88,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
         return
+    if os.environ.get("MEGANEURA_REQUIRE_BROWSER") != "1" and chromium() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip("no Chromium: scripts/ensure_browser.sh"))
     if os.environ.get("MEGANEURA_REQUIRE_ADAPTER") == "1":
         return
     on_adapter = [item for item in items if item.get_closest_marker("adapter")]

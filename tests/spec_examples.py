@@ -44,7 +44,7 @@ from meganeura_runtime.backends.device_problems import (
 )
 from meganeura_runtime.export.cache_problems import ExportedCache
 from meganeura_runtime.export.deployment.deployment_problems import DeployedDiffers
-from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.mgb.container_problems import NotAnArtefact, NotCompiled
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.importing.onnx.import_problems import (
     ImportDiffers,
@@ -294,7 +294,10 @@ EXAMPLES: Mapping[str, Problem] = {
         ),
         ImportDiffers(Path("model.onnx"), "`logits` differs by 0.0371, and 0.0001 is allowed"),
         NoClock("wgpu:0: Mali-G52 (IntegratedGPU, Vulkan, 1.1)"),
-        NotAnArtefact("model.mgb", "it is of version 2 of the format, and this is version 1"),
+        NotCompiled(
+            "drop_last=false", "the last batch would have 29 examples, and is another step"
+        ),
+        NotAnArtefact("model.mgb", "it is of version 3 of the format, and this is version 2"),
         LossNotFinite(
             1200,
             "nan",

@@ -82,6 +82,7 @@ FULL = (
     "runtime/importing/onnx/test_imported_ops.py",
     "runtime/infer/test_generator.py",
     "runtime/train",
+    "runtime/web",
     "stdlib_models",
     "test_end_to_end.py",
     "test_new_pieces.py",

@@ -50,7 +50,10 @@ def test_arguments_and_sizes_can_be_set(meganeura: Command) -> None:
 def test_what_it_needs_is_asked_for(meganeura: Command, tmp_path: Path) -> None:
     out = ("-o", str(tmp_path / "model.mgb"))
     assert "--weights" in meganeura("build", "digits_cnn", "--mode", "infer", *SIZES, *out).err
-    assert "--mode" in meganeura("build", "digits_cnn", "--mode", "train", *out).err
+    for option in (("--split",), ("--with-data",), ("--white", "16")):
+        assert "it is about a page" in meganeura("build", "digits_cnn", *out, *option).err
+    page = ("-o", str(tmp_path / "page.html"), "--with-data", "--weights", "x.safetensors")
+    assert "has no data" in meganeura("build", "digits_cnn", *SIZES, *page).err
     assert "--weights" in meganeura("build", "digits_cnn", *out).err
     shown = meganeura("build", "digits_cnn", "--mode", "infer", *out, "--weights", "x.safetensors")
     assert "numbers are needed for h, n, w" in shown.err
@@ -73,3 +76,16 @@ def test_another_file_is_refused(meganeura: Command, tmp_path: Path) -> None:
     shown = meganeura("run", str(tmp_path / "other.mgb"), "--input", "x.npy")
     assert shown.code == 1
     assert "error[E0581]" in shown.err
+
+
+def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_path: Path) -> None:
+    file = str(tmp_path / "step.mgb")
+    shown = meganeura("build", "digits_mlp", "--mode", "train", "-o", file)
+    assert (shown.code, shown.err) == (0, "")
+    shown = meganeura("run", file, "--input", "x.npy")
+    assert "error[E0581]" in shown.err
+    assert "it is a training step" in shown.err
+    shown = meganeura(
+        "build", "digits_mlp", "--mode", "train", "--set", "drop_last=false", "-o", file
+    )
+    assert "error[E0630]" in shown.err

@@ -19,9 +19,15 @@ from tests.narrow import trained_values
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 NAMES = (
-    *("weights.md", "inference.md", "generation.md", "deploy.md", "training.md", "reports.md"),
+    "browser.md",
     "data.md",
+    "deploy.md",
+    "generation.md",
+    "inference.md",
     "onnx.md",
+    "reports.md",
+    "training.md",
+    "weights.md",
 )
 
 # These need another library, or stand for what is shown elsewhere.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
+from meganeura.cli.driver.browser_page import SUFFIX as PAGE
+from meganeura.cli.driver.browser_page import PageOptions, write_page
 from meganeura.cli.driver.stages import Emission, Mode, Stages, emitted, require_numbers, stages_of
 from meganeura.cli.options.device_options import NotTuned, Precision, listed, require_device
 from meganeura.cli.options.model_options import (
@@ -24,6 +26,7 @@ from meganeura_runtime.backends.registry import BUILT_IN, emitting, stage_forms
 
 if TYPE_CHECKING:
     from meganeura_dsl.pipeline import Program
+    from meganeura_runtime.export.mgb import Artefact
 
 AFTER = "after:"
 """What the name of a pass follows, to print the graph after it: the same for all devices."""
@@ -73,9 +76,24 @@ def build(
     disabled: DisabledRules = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a compiled model: model.mgb."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Compile it: into model.mgb, or a page.html."
+        ),
     ] = None,
     weights: WeightFiles = None,
+    split: Annotated[
+        bool, typer.Option("--split", help="Let a page's model lie in a file beside it.")
+    ] = False,
+    with_data: Annotated[
+        bool, typer.Option("--with-data", help="Put the data into a page that trains.")
+    ] = False,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Names of a page's classes: lines, or JSON.")
+    ] = None,
+    white: Annotated[
+        float | None,
+        typer.Option(min=1e-6, max=1e6, help="What a page makes of a white pixel: 1, or 16, 255."),
+    ] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -83,16 +101,21 @@ def build(
 
     With `--mode train`, `--set` replaces settings.
     """
+    from meganeura.cli.reports.model_outputs import read_labels
+
     if device is not None:
         require_device(device)
+    names = None if labels is None else read_labels(labels)
+    options = PageOptions(split, with_data, names, white)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
+    options.require_page(output, trains=wanted is Mode.TRAIN)
     stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
         if device is not None:
             text = "a compiled model runs on any device"
             raise typer.BadParameter(text, param_hint="--device")
-        say(_compile(stages, output, weights))
+        say(_compile(target, stages, output, weights, options))
         return
     on_device = None if emit.startswith(AFTER) else device
     text = _text(stages, emit, on_device, no_tuned=no_tuned)
@@ -105,23 +128,35 @@ def build(
         say(report_text(stages.compiled))
 
 
-def _compile(stages: Stages, output: Path, files: list[Path] | None) -> str:
-    """Write the inference form of a model with its weights and kernels; what was written."""
-    from meganeura.cli.commands.deploy import deployment
+def _compile(
+    target: str, stages: Stages, output: Path, files: list[Path] | None, options: PageOptions
+) -> str:
+    """Compile a model or a training step into a file or a page; what was written."""
+    from meganeura.cli.driver.compiled_training import compiled_training, training_job
     from meganeura_runtime.backends.device_failures import explained_failures
+
+    job = training_job(target, stages, files) if stages.mode is Mode.TRAIN else None
+    with explained_failures():
+        compiled = _inference(stages, files) if job is None else compiled_training(job, stages)
+    plan = compiled.plan
+    counts = f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels"
+    if output.suffix == PAGE:
+        title = stages.program.model() if job is None else f"{Path(target).stem}: {job.name}"
+        return f"written: {write_page(output, title, compiled, job, files, options)}, {counts}"
+    compiled.write(output)
+    return f"written: {output} ({counts})"
+
+
+def _inference(stages: Stages, files: list[Path] | None) -> "Artefact":
+    """The inference form of a model with its weights and kernels."""
+    from meganeura.cli.commands.deploy import deployment
     from meganeura_runtime.export.mgb.compile import compiled_model
 
-    if stages.mode is not Mode.INFER:
-        raise typer.BadParameter("only a model can be compiled", param_hint="--mode")
     if not files:
         raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
     require_numbers(stages.graph)
     made = deployment(stages.elaboration, files, stages.rules)
-    with explained_failures():
-        compiled = compiled_model(stages.program.model(), made.graph, made.values)
-    compiled.write(output)
-    plan = compiled.plan
-    return f"written: {output} ({len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels)"
+    return compiled_model(stages.program.model(), made.graph, made.values)
 
 
 def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from meganeura.cli.ui.console import say
+from meganeura_dsl.diagnostics.problem import ProblemError
 
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array
@@ -62,8 +63,12 @@ def read_compiled(model: str, fixed: Mapping[str, object]) -> CompiledModel | No
     if not model.endswith(SUFFIX):
         return None
     from meganeura_runtime.export.mgb import Artefact
+    from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 
     for option, value in fixed.items():
         if value is not None and value is not False:
             raise typer.BadParameter("a compiled model has all that already", param_hint=option)
-    return CompiledModel(Artefact.read(Path(model)))
+    artefact = Artefact.read(Path(model))
+    if artefact.training is not None:
+        raise ProblemError(NotAnArtefact(model, "it is a training step, which a page runs"))
+    return CompiledModel(artefact)

@@ -9,7 +9,7 @@ from torch import nn
 from tests.parity.references.sequences import heads_first, heads_last
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, scale: float,
+def softmax_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, scale: float,
            bias: torch.Tensor | float = 0.0) -> torch.Tensor:  # fmt: skip
     """Attention of [n, s, heads * d], with scores scaled and a bias added."""
     q, k, v = (heads_first(each, heads) for each in (q, k, v))
@@ -49,7 +49,7 @@ class BertLayer(nn.Module):
         maps, output = self.attention.get_submodule("self"), self.attention.get_submodule("output")
         q, k, v = (maps.get_submodule(name)(x) for name in ("query", "key", "value"))
         scale = (x.shape[-1] // self.heads) ** -0.5
-        y = output.get_submodule("dense")(attend(q, k, v, self.heads, scale))
+        y = output.get_submodule("dense")(softmax_attention(q, k, v, self.heads, scale))
         x = output.get_submodule("LayerNorm")(x + y)
         y = F.gelu(self.intermediate.get_submodule("dense")(x))
         y = self.output.get_submodule("dense")(y)
@@ -96,7 +96,7 @@ class ClipLayer(nn.Module):
         y = self.layer_norm1(x)
         scale = (x.shape[-1] // self.heads) ** -0.5
         bias = future(x.shape[1]).to(x) if self.causal else 0.0
-        x = x + out(attend(q(y), k(y), v(y), self.heads, scale, bias))
+        x = x + out(softmax_attention(q(y), k(y), v(y), self.heads, scale, bias))
         wide, narrow = self.mlp.children()
         y = wide(self.layer_norm2(x))
         return x + narrow(y * torch.sigmoid(1.702 * y))
@@ -188,7 +188,7 @@ class T5Attention(nn.Module):
     def forward(self, x: torch.Tensor, memory: torch.Tensor, bias: torch.Tensor | float
                 ) -> torch.Tensor:  # fmt: skip
         q, k, v, *_ = self.children()
-        return self.o(attend(q(x), k(memory), v(memory), self.heads, 1.0, bias))
+        return self.o(softmax_attention(q(x), k(memory), v(memory), self.heads, 1.0, bias))
 
 
 class T5Stack(nn.Module):

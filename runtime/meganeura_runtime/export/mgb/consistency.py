@@ -4,22 +4,32 @@ from collections.abc import Mapping, Sequence
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.webgpu.plan import Plan, Tensor
+from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
+
+NOT_DATA = ("counter", LEARNING_RATE)
+"""Inputs of a training step that its loop feeds: seed and step, and the rate."""
 
 
 class MismatchError(Exception):
     """A graph, a plan and tensors are not of one model; the text says how."""
 
 
-def require_one_model(graph: Graph, plan: Plan, tensors: Mapping[str, StoredTensor]) -> None:
+def require_one_model(
+    graph: Graph,
+    plan: Plan,
+    tensors: Mapping[str, StoredTensor],
+    training: TrainingForm | None = None,
+) -> None:
     """Raise `MismatchError` unless all have the same names, types and shapes."""
     kept, inputs = leaf_types(graph)
     names = {each.name for each in plan.parameters}
     if kept.keys() != tensors.keys() or kept.keys() != names:
         raise MismatchError("its tensors are not the parameters of its graph and of its plan")
-    if graph.updates or plan.copies:
+    if training is None and (graph.updates or plan.copies):
         raise MismatchError("it changes its parameters, which a compiled model does not")
     outputs = {name: value.type for name, value in graph.outputs.items()}
     for what, wanted, planned in (
@@ -34,6 +44,28 @@ def require_one_model(graph: Graph, plan: Plan, tensors: Mapping[str, StoredTens
         if (found.stored, found.shape) != (wanted.dtype.value, wanted.shape):
             raise MismatchError(f"its tensor `{name}` is {found}, and its graph wants {wanted}")
     _require_slots(graph, plan)
+    if training is not None:
+        _require_training(kept, inputs, outputs, training)
+
+
+def _require_training(
+    kept: Mapping[str, TensorType],
+    inputs: Mapping[str, TensorType],
+    outputs: Mapping[str, TensorType],
+    training: TrainingForm,
+) -> None:
+    """Require that a step and the run that it is of speak of the same tensors."""
+    fed = {each.name for each in training.inputs}
+    if inputs.keys() - {*NOT_DATA} != fed:
+        raise MismatchError("its data is not what its graph is fed")
+    if not {each.name for each in training.parameters} <= kept.keys():
+        raise MismatchError("its parameters are not those of its graph")
+    if LOSS not in outputs or not training.rates:
+        raise MismatchError("it has no loss or no learning rate")
+    for evaluation in training.evaluations:
+        found = _types(evaluation.plan.parameters)
+        if any(kept.get(name) != of for name, of in found.items()):
+            raise MismatchError("its evaluation is of another model")
 
 
 def _require_slots(graph: Graph, plan: Plan) -> None:

@@ -5,7 +5,7 @@ metadata holds the plan with its kernels, for any adapter, and the graph, for a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -36,6 +36,7 @@ from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
 from meganeura_runtime.export.mgb.consistency import MismatchError, require_one_model
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
 from meganeura_runtime.export.mgb.seal import is_sealed, seal
+from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import read
 
@@ -45,7 +46,15 @@ KEY = "meganeura.artefact"
 SEAL = "meganeura.seal"
 """The entry that says which installation compiled it."""
 
-VERSION = 1
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class IndexBound:
+    """What an index may be: one of 0 ... count - 1, or a number that stands for none."""
+
+    count: int
+    exempt: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,11 @@ class Header:
     model: str
     graph: str
     plan: Plan
-    version: Literal[1] = VERSION
+    bounds: dict[str, IndexBound]
+    """Those of the graph, for a reader that knows no graphs."""
+    training: TrainingForm | None = None
+    """What the graph is a step of, if it trains."""
+    version: Literal[2] = VERSION
 
 
 _ADAPTER: TypeAdapter[Header] = TypeAdapter(Header)
@@ -71,6 +84,8 @@ class Artefact:
     values: Mapping[str, Array]
     trusted: bool = True
     """Whether this installation made the plan: kernels of others run with checked bounds."""
+    training: TrainingForm | None = None
+    """What the graph is a step of, if it trains."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -119,7 +134,9 @@ class Artefact:
 
     def write(self, path: Path) -> None:
         """Write the file at once or not at all; raises `ProblemError`."""
-        header = _ADAPTER.dump_json(Header(self.model, format_graph(self.graph), self.plan))
+        text = format_graph(self.graph)
+        bounds = _index_bounds(self.bounds)
+        header = _ADAPTER.dump_json(Header(self.model, text, self.plan, bounds, self.training))
         sealed = seal(header) if self.trusted else None
         origin = {} if sealed is None else {SEAL: sealed}
         write_tensors(path, self.values, {KEY: header.decode(), **origin})
@@ -139,7 +156,9 @@ class Artefact:
             graph = parse_graph(header.graph, [*OPS, *FUSED_OPS])
             verify(graph)
             verify_plan(header.plan, PORTABLE)
-            require_one_model(graph, header.plan, tensors)
+            require_one_model(graph, header.plan, tensors, header.training)
+            for evaluation in () if header.training is None else header.training.evaluations:
+                verify_plan(evaluation.plan, PORTABLE)
         except (MismatchError, PlanError) as error:
             raise ProblemError(NotAnArtefact(str(path), str(error))) from None
         except ValidationError as error:
@@ -147,15 +166,24 @@ class Artefact:
         except (GraphTextError, GraphError) as error:
             reason = f"its graph cannot be read: {error}"
             raise ProblemError(NotAnArtefact(str(path), reason)) from None
+        found = Artefact(header.model, graph, header.plan, {}, training=header.training)
+        if _index_bounds(found.bounds) != header.bounds:
+            raise ProblemError(NotAnArtefact(str(path), "its bounds are not those of its graph"))
         kept = leaf_types(graph)[0]
         values = {name: read(tensors[name], wanted.dtype) for name, wanted in kept.items()}
         trusted = is_sealed(metadata[KEY].encode("utf-8", "replace"), metadata.get(SEAL, ""))
-        return Artefact(header.model, graph, header.plan, values, trusted)
+        return replace(found, values=values, trusted=trusted)
 
 
 def open(path: Path | str, device: str = "auto") -> Session:  # noqa: A001 - called `artefact.open`
     """A compiled model on a device, ready to run; raises `ProblemError`."""
     return Artefact.read(Path(path)).open(device)
+
+
+def _index_bounds(bounds: Mapping[str, Bound]) -> dict[str, IndexBound]:
+    return {
+        name: IndexBound(bound.count, tuple(sorted(bound.exempt))) for name, bound in bounds.items()
+    }
 
 
 def _first_error(error: ValidationError) -> str:

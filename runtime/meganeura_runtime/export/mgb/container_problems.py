@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from meganeura_dsl.diagnostics.problem import Help, Problem, Report
+from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,24 @@ class NotAnArtefact(Problem, code="E0581", topic="compiled models"):
         return self.message(
             f"`{self.file}` cannot be run: {self.reason}",
             cure=Help("write it anew with", "meganeura build MODEL --mode infer -o model.mgb"),
+        )
+
+
+@dataclass(frozen=True)
+class NotCompiled(Problem, code="E0630", topic="compiled models"):
+    """A setting asks for what a compiled training step does not do.
+
+    A page trains on one device, in single precision, by one plan for batches of one size. Settings
+    that ask for more are refused when it is built, so that a page never trains otherwise than
+    `meganeura train` does.
+    """
+
+    setting: str
+    reason: str
+
+    def report(self) -> Report:
+        return self.message(
+            f"a compiled training step cannot do `{self.setting}`",
+            Remark("because", self.reason),
+            cure=Help("choose another value with", f"--set {self.setting.partition('=')[0]}=..."),
         )

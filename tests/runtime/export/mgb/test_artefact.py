@@ -15,6 +15,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from meganeura.cli.driver.compiled_training import compiled_training, training_job
+from meganeura.cli.driver.stages import Mode, stages_of
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Builder
 from meganeura_dsl.ir.ops import Add, Input
@@ -129,7 +131,7 @@ def reason(file: Path) -> str:
 
 
 def test_another_version_is_refused(file: Path) -> None:
-    assert "version" in reason(rewritten(file, version=2))
+    assert "version" in reason(rewritten(file, version=3))
 
 
 def test_a_graph_that_does_not_fit_is_refused(file: Path) -> None:
@@ -378,3 +380,68 @@ def test_missing_tensors_are_refused(tmp_path: Path) -> None:
     values = {name: array for name, array in whole.values.items() if name != "fc.bias"}
     replace(whole, values=values).write(tmp_path / "model.mgb")
     assert "not the parameters" in reason(tmp_path / "model.mgb")
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+@cache
+def training_step() -> Artefact:
+    """A compiled training step, and the run it is of."""
+    stages = stages_of("digits_mlp", Mode.TRAIN, (), (), RewriteOptions())
+    return compiled_training(training_job("digits_mlp", stages, None), stages)
+
+
+def test_a_training_step_comes_back_and_steps(tmp_path: Path) -> None:
+    file = tmp_path / "step.mgb"
+    written = training_step()
+    written.write(file)
+    found = Artefact.read(file)
+    assert found.training == written.training
+    assert found.training is not None
+    assert [each.examples for each in found.training.evaluations] == [30, 1]
+    assert found.bounds["label"].count == 10
+    feeds = {
+        "image": np.ones((32, 1, 8, 8), np.float32),
+        "label": np.zeros(32, np.int32),
+    }
+    with found.open("cpu") as session:
+        losses = [float(session.step(feeds)["loss"]) for _ in range(3)]
+    assert losses == sorted(losses, reverse=True)
+
+
+FORGED_RUNS: dict[str, Change] = {
+    "no data": lambda run: run.update(inputs=[]),
+    "other data": lambda run: run["inputs"][0].update(name="moth"),
+    "a parameter that is not there": lambda run: run["parameters"][0].update(name="moth"),
+    "no batch": lambda run: run.update(batch=0),
+    "no rate": lambda run: run.update(rates=[]),
+    "no epochs": lambda run: run.update(epochs=-1),
+    "an evaluation of another model": lambda run: run["evaluations"][0]["plan"]["parameters"][
+        0
+    ].update(name="moth"),
+    "an evaluation out of its buffers": lambda run: run["evaluations"][0]["plan"]["dispatches"][0][
+        "slots"
+    ][0].update(offset=1 << 40),
+    "an evaluation of nothing": lambda run: run["evaluations"][0].update(examples=0),
+}
+
+
+@pytest.mark.parametrize("change", FORGED_RUNS.values(), ids=FORGED_RUNS)
+def test_a_forged_run_is_refused(tmp_path: Path, change: Change) -> None:
+    assert reason(forged_run(tmp_path / "step.mgb", change))
+
+
+def forged_run(file: Path, change: Change) -> Path:
+    training_step().write(file)
+    tensors, metadata = open_tensors(file)
+    header = json.loads(metadata[KEY])
+    change(header["training"])
+    arrays = {name: tensor.bits for name, tensor in tensors.items()}
+    write_tensors(file, arrays, {**metadata, KEY: json.dumps(header)})
+    return file
+
+
+def test_other_bounds_than_the_graph_has_are_refused(file: Path) -> None:
+    bounds = {"image": {"count": 10, "exempt": []}}
+    assert "bounds" in reason(rewritten(file, bounds=bounds))

@@ -1,0 +1,113 @@
+"""A training step compiled into a file or a page, with all that its loop has to know."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meganeura.cli.driver.stages import Stages
+from meganeura.cli.options.model_options import rewriting_settings
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+
+if TYPE_CHECKING:
+    from meganeura_dsl.ir.graph import Array
+    from meganeura_runtime.export.mgb import Artefact
+    from meganeura_runtime.export.mgb.training_form import Evaluation
+    from meganeura_runtime.train.job import Job
+
+
+def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) -> "Job":
+    """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
+    from meganeura_dsl import pipeline
+    from meganeura_runtime.train.job import prepare
+    from meganeura_runtime.train.recipe import Start
+
+    program = stages.program
+    sizes = [f"{name}={number}" for name, number in stages.sizes.items()]
+    overrides = [*sizes, *stages.changes, *rewriting_settings(stages.rules), "device=cpu"]
+    start = Start(tuple(weights)) if weights else None
+    folder = pipeline.find(target).path.parent
+    job = prepare(program, program.train(), folder, overrides, start)
+    _require_one_plan(job)
+    return job
+
+
+def _require_one_plan(job: "Job") -> None:
+    from meganeura_runtime.export.mgb.container_problems import NotCompiled
+
+    settings = job.settings
+    if settings.devices > 1:
+        raise ProblemError(NotCompiled(f"devices={settings.devices}", "a page has one device"))
+    if settings.precision is not ComputePrecision.F32:
+        reason = "a page computes in single precision"
+        raise ProblemError(NotCompiled(f"precision={settings.precision.value}", reason))
+    for name in ("validation", "sampling_weights", "balance"):
+        given = getattr(settings, name)
+        if given is not None:
+            reason = "a page takes the examples as its data has them"
+            raise ProblemError(NotCompiled(f"{name}={given}", reason))
+    if job.steps != job.steps_per_pass * settings.epochs:
+        reason = "an epoch of a page is once through its data"
+        raise ProblemError(NotCompiled(f"steps_per_epoch={job.steps_per_epoch}", reason))
+    if job.last is not None:
+        reason = f"the last batch would have {job.last.examples} examples, and is another step"
+        raise ProblemError(NotCompiled("drop_last=false", reason))
+
+
+def compiled_training(job: "Job", stages: Stages) -> "Artefact":
+    """The step of a job, the plans of its evaluations, and the values it starts from."""
+    from meganeura_runtime.export.mgb.compile import compiled_model
+    from meganeura_runtime.export.mgb.training_form import DataInput, TrainingForm, WeightsTensor
+
+    settings = job.settings
+    steady = settings.schedule.is_steady
+    rates = [settings.learning_rate(step, job.steps) for step in range(1 if steady else job.steps)]
+    form = TrainingForm(
+        name=job.name,
+        program=job.program_hash,
+        batch=job.batch,
+        epochs=settings.epochs,
+        seed=settings.seed,
+        shuffle=settings.shuffle,
+        inputs=tuple(
+            DataInput(name, settings.tensors.get(name, name), job.demand.rows.get(name, 0))
+            for name in job.demand.inputs
+        ),
+        parameters=tuple(WeightsTensor(each.name, each.stored) for each in job.parameters),
+        rates=tuple(rates),
+        evaluations=_evaluations(job, stages),
+    )
+    return compiled_model(job.name, job.compiled, job.initial_values(), form)
+
+
+def _evaluations(job: "Job", stages: Stages) -> "tuple[Evaluation, ...]":
+    """Of batches that leave no remainder of what is held out, and of one example for any rest."""
+    from meganeura_dsl.ir.index_checks import with_checks
+    from meganeura_runtime.export.mgb.compile import portable_plan
+    from meganeura_runtime.export.mgb.training_form import Evaluation
+    from meganeura_runtime.io.data.batches import even_batch
+
+    held_out, counter = job.dataset.test, job.demand.counter
+    batch = job.batch if held_out is None else even_batch(held_out.examples, job.batch)
+    found: list[Evaluation] = []
+    for examples in sorted({batch, 1}, reverse=True):
+        graph = with_checks(job.evaluation({} if counter is None else {counter: examples}))
+        if stages.rules.enabled:
+            graph = stages.rules.optimize(graph, "train").graph
+        found.append(Evaluation(examples, portable_plan(graph)))
+    return tuple(found)
+
+
+def held_data(job: "Job") -> "Mapping[str, Array]":
+    """The examples of a job, as its file has them where that is a type of NumPy."""
+    from meganeura_runtime.io.data.splits import StoredSplit
+
+    splits = (job.dataset.train, job.dataset.test)
+    return {
+        feed.tensor.name: feed.take(slice(0, split.examples))
+        if feed.tensor.stored in ("bf16", "bool")
+        else feed.tensor.bits
+        for split in splits
+        if isinstance(split, StoredSplit)
+        for feed in split.feeds.values()
+    }

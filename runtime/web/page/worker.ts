@@ -1,0 +1,166 @@
+/** The worker: it has the device, so that the page stays quick. */
+
+import type { Step } from "../src/index.ts";
+import { MeganeuraError, Model, parseArtefact, readTensors, Training } from "../src/index.ts";
+import type { StoredTensor } from "../src/index.ts";
+import type { Gpu } from "../src/gpu.ts";
+import { bytesOf, toStored } from "../src/tensor.ts";
+import type { Calls, Failure, Opened, Reply, Request, RunState } from "./protocol.ts";
+
+/** Milliseconds between two reports of steps. */
+const REPORT_EVERY = 50;
+
+let model: Model | null = null;
+let training: Training | null = null;
+let pausing: AbortController | null = null;
+
+function say(reply: Reply, transfer: Transferable[] = []): void {
+  (self as unknown as Worker).postMessage(reply, transfer);
+}
+
+function failure(error: unknown): Failure {
+  if (error instanceof MeganeuraError) {
+    return { code: error.code, message: error.message, cure: error.cure };
+  }
+  return { code: "", message: error instanceof Error ? error.message : String(error), cure: "" };
+}
+
+function progress(done: number, of: number): void {
+  say({ event: "compiled", done, of });
+}
+
+function watch(gpu: Gpu): void {
+  void gpu.lost.then((error) => {
+    const current = model?.gpu ?? training?.gpu;
+    if (current === gpu) say({ event: "lost", failure: failure(error) });
+  });
+}
+
+function state(): RunState {
+  const { step, steps, stepsPerEpoch, data } = started();
+  return {
+    step, steps, stepsPerEpoch,
+    train: data?.train.examples ?? 0,
+    test: data?.test?.examples ?? 0,
+  };
+}
+
+function started(): Training {
+  if (!training) throw new Error("there is no training step");
+  return training;
+}
+
+type Handlers = { [K in keyof Calls]: (...args: Parameters<Calls[K]>) => Promise<ReturnType<Calls[K]>> };
+
+const handlers: Handlers = {
+  async open(bytes): Promise<Opened> {
+    const artefact = parseArtefact(bytes);
+    const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
+    if (artefact.training) {
+      training = await Training.open(bytes, { progress });
+      watch(training.gpu);
+      const { batch, epochs } = training.form;
+      const { name, inputs, gpu, bytes: memory } = training;
+      return {
+        name, inputs, outputs: [], device: gpu.title, bytes: memory, weights,
+        training: { batch, epochs },
+      };
+    }
+    model = await Model.open(bytes, { progress });
+    watch(model.gpu);
+    const { name, inputs, outputs, gpu, bytes: memory } = model;
+    return { name, inputs, outputs, device: gpu.title, bytes: memory, weights, training: null };
+  },
+
+  async run(feeds) {
+    if (!model) throw new Error("there is no model");
+    const began = performance.now();
+    const outputs = await model.run(feeds);
+    return { outputs, ms: performance.now() - began };
+  },
+
+  async useFiles(files) {
+    const tensors = new Map<string, StoredTensor>();
+    for (const { name, bytes } of files) {
+      for (const [key, tensor] of await readTensors(name, bytes)) tensors.set(key, tensor);
+    }
+    started().useData(tensors);
+    return state();
+  },
+
+  async useDrawn(tensors) {
+    const stored = Object.entries(tensors).map(([name, { dtype, shape, data }]) => {
+      return [name, { stored: dtype, shape, bytes: toStored(dtype, dtype, data) }] as const;
+    });
+    started().useData(new Map(stored));
+    return state();
+  },
+
+  async train(steps) {
+    pausing = new AbortController();
+    let unsaid: Step[] = [];
+    let last = 0;
+    const report = () => {
+      if (unsaid.length) say({ event: "steps", steps: unsaid });
+      unsaid = [];
+      last = performance.now();
+    };
+    try {
+      await started().run({
+        steps,
+        signal: pausing.signal,
+        onStep: (step) => {
+          unsaid.push(step);
+          if (performance.now() - last > REPORT_EVERY) report();
+        },
+        onHeldOut: (heldOut) => {
+          report();
+          say({ event: "heldOut", heldOut });
+        },
+      });
+    } finally {
+      report();
+      pausing = null;
+    }
+    return state();
+  },
+
+  async pause() {
+    pausing?.abort();
+    return null;
+  },
+
+  async state() {
+    return state();
+  },
+
+  async weights() {
+    return started().weights();
+  },
+
+  async checkpoint() {
+    return started().checkpoint();
+  },
+
+  async load(bytes) {
+    started().load(bytes);
+    return state();
+  },
+
+  async recover() {
+    await started().recover();
+    watch(started().gpu);
+    return state();
+  },
+};
+
+self.onmessage = async ({ data: { id, call, args } }: MessageEvent<Request>) => {
+  try {
+    const handler = handlers[call] as (...args: unknown[]) => Promise<unknown>;
+    const result = await handler(...args);
+    const transfer = result instanceof Uint8Array ? [bytesOf(result).buffer as ArrayBuffer] : [];
+    say({ id, result }, transfer);
+  } catch (error) {
+    say({ id, failure: failure(error) });
+  }
+};

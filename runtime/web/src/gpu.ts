@@ -1,0 +1,103 @@
+/** The device of the browser: what a plan needs of it, and what is said where that is missing. */
+
+import type { Plan } from "./plan.ts";
+import { deviceFailure, MeganeuraError } from "./problems.ts";
+
+const NO_WEBGPU =
+  "use Chrome or Edge 113, Safari 26 or Firefox 141, or newer, over https, localhost or as a file";
+const NO_ADAPTER =
+  "update the browser and the driver of the GPU; Chrome runs without a GPU if it is started with "
+  + "--enable-unsafe-webgpu";
+
+type Limit =
+  | "maxBufferSize"
+  | "maxStorageBufferBindingSize"
+  | "maxStorageBuffersPerShaderStage"
+  | "maxComputeWorkgroupsPerDimension"
+  | "maxComputeInvocationsPerWorkgroup"
+  | "maxComputeWorkgroupSizeX"
+  | "maxComputeWorkgroupSizeY"
+  | "maxComputeWorkgroupSizeZ";
+
+/** A device, and what became of it. */
+export interface Gpu {
+  readonly device: GPUDevice;
+  readonly title: string;
+  /** Whether it is a processor that plays a GPU: kernels are compiled one after another there. */
+  readonly isSoftware: boolean;
+  /** Fulfilled when the device is lost. */
+  readonly lost: Promise<MeganeuraError>;
+}
+
+/** The least of each limit that plans need. */
+export function limitsOf(plans: readonly Plan[]): Map<Limit, number> {
+  const needs = new Map<Limit, number>();
+  const need = (limit: Limit, size: number) =>
+    needs.set(limit, Math.max(size, needs.get(limit) ?? 0));
+  for (const plan of plans) {
+    for (const buffer of plan.buffers) need("maxBufferSize", buffer.bytes);
+    for (const { slots, workgroups } of plan.dispatches) {
+      need("maxStorageBuffersPerShaderStage", slots.length);
+      for (const slot of slots) need("maxStorageBufferBindingSize", slot.bytes);
+      need("maxComputeWorkgroupsPerDimension", Math.max(...workgroups));
+    }
+    for (const kernel of plan.kernels) {
+      const sizes = /@workgroup_size\(([\d, ]+)\)/.exec(kernel)?.[1]?.split(",").map(Number) ?? [1];
+      const [x = 1, y = 1, z = 1] = sizes;
+      need("maxComputeWorkgroupSizeX", x);
+      need("maxComputeWorkgroupSizeY", y);
+      need("maxComputeWorkgroupSizeZ", z);
+      need("maxComputeInvocationsPerWorkgroup", x * y * z);
+    }
+  }
+  return needs;
+}
+
+/** A device for plans; throws `MeganeuraError` that says what is missing and how to get it. */
+export async function openGpu(
+  plans: readonly Plan[],
+  gpu: GPU | undefined = globalThis.navigator?.gpu,
+): Promise<Gpu> {
+  if (!gpu) throw deviceFailure("this browser has no WebGPU here", NO_WEBGPU);
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  if (!adapter) throw deviceFailure("WebGPU finds no GPU here", NO_ADAPTER);
+  const halves = plans.some((plan) => plan.kernels.some((text) => /\benable f16;/.test(text)));
+  const needs = [...limitsOf(plans)];
+  const missing = needs
+    .filter(([limit, size]) => adapter.limits[limit] < size)
+    .map(([limit, size]) => `${limit} of ${size}, where it has ${adapter.limits[limit]}`);
+  if (halves && !adapter.features.has("shader-f16")) missing.push("the feature shader-f16");
+  const { vendor, architecture, description } = adapter.info;
+  const title = description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU";
+  if (missing.length) {
+    const text = `this model needs more than ${title} has: ${missing.join("; ")}`;
+    throw new MeganeuraError("E0552", text, "build it for smaller sizes, or use another device");
+  }
+  const device = await adapter.requestDevice({
+    requiredLimits: Object.fromEntries(needs),
+    requiredFeatures: halves ? ["shader-f16"] : [],
+  });
+  const lost = device.lost.then((info) => {
+    const why = info.message || info.reason || "no reason is given";
+    return deviceFailure(`the GPU was lost: ${why}`, "open the model again");
+  });
+  return { device, title, isSoftware: architecture === "swiftshader", lost };
+}
+
+/** What comes of `action`, unless the device has too little memory or refuses it. */
+export async function guarded<T>(gpu: Gpu, what: string, action: () => T): Promise<T> {
+  const { device } = gpu;
+  device.pushErrorScope("validation");
+  device.pushErrorScope("out-of-memory");
+  device.pushErrorScope("internal");
+  const made = action();
+  const scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
+  const [internal, memory, validation] = await Promise.all(scopes);
+  if (memory) {
+    const cure = "close other pages that use the GPU, or build the model for a smaller batch";
+    throw new MeganeuraError("E0554", `the GPU has too little memory for ${what}`, cure);
+  }
+  const refused = internal ?? validation;
+  if (refused) throw deviceFailure(`the GPU refuses ${what}: ${refused.message}`);
+  return made;
+}
