@@ -236,8 +236,8 @@ PLANTS = (
     Plant(
         "the rate of a schedule is one step late",
         "runtime/meganeura_runtime/train/feeder.py",
-        "rate = job.settings.learning_rate(step, job.steps)",
-        "rate = job.settings.learning_rate(max(0, step - 1), job.steps)",
+        "job.settings.seed, step, self.rate(step))",
+        "job.settings.seed, step, self.rate(max(0, step - 1)))",
         ("tests/runtime/train/test_train.py",),
     ),
     Plant(
@@ -569,14 +569,14 @@ PLANTS = (
     ),
     Plant(
         "the second moment is corrected by the decay of the first",
-        "meganeura_dsl/transforms/optimizers/optimizers.py",
-        "update.op(Sqrt(), _bias_correction(update, self.beta2))",
-        "update.op(Sqrt(), _bias_correction(update, self.beta1))",
+        "meganeura_dsl/transforms/optimizers/adam.py",
+        "mean, _root(update, square, self.beta2, self.eps)",
+        "mean, _root(update, square, self.beta1, self.eps)",
         (TRAINING,),
     ),
     Plant(
         "weight decay is forgotten where Nesterov looks ahead",
-        "meganeura_dsl/transforms/optimizers/optimizers.py",
+        "meganeura_dsl/transforms/optimizers/sgd.py",
         "update.op(Add(), decayed, update.times(self.momentum, direction))",
         "update.op(Add(), g, update.times(self.momentum, direction))",
         (TRAINING,),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from inspect import cleandoc
-from typing import Annotated, Any, cast, get_args, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, create_model
 from pydantic.fields import FieldInfo
@@ -96,7 +96,11 @@ def arguments(choice: type[Choice]) -> tuple[Argument, ...]:
 
 def _values(annotation: object) -> str:
     """The kind and the bounds of a type such as `Annotated[float, Field(gt=0)]`."""
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(shown_value, get_args(annotation)))
     kind, *about = cast("tuple[object, ...]", get_args(annotation) or (annotation,))
+    if get_origin(kind) is tuple:
+        return f"a list of numbers, {_values(get_args(kind)[0])}"
     bounds = [each for field in about if isinstance(field, FieldInfo) for each in field.metadata]
     words = [
         f"{word} {shown_value(getattr(bound, name))}"
@@ -104,7 +108,11 @@ def _values(annotation: object) -> str:
         for name, word in BOUNDS.items()
         if hasattr(bound, name)
     ]
-    kinds: Mapping[object, str] = {bool: "true or false", int: "a whole number"}
+    kinds: Mapping[object, str] = {
+        bool: "true or false",
+        int: "a whole number",
+        str: "a text",
+    }
     return ", ".join([*([kinds[kind]] if kind in kinds else []), *words])
 
 
@@ -115,7 +123,8 @@ def choice_page(word: str) -> str | None:
             choice = choices[word]
             listed = arguments(choice)
             call = ", ".join(f"{each.name}={each.default}" for each in listed)
-            lines = [f"  {each.name:<14}{each.values}" for each in listed]
+            width = max(12, *(len(each.name) for each in listed)) + 2
+            lines = [f"  {each.name:<{width}}{each.values}" for each in listed]
             page = cleandoc(choice.__doc__ or "")
             return "\n".join((f"{setting} = {word}({call})", "", page, "", *lines))
     return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import (
@@ -47,10 +46,10 @@ from meganeura_dsl.settings.settings_problems import (
     TwoLengths,
     UnknownChoice,
     UnknownSetting,
-    UnmatchedPaths,
     UnnamedArgument,
     WrongSettingType,
 )
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 
 
 def _device(name: str, given: ValidationInfo) -> str:
@@ -165,6 +164,8 @@ class RunSettings(Strict):
     shuffle: bool = True
     drop_last: bool = True
     clip_norm: PositiveFloat | None = None
+    clip_value: PositiveFloat | None = None
+    gradient_norm: bool = False
     accumulate: PositiveInt = 1
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     not_finite: Annotated[str, AfterValidator(_not_finite)] = NotFinitePolicy.STOP.value
@@ -181,13 +182,15 @@ class RunSettings(Strict):
     optimize: bool = True
     disabled_rules: list[str] = Field(default_factory=list[str])
 
-    def learning_rate(self, step: int, steps: int) -> float:
-        """The rate of a step, counted from 0, in a run of `steps`.
+    def learning_rate(self, step: int, run: RunLength) -> float:
+        """The rate of a step, counted from 0, before what evaluations do to it.
 
         The schedule counts updates, of which `accumulate` steps make one.
         """
-        update, updates = step // self.accumulate, max(1, steps // self.accumulate)
-        return self.optimizer.lr * self.schedule.factor(update, updates)
+        k = self.accumulate
+        if k > 1:
+            run = RunLength(max(1, run.steps // k), max(1, run.steps_per_epoch // k))
+        return self.optimizer.lr * self.schedule.at(step // k, run)
 
     @property
     def best_metric(self) -> BestMetric:
@@ -209,6 +212,8 @@ MEANINGS = {
     "seed": "the start of everything random",
     "shuffle": "whether each epoch draws the examples in a new order",
     "clip_norm": "the largest norm all gradients together may have",
+    "clip_value": "the largest absolute value an element of a gradient may have",
+    "gradient_norm": "whether the norm of all gradients, before clipping, is a metric",
     "accumulate": "how many batches make an update, by the mean of their gradients",
     "ema": "the decay of an average of the weights, which evaluation and saved weights use",
     "not_finite": "what a gradient that is not finite does: stop, skip the update, or ignore",
@@ -272,18 +277,6 @@ def resolve_settings(
     if problems:
         raise ProblemsError(tuple(problems))
     return settings
-
-
-def unmatched_paths(
-    places: Mapping[str, Span], parameters: Sequence[str]
-) -> tuple[UnmatchedPaths, ...]:
-    """What is wrong with settings, by key, whose paths match no trained parameter."""
-    globs = {key: paths_of(key)[1] for key in places}
-    return tuple(
-        UnmatchedPaths(places[key], glob, tuple(parameters))
-        for key, glob in globs.items()
-        if glob is not None and not any(fnmatchcase(name, glob) for name in parameters)
-    )
 
 
 def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSettings:
@@ -451,6 +444,7 @@ EXPECTED = {
     "bool_type": "true or false",
     "no_validation": "a file in quotes, or a share such as 0.1",
     "list_type": "a list",
+    "tuple_type": "a list",
 }
 """Kinds of values, by pydantic's name for the error of not being one."""
 
@@ -492,8 +486,8 @@ def _problem(error: ErrorDetails, written: RawSettings) -> Problem:
         case "no_choice":
             expected = f"one of {', '.join(CHOICES[setting])}"
             return WrongSettingType(span, name, expected, shown_value(given))
-        case "enum":
-            choices = str(context["expected"]).replace("'", "")
+        case "enum" | "literal_error":
+            choices = str(context["expected"]).replace("'", "" if kind == "enum" else '"')
             return ImpossibleSetting(span, name, f"must be {choices}", shown_value(given))
         case _ if kind in EXPECTED:
             return WrongSettingType(span, name, EXPECTED[kind], shown_value(given))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source, Span
@@ -159,6 +160,8 @@ def shown_value(value: object) -> str:
             return f"the word `{word}`"
         case None:
             return "none"
+        case list() | tuple():
+            return f"[{', '.join(map(shown_value, cast('Sequence[object]', value)))}]"
         case float():
             return f"{value:g}"
         case _:

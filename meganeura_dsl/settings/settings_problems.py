@@ -26,6 +26,8 @@ class SettingProblem(Problem, topic="run settings"):
         return self.message(headline, *remarks, span=self.span, label=label, cure=advice)
 
 
+SHOWN = 4
+"""Parameters that are named where there are many."""
 OVERRIDE = "--set"
 """The name under which the text of an override is shown in messages."""
 
@@ -257,3 +259,77 @@ class UnmatchedPaths(SettingProblem, code="E0509"):
         near = get_close_matches(self.glob, self.known, n=3, cutoff=0.0)
         there = Remark("there are", ", ".join(near))
         return self.words(f"no parameter matches `{self.glob}`", remarks=(there,))
+
+
+@dataclass(frozen=True)
+class UnfitParameters(SettingProblem, code="E0543"):
+    """An optimizer was given parameters that its rule is not made for.
+
+    `muon` makes matrices orthogonal, and a bias or the scale of a norm is no matrix. Such
+    parameters need an optimizer of their own: `optimizer["*.bias"] = adamw(lr=1e-3)`.
+    """
+
+    word: str
+    demand: str
+    """What it needs of a parameter."""
+    parameters: tuple[tuple[str, str], ...]
+    """Names and types of those that lack it."""
+
+    def report(self) -> Report:
+        """Name a few of them, and paths that match the first."""
+        listed = [f"`{name}` {of}" for name, of in self.parameters[:SHOWN]]
+        rest = len(self.parameters) - SHOWN
+        more = [f"and {rest} more"] if rest > 0 else []
+        last = {name.rpartition(".")[2] for name, _ in self.parameters}
+        glob = f"*.{last.pop()}" if len(last) == 1 else self.parameters[0][0]
+        return self.words(
+            f"`{self.word}` moves only parameters of {self.demand}",
+            remarks=(Remark("these have fewer", ", ".join([*listed, *more])),),
+            advice=Help("give them another", f'optimizer["{glob}"] = adamw(lr=1e-3)'),
+        )
+
+
+@dataclass(frozen=True)
+class MetricTaken(SettingProblem, code="E0544"):
+    """A setting adds a metric under a name that the program measures something else by.
+
+    `gradient_norm = true` measures the norm of all gradients as `gradient_norm`. A `metric` of that
+    name is to be renamed, or the setting left out.
+    """
+
+    name: str
+
+    def report(self) -> Report:
+        """Say which name is taken."""
+        return self.words(
+            f"the program has a metric `{self.name}` of its own",
+            advice=Help("rename it, or leave the setting out"),
+        )
+
+
+@dataclass(frozen=True)
+class NothingToFollow(SettingProblem, code="E0545"):
+    """A schedule follows what nothing measures.
+
+    `plateau` lowers the learning rate where the loss or a metric of held-out examples gets no
+    better. So the data has to have a `test` split, and `metric` is `"loss"` or a `metric` of the
+    program.
+    """
+
+    word: str
+    metric: str
+    known: tuple[str, ...]
+    """What is measured on held-out examples; empty where there are none."""
+
+    def report(self) -> Report:
+        """Say what is missing, and what there is."""
+        if not self.known:
+            return self.words(
+                f"`{self.word}` follows held-out examples, and there are none",
+                advice=Help("give the data a `test` split, or choose another schedule"),
+            )
+        return self.words(
+            f"`{self.word}` follows the metric `{self.metric}`, which is not measured",
+            remarks=(Remark("there are", ", ".join(self.known)),),
+            advice=_did_you_mean(self.span, self.metric, self.known, ()),
+        )

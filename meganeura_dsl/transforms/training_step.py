@@ -16,15 +16,16 @@ from meganeura_dsl.ir.ops import (
     Cast,
     Div,
     Input,
+    Maximum,
     Minimum,
     Mul,
     Parameter,
     Sqrt,
     StopGradient,
     Sub,
-    Sum,
     Where,
 )
+from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.support.phases import phase
 from meganeura_dsl.transforms.autodiff import gradients
@@ -38,6 +39,7 @@ from meganeura_dsl.transforms.optimizers.update import (
     as_f32,
     number,
     scaled,
+    squared_norm,
 )
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
 from meganeura_dsl.transforms.update_gate import Gate
@@ -48,6 +50,8 @@ GRADIENT = "gradient."
 """How the names of outputs begin that are gradients."""
 SKIPPED = "update.skipped"
 """The output that is 1 where a gradient is not finite, and 0 elsewhere."""
+GRADIENT_NORM = "gradient_norm"
+"""The output that measures the norm of all gradients together."""
 
 
 class TrainingError(Exception):
@@ -62,8 +66,10 @@ class TrainingSettings:
     optimizer's own `lr` is then not read. `groups` gives the parameters whose names match a glob
     such as `head.*` another optimizer, or none that moves them; the last match counts. A learning
     rate that is fed scales all rates by one factor. `gradients` makes the gradient of each
-    parameter that is moved an output `gradient.PATH`, before they are clipped. The parameters that
-    match a glob of `every` move at each so many updates only; the last match counts.
+    parameter that is moved an output `gradient.PATH`, before they are clipped, and `gradient_norm`
+    the norm of all of them an output of that name. `clip_value` bounds each element of a gradient
+    before `clip_norm` bounds the norm of all. The parameters that match a glob of
+    `every` move at each so many updates only; the last match counts.
 
     `accumulate` moves the parameters after so many batches, by the mean of their gradients. `ema`
     keeps an average of each parameter: a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all
@@ -76,6 +82,8 @@ class TrainingSettings:
     groups: tuple[tuple[str, Optimizer | None], ...] = ()
     gradients: bool = False
     every: tuple[tuple[str, int], ...] = ()
+    clip_value: float | None = None
+    gradient_norm: bool = False
     accumulate: int = 1
     ema: float | None = None
     skip_not_finite: bool = False
@@ -103,13 +111,15 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
+    if settings.gradient_norm and GRADIENT_NORM in forward.outputs:
+        raise TrainingError(f"the graph has an output `{GRADIENT_NORM}` of its own")
     _require_free_names(forward)
     _require_matches(forward, settings)
     copy = _Copy(forward)
     gate = Gate(copy.build, settings.accumulate, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
     gate.count(updates)
-    shown: dict[str, Value] = {}
+    reached: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
         parameters = {
@@ -117,15 +127,16 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             for name in objective.moves
             if settings.optimizer_of(name) is not None
         }
-        found = _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
-        if settings.gradients:
-            shown |= {f"{GRADIENT}{name}": each for name, each in found.items()}
+        reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
         copy.go_on(objective, updates)
     outputs = {
         name: copy.of(value)
         for name, value in forward.outputs.items()
         if Objective.of(name) is None
     }
+    shown = {f"{GRADIENT}{name}": each for name, each in reached.items() if settings.gradients}
+    if settings.gradient_norm:
+        shown[GRADIENT_NORM] = _norm(copy.build, tuple(reached.values()))
     states = {name: copy.of(value) for name, value in forward.updates.items()}
     finite = gate.is_finite()
     if finite is not None:
@@ -150,7 +161,8 @@ def _move(
     found = gradients(build, loss, tuple(parameters.values()))
     reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
     means = gate.mean(reached, updates)
-    clipped = _clipped(build, tuple(means.values()), settings.clip_norm)
+    bounded = _bounded(build, tuple(means.values()), settings.clip_value)
+    clipped = _clipped(build, bounded, settings.clip_norm)
     moved: dict[str, Value] = {}
     for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
@@ -159,12 +171,14 @@ def _move(
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
+            if demand := optimizer.demand(p.type):
+                raise TrainingError(f"`{name}` is {p.type}, but its optimizer moves {demand}")
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
             moved[name] = update.when_due(stored, parameter)
             if settings.ema is not None:
-                average = update.state(AVERAGE, new)
+                average = update.state(AVERAGE, new.type)
                 way = update.op(Sub(), as_f32(build, moved[name]), average)
                 update.store(
                     average, update.op(Add(), average, update.times(1 - settings.ema, way))
@@ -277,16 +291,33 @@ def trained(value: Value) -> Parameter | None:
     return op if isinstance(op, Parameter) and op.kind == "param" else None
 
 
+def _bounded(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
+    """As `torch.nn.utils.clip_grad_value_`: each element at least -limit and at most limit."""
+    if limit is None:
+        return found
+    return tuple(
+        build.add(
+            Maximum(),
+            build.add(Minimum(), gradient, full(build, gradient.type, limit)),
+            full(build, gradient.type, -limit),
+        )
+        for gradient in (as_f32(build, each) for each in found)
+    )
+
+
 def _clipped(build: Builder, found: tuple[Value, ...], limit: float | None) -> tuple[Value, ...]:
     """As `torch.nn.utils.clip_grad_norm_`: g min(1, limit / (norm + 1e-6)), one norm for all."""
     if limit is None or not found:
         return found
-    squares = [_squared_norm(build, as_f32(build, gradient)) for gradient in found]
-    norm = build.add(Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), squares))
-    ratio = build.add(Div(), number(build, limit), build.add(Add(), norm, number(build, 1e-6)))
+    norm = build.add(Add(), _norm(build, found), number(build, 1e-6))
+    ratio = build.add(Div(), number(build, limit), norm)
     factor = build.add(Minimum(), ratio, number(build, 1.0))
     return tuple(scaled(build, factor, as_f32(build, gradient)) for gradient in found)
 
 
-def _squared_norm(build: Builder, x: Value) -> Value:
-    return build.add(Sum(tuple(range(x.type.rank))), build.add(Mul(), x, x))
+def _norm(build: Builder, found: tuple[Value, ...]) -> Value:
+    """The square root of the sum of all squares, a scalar; 0 of nothing."""
+    squares = [squared_norm(build, as_f32(build, gradient)) for gradient in found]
+    if not squares:
+        return number(build, 0.0)
+    return build.add(Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), squares))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.io.weights import write_weights
 from tests.cli.command import Command, Outcome
 from tests.narrow import NARROW, trained
@@ -89,3 +90,12 @@ def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_pat
         "build", "digits_mlp", "--mode", "train", "--set", "drop_last=false", "-o", file
     )
     assert "error[E0630]" in shown.err
+    for change in ("schedule=plateau()", "balance=label", "steps_per_epoch=7"):
+        shown = meganeura("build", "digits_mlp", "--mode", "train", "--set", change, "-o", file)
+        assert "error[E0630]" in shown.err
+    scheduled = ("--set", "schedule=cosine(warmup=5)", "--set", "epochs=2", "-o", file)
+    assert meganeura("build", "digits_mlp", "--mode", "train", *scheduled).code == 0
+    training = Artefact.read(Path(file)).training
+    assert training is not None
+    assert len(training.rates) == 88
+    assert max(training.rates) > training.rates[0]

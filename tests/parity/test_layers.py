@@ -290,6 +290,19 @@ LAYERS += [
         fed=LABELS,
     ),
     Layer(
+        "cross_entropy-smoothed",
+        "cross_entropy(label_smoothing=0.1)(x, y)",
+        lambda x, y: F.cross_entropy(x, y.long(), label_smoothing=0.1),
+        "x: [3, 5], y: i32[3]",
+        fed=LABELS,
+    ),
+    Layer(
+        "cross_entropy-smoothed-shares",
+        "cross_entropy(label_smoothing=0.3)(x, softmax(y))",
+        lambda x, y: F.cross_entropy(x, torch.softmax(y, -1), label_smoothing=0.3),
+        "x: [3, 5], y: [3, 5]",
+    ),
+    Layer(
         "cross_entropy-of-any-sum",
         "cross_entropy(x, y)",
         lambda x, y: -(y * torch.log_softmax(x, -1)).sum(-1).mean(),

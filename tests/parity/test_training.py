@@ -1,7 +1,9 @@
-"""Five steps of every optimizer against PyTorch's, in double precision."""
+"""Five steps of every optimizer against PyTorch's, or the paper's, in double precision."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,8 +14,20 @@ import meganeura
 from meganeura_dsl.ir.graph import Array, Builder, Graph
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Add, Input, MatMul, Mul, Parameter, Sum, Tanh
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import DType
-from meganeura_dsl.transforms.optimizers.optimizers import Adam, AdamW, Optimizer, Sgd
+from meganeura_dsl.transforms.optimizers.optimizers import (
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Lamb,
+    Lion,
+    Muon,
+    Optimizer,
+    RmsProp,
+    Sgd,
+)
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.train.events import EpochEnded, Event
 
@@ -21,6 +35,8 @@ pytestmark = pytest.mark.parity
 
 STEPS = 5
 SHAPES = {"hidden": (3, 5), "head": (5, 2), "scale": (), "unread": (2,)}
+Parameters = Sequence[torch.Tensor] | Sequence[dict[str, Any]]
+"""Of one group, or of several."""
 TorchOptimizer = Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
 
 
@@ -48,23 +64,25 @@ def batches() -> list[Array]:
     return [generator.normal(size=(4, 3)) for _ in range(STEPS)]
 
 
-def ours(settings: TrainingSettings) -> tuple[dict[str, Array], list[float]]:
-    """The parameters after all steps, and the loss before each."""
+def ours(settings: TrainingSettings, output: str = "loss") -> tuple[dict[str, Array], list[float]]:
+    """The parameters after all steps, and the loss or another output before each."""
     interpreter = Interpreter(training_step(network(), settings), Precision.DOUBLE)
     kept = {**start()}
     for name, value in interpreter.leaves.items():
         if name.startswith("optimizer."):
             dtype = np.int32 if value.type.dtype is DType.I32 else np.float64
-            kept[name] = np.zeros(SHAPES.get(name.rsplit(".", 1)[0][10:], ()), dtype)
+            kept[name] = np.zeros(concrete_shape(value.type.shape), dtype)
     losses: list[float] = []
     for x in batches():
         results = interpreter.run({"x": x, **kept})
         kept |= results.updates
-        losses.append(float(results.outputs["loss"]))
+        losses.append(float(results.outputs[output]))
     return kept, losses
 
 
-def theirs(make: TorchOptimizer, clip: float | None = None) -> tuple[dict[str, Array], list[float]]:
+def theirs(
+    make: TorchOptimizer, clip: Callable[[list[torch.Tensor]], object] = lambda _: None
+) -> tuple[dict[str, Array], list[float]]:
     parameters = {name: torch.tensor(value, requires_grad=True) for name, value in start().items()}
     optimizer = make(list(parameters.values()))
     losses: list[float] = []
@@ -73,11 +91,66 @@ def theirs(make: TorchOptimizer, clip: float | None = None) -> tuple[dict[str, A
         out = torch.tanh(torch.tensor(x) @ parameters["hidden"]) @ parameters["head"]
         loss = parameters["scale"] * (out * out).sum() + out.sum()
         loss.backward()
-        if clip is not None:
-            torch.nn.utils.clip_grad_norm_(list(parameters.values()), clip)
+        clip(list(parameters.values()))
         optimizer.step()
         losses.append(loss.item())
     return {name: value.detach().numpy() for name, value in parameters.items()}, losses
+
+
+class PaperLion(torch.optim.Optimizer):
+    """Algorithm 2 of X. Chen et al., "Symbolic discovery of optimization algorithms" (2023)."""
+
+    def __init__(self, p: Parameters, lr: float, betas: tuple[float, float], decay: float) -> None:
+        super().__init__(p, {"lr": lr, "betas": betas, "decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As the algorithm, line by line."""
+        del closure
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                c = beta1 * m + (1 - beta1) * p.grad
+                p.sub_(group["lr"] * (torch.sign(c) + group["decay"] * p))
+                self.state[p]["m"] = beta2 * m + (1 - beta2) * p.grad
+
+
+class PaperLamb(torch.optim.Optimizer):
+    """Algorithm 2 of Y. You et al., "Large batch optimization for deep learning" (2020)."""
+
+    def __init__(
+        self,
+        p: Parameters,
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        decay: float,
+    ) -> None:
+        super().__init__(p, {"lr": lr, "betas": betas, "eps": eps, "decay": decay})
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As the algorithm, line by line, where phi(x) is x and a norm of 0 leaves the rate."""
+        del closure
+        self.t += 1
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                m, v = self.state[p].get("mv", (torch.zeros_like(p), torch.zeros_like(p)))
+                m = beta1 * m + (1 - beta1) * p.grad
+                v = beta2 * v + (1 - beta2) * p.grad**2
+                self.state[p]["mv"] = m, v
+                r = (m / (1 - beta1**self.t)) / ((v / (1 - beta2**self.t)).sqrt() + group["eps"])
+                r = r + group["decay"] * p
+                norms = p.norm(), r.norm()
+                trust = norms[0] / norms[1] if all(norms) else 1.0
+                p.sub_(group["lr"] * trust * r)
 
 
 OPTIMIZERS: dict[str, tuple[Optimizer, TorchOptimizer]] = {
@@ -104,7 +177,61 @@ OPTIMIZERS: dict[str, tuple[Optimizer, TorchOptimizer]] = {
         AdamW(0.1, 0.0, 0.95, 1e-3, 0.5),
         lambda p: torch.optim.AdamW(p, 0.1, (0.0, 0.95), 1e-3, 0.5),
     ),
+    "adam-amsgrad": (
+        Adam(0.1, 0.5, 0.5, amsgrad=True),
+        lambda p: torch.optim.Adam(p, 0.1, (0.5, 0.5), amsgrad=True),
+    ),
+    "adamw-amsgrad": (
+        AdamW(0.1, 0.5, 0.5, amsgrad=True),
+        lambda p: torch.optim.AdamW(p, 0.1, (0.5, 0.5), amsgrad=True),
+    ),
+    "rmsprop": (RmsProp(), torch.optim.RMSprop),
+    "rmsprop-centered": (
+        RmsProp(0.1, 0.8, 1e-3, 0.9, centered=True, weight_decay=0.1),
+        lambda p: torch.optim.RMSprop(p, 0.1, 0.8, 1e-3, 0.1, 0.9, centered=True),
+    ),
+    "adagrad": (Adagrad(), torch.optim.Adagrad),
+    "adagrad-decay": (
+        Adagrad(0.1, 0.5, 0.25, 1e-3, 0.1),
+        lambda p: torch.optim.Adagrad(p, 0.1, 0.5, 0.1, 0.25, 1e-3),
+    ),
+    "adafactor": (
+        Adafactor(eps1=torch.finfo(torch.float64).eps),
+        torch.optim.Adafactor,
+    ),
+    "adafactor-decay": (
+        Adafactor(0.4, -0.5, 0.05, 0.6, 2.0, 0.1),
+        lambda p: torch.optim.Adafactor(p, 0.4, -0.5, (0.05, 0.6), 2.0, 0.1),
+    ),
+    "lion": (Lion(0.1), partial(PaperLion, lr=0.1, betas=(0.9, 0.99), decay=0.0)),
+    "lion-decay": (
+        Lion(0.1, 0.5, 0.8, 0.1),
+        partial(PaperLion, lr=0.1, betas=(0.5, 0.8), decay=0.1),
+    ),
+    "lamb": (Lamb(0.1), partial(PaperLamb, lr=0.1, betas=(0.9, 0.999), eps=1e-6, decay=0.0)),
+    "lamb-decay": (
+        Lamb(0.1, 0.5, 0.8, 1e-3, 0.1),
+        partial(PaperLamb, lr=0.1, betas=(0.5, 0.8), eps=1e-3, decay=0.1),
+    ),
 }
+
+
+class Several(torch.optim.Optimizer):
+    """Optimizers that step together, as a loop of PyTorch calls them one after the other."""
+
+    def __init__(self, *all_of_them: torch.optim.Optimizer) -> None:
+        self.all = all_of_them
+
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's own
+        """Forget the gradients of all."""
+        for each in self.all:
+            each.zero_grad(set_to_none)
+
+    def step(self, closure: None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A step of each."""
+        del closure
+        for each in self.all:
+            each.step()
 
 
 def _assert_close(
@@ -121,21 +248,122 @@ def test_optimizers(name: str) -> None:
     _assert_close(ours(TrainingSettings(optimizer)), theirs(make))
 
 
+@pytest.mark.parametrize("nesterov", [True, False])
+@pytest.mark.parametrize("adjust", ["original", "match_rms_adamw"])
+def test_muon_in_double_precision(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    adjust: Literal["original", "match_rms_adamw"],
+    nesterov: bool,
+) -> None:
+    """PyTorch rounds the iteration to bfloat16, which is left out here; the rest moves by SGD."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    muon = Muon(0.1, 0.8, nesterov, ns_steps=4, adjust_lr_fn=adjust)
+    settings = TrainingSettings(Sgd(0.02), groups=(("h*", muon),))
+
+    def make(parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        hidden, head, scale, _ = parameters
+        theirs = torch.optim.Muon(
+            [hidden, head], 0.1, 0.1, 0.8, nesterov, ns_steps=4, adjust_lr_fn=adjust
+        )
+        return Several(theirs, torch.optim.SGD([scale], 0.02))
+
+    _assert_close(ours(settings), theirs(make))
+
+
 @pytest.mark.parametrize("limit", [0.5, 1e6], ids=["clipped", "not-reached"])
 def test_clipping_by_the_norm_of_all_gradients(limit: float) -> None:
     settings = TrainingSettings(Sgd(0.02, momentum=0.9), clip_norm=limit)
-    _assert_close(ours(settings), theirs(lambda p: torch.optim.SGD(p, 0.02, 0.9), limit))
+    clip = partial(torch.nn.utils.clip_grad_norm_, max_norm=limit)
+    _assert_close(ours(settings), theirs(lambda p: torch.optim.SGD(p, 0.02, 0.9), clip))
 
 
-def test_rates_of_parameter_groups() -> None:
-    settings = TrainingSettings(AdamW(0.1), multipliers={"*": 0.5, "head": 3.0})
+@pytest.mark.parametrize("norm", [None, 0.5])
+def test_clipping_by_value_comes_before_the_norm(norm: float | None) -> None:
+    settings = TrainingSettings(Sgd(0.02, momentum=0.9), norm, clip_value=0.3)
+
+    def clip(parameters: list[torch.Tensor]) -> None:
+        torch.nn.utils.clip_grad_value_(parameters, 0.3)
+        if norm is not None:
+            torch.nn.utils.clip_grad_norm_(parameters, norm)
+
+    _assert_close(ours(settings), theirs(lambda p: torch.optim.SGD(p, 0.02, 0.9), clip))
+
+
+def test_the_gradient_norm_is_that_before_clipping() -> None:
+    settings = TrainingSettings(Sgd(0.02), 0.5, clip_value=0.3, gradient_norm=True)
+    found: list[float] = []
+
+    def measure(parameters: list[torch.Tensor]) -> None:
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        found.append(torch.nn.utils.get_total_norm(gradients).item())
+        torch.nn.utils.clip_grad_value_(parameters, 0.3)
+        torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+
+    mine = ours(settings, "gradient_norm")
+    theirs(lambda p: torch.optim.SGD(p, 0.02), measure)
+    np.testing.assert_allclose(mine[1], found, rtol=1e-9)
+
+
+def test_optimizers_of_parameter_groups() -> None:
+    groups = (("*", AdamW(0.05)), ("head", AdamW(0.3, 0.5)))
+    settings = TrainingSettings(AdamW(0.1), groups=groups)
 
     def grouped(parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
         hidden, head, scale, _ = parameters
-        groups = [{"params": [hidden, scale], "lr": 0.05}, {"params": [head], "lr": 0.1 * 3}]
-        return torch.optim.AdamW(groups)
+        rest = {"params": [hidden, scale], "lr": 0.05}
+        return torch.optim.AdamW([rest, {"params": [head], "lr": 0.3, "betas": (0.5, 0.999)}])
 
     _assert_close(ours(settings), theirs(grouped))
+
+
+DECAYING: dict[str, tuple[Optimizer, Callable[[list[dict[str, Any]]], torch.optim.Optimizer]]] = {
+    "sgd": (
+        Sgd(0.02, 0.9, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.SGD(groups, 0.02, 0.9),
+    ),
+    "adam": (
+        Adam(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.Adam(groups, 0.1),
+    ),
+    "adamw": (
+        AdamW(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.AdamW(groups, 0.1),
+    ),
+    "rmsprop": (
+        RmsProp(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.RMSprop(groups, 0.1),
+    ),
+    "adagrad": (
+        Adagrad(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.Adagrad(groups, 0.1),
+    ),
+    "adafactor": (
+        Adafactor(0.1, eps1=torch.finfo(torch.float64).eps, weight_decay=0.4, decay="matrices"),
+        lambda groups: torch.optim.Adafactor(groups, 0.1),
+    ),
+    "lion": (
+        Lion(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: PaperLion(groups, 0.1, (0.9, 0.99), 0.0),
+    ),
+    "lamb": (
+        Lamb(0.1, weight_decay=0.4, decay="matrices"),
+        lambda groups: PaperLamb(groups, 0.1, (0.9, 0.999), 1e-6, 0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECAYING)
+def test_decay_of_matrices_is_a_group_without_decay_for_the_rest(name: str) -> None:
+    optimizer, make = DECAYING[name]
+    decay = "decay" if name in ("lion", "lamb") else "weight_decay"
+
+    def grouped(parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        wide = [p for p in parameters if p.ndim >= 2]
+        rest = [p for p in parameters if p.ndim < 2]
+        return make([{"params": wide, decay: 0.4}, {"params": rest, decay: 0.0}])
+
+    _assert_close(ours(TrainingSettings(optimizer)), theirs(grouped))
 
 
 # --- a last batch that is smaller ----------------------------------------------------------------

@@ -41,6 +41,12 @@ def _require_one_plan(job: "Job") -> None:
     if settings.precision is not ComputePrecision.F32:
         reason = "a page computes in single precision"
         raise ProblemError(NotCompiled(f"precision={settings.precision.value}", reason))
+    if settings.schedule.follows is not None:
+        reason = "a page lays out its learning rates before it begins"
+        raise ProblemError(NotCompiled("schedule=plateau", reason))
+    if job.dataset.train.is_slow:
+        reason = "a page takes tensors, and these examples are decoded as they are read"
+        raise ProblemError(NotCompiled(f"data={settings.data}", reason))
     for name in ("validation", "sampling_weights", "balance"):
         given = getattr(settings, name)
         if given is not None:
@@ -61,7 +67,7 @@ def compiled_training(job: "Job", stages: Stages) -> "Artefact":
 
     settings = job.settings
     steady = settings.schedule.is_steady
-    rates = [settings.learning_rate(step, job.steps) for step in range(1 if steady else job.steps)]
+    rates = [settings.learning_rate(step, job.length) for step in range(1 if steady else job.steps)]
     form = TrainingForm(
         name=job.name,
         program=job.program_hash,

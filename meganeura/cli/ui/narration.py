@@ -69,7 +69,10 @@ def epoch_ended(event: EpochEnded) -> str:
 def held_out(event: Evaluated) -> str:
     """The line of an evaluation."""
     best = "  (best so far)" if event.best else ""
-    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}"
+    rate = (
+        f"\n  learning rate {event.learning_rate:.4g} from here on" if event.learning_rate else ""
+    )
+    return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}{rate}"
 
 
 def not_finite(event: NotFinite) -> str:

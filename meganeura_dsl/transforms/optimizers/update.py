@@ -9,10 +9,14 @@ from meganeura_dsl.ir.ops import (
     Cast,
     Compare,
     Constant,
+    Div,
     FloorDivide,
     Mul,
     Parameter,
     Remainder,
+    Sqrt,
+    Sub,
+    Sum,
     Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
@@ -66,10 +70,35 @@ class Update:
         """`g + decay * p`: weight decay as the gradient of a penalty."""
         return self.op(Add(), g, self.times(decay, p)) if decay else g
 
-    def state(self, moment: str, like: Value) -> Value:
-        """A state of this parameter, of the type of `like`; zeros before the first step."""
+    def shrunk(self, decay: float, rate: Value, p: Value) -> Value:
+        """`(1 - rate decay) p`: weight decay apart from the gradient."""
+        if not decay:
+            return p
+        shrinkage = self.op(Mul(), rate, self.number(decay))
+        return self.scaled(self.op(Sub(), self.number(1.0), shrinkage), p)
+
+    def over(self, x: Value, divisor: Value) -> Value:
+        """`x / divisor` for a scalar value."""
+        return self.op(Div(), x, spread(self.build, divisor, x.type))
+
+    def mixed(self, old: Value, new: Value, weight: Value) -> Value:
+        """`old + weight (new - old)` for a scalar value: a step of a moving mean."""
+        return self.op(Add(), old, self.scaled(weight, self.op(Sub(), new, old)))
+
+    def sign(self, x: Value) -> Value:
+        """-1, 0 or 1."""
+        zero, one, minus = (full(self.build, x.type, each) for each in (0.0, 1.0, -1.0))
+        below = self.op(Where(), self.op(Compare("lt"), x, zero), minus, zero)
+        return self.op(Where(), self.op(Compare("gt"), x, zero), one, below)
+
+    def norm(self, x: Value) -> Value:
+        """The square root of the sum of squares, a scalar."""
+        return self.op(Sqrt(), squared_norm(self.build, x))
+
+    def state(self, moment: str, of: TensorType) -> Value:
+        """A state of this parameter; zeros before the first step."""
         path = f"{STATES}{self._name}.{moment}"
-        return self.op(Parameter(path, like.type.dtype, like.type.shape, "state"))
+        return self.op(Parameter(path, of.dtype, of.shape, "state"))
 
     def store(self, state: Value, new: Value) -> None:
         """Set the value of a state for the next step."""
@@ -116,6 +145,11 @@ def spread(build: Builder, scalar: Value, like: TensorType) -> Value:
 def scaled(build: Builder, factor: Value, x: Value) -> Value:
     """`factor * x` for a scalar value."""
     return build.add(Mul(), spread(build, factor, x.type), x)
+
+
+def squared_norm(build: Builder, x: Value) -> Value:
+    """The sum of squares, a scalar."""
+    return build.add(Sum(tuple(range(x.type.rank))), build.add(Mul(), x, x))
 
 
 def as_f32(build: Builder, x: Value) -> Value:

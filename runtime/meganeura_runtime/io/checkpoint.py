@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
@@ -83,6 +84,8 @@ class Progress(BaseModel):
     """Whether Python gave the batches; then `data` is empty, and `epoch` is 0."""
     learning_rate: float | None = None
     """The learning rate that was set by hand, which ended the schedule."""
+    reduction: Reduction = Reduction()
+    """What held-out examples have done to the learning rate."""
 
 
 def origins(files: Iterable[Path]) -> tuple[Origin, ...]:

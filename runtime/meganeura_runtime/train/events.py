@@ -98,6 +98,8 @@ class Evaluated:
     metrics: Mapping[str, float]
     best: bool
     """Whether it is the best so far, by the loss or what `best` names."""
+    learning_rate: float | None = None
+    """The rate from here on, where a schedule that follows evaluations changed it."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class Feeder:
         """`own` says which of so many examples of a batch this process feeds."""
         self._job = job
         self._own = own
+        self._scales: list[tuple[int, float]] = []
+        """What rates are multiplied with, each from a step on."""
         self._order = lru_cache(maxsize=2)(self._order_of)  # of this pass, and of the next one
 
     @property
@@ -37,6 +39,16 @@ class Feeder:
         taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))
         return self._feeds(self._job.compiled, step, taken)
 
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        found = [scale for first, scale in self._scales if first <= step]
+        rate = self._job.settings.learning_rate(step, self._job.length)
+        return rate * found[-1] if found else rate
+
+    def scale_rates(self, first: int, scale: float) -> None:
+        """Multiply the rates of step `first` and all later ones, instead of what did so far."""
+        self._scales.append((first, scale))
+
     def whole(self, step: int) -> dict[str, Array]:
         """What all processes together feed to the step as the program says it."""
         taken = self._job.dataset.train.take(self._batch(step))
@@ -48,8 +60,7 @@ class Feeder:
 
     def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
-        rate = job.settings.learning_rate(step, job.steps)
-        return feeds(graph, taken, job.settings.seed, step, rate)
+        return feeds(graph, taken, job.settings.seed, step, self.rate(step))
 
     def _order_of(self, number: int) -> NDArray[np.int64]:
         """All examples in the order of a pass."""

@@ -13,7 +13,9 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
-from meganeura_dsl.settings.setting_values import with_overrides
+from meganeura_dsl.settings.setting_values import RawSettings, whole, with_overrides
+from meganeura_dsl.settings.settings_problems import NothingToFollow
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.batches import steps_of_epoch
 from meganeura_runtime.io.data.dataset import Dataset
@@ -97,6 +99,11 @@ class Job(Recipe):
         """Epochs of the whole run, of which the last may end early."""
         return -(-self.steps // self.steps_per_epoch)
 
+    @property
+    def length(self) -> RunLength:
+        """How long the whole run is."""
+        return RunLength(self.steps, self.steps_per_epoch)
+
     @cached_property
     def fingerprints(self) -> tuple[Fingerprint, ...]:
         """What the run is fed; all of it is read for that, once."""
@@ -134,5 +141,18 @@ def prepare(
     dataset = dataset_of(raw, settings, demand, folder, data)
     dataset = bounded(dataset, bounds, raw["data"].span)
     recipe = recipe_of(program, train, settings, signature, start)
+    _require_measured(raw, recipe, dataset)
     unchecked = {name: bound for name, bound in bounds.items() if name not in demand.inputs}
     return Job.of(replace(recipe, bounds=unchecked), dataset)
+
+
+def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) -> None:
+    """Raise `ProblemError` unless what the schedule follows is measured after epochs."""
+    schedule = recipe.settings.schedule
+    if schedule.follows is None:
+        return
+    measured = {} if dataset.test is None else recipe.evaluation({}).outputs
+    known = tuple(name for name, value in measured.items() if value.type.rank == 0)
+    if schedule.follows not in known:
+        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))

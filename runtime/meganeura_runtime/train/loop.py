@@ -16,6 +16,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
@@ -145,6 +146,7 @@ class Loop:
         self.stale = 0
         """Evaluations since then."""
         self.feeder = Feeder(job, self.session.own)
+        self.reduction = Reduction()
         self.clock = Clock()
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
@@ -170,6 +172,7 @@ class Loop:
         self.epoch = progress.epoch
         self.is_ended = progress.is_ended and progress.step == self.job.steps
         self.best, self.stale = progress.best_value, progress.stale
+        self._reduce(progress.reduction)
         self.folder.forget_after(progress.step)
 
     def run(self) -> Finished:
@@ -257,7 +260,7 @@ class Loop:
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(self.step), perf_counter()
         outputs = self._look(examples) if self.looks_at_every_step else self._run()
-        rate = job.settings.learning_rate(self.step - 1, job.steps)
+        rate = self.feeder.rate(self.step - 1)
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
         self.watch(Stepped(self.step, epoch))
@@ -387,6 +390,7 @@ class Loop:
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
             metrics = self.trained.measure(batches, kept, shown)
+        rate = self._follow(metrics)
         chosen = self.job.settings.best_metric
         value = metrics[chosen.name]
         best = chosen.is_better(value, self.best)
@@ -394,10 +398,26 @@ class Loop:
         loss = metrics.pop(LOSS)
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
-        self.watch(Evaluated(self.step, epoch, loss, metrics, best))
+        self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
         if best:
             self.best = value
             self._write_weights(self.folder.best, kept)
+
+    def _follow(self, measured: Mapping[str, float]) -> float | None:
+        """Let the schedule follow an evaluation; the rate from here on, where that changed."""
+        schedule, before = self.job.settings.schedule, self.reduction.scale
+        if schedule.follows is None:
+            return None
+        self._reduce(schedule.measured(self.reduction, measured[schedule.follows]))
+        return None if self.reduction.scale == before else self.feeder.rate(self.step)
+
+    def _reduce(self, reduction: Reduction) -> None:
+        """Change the rates of the next steps to what evaluations made of them."""
+        if reduction.scale != self.reduction.scale:
+            self.feeder.scale_rates(self.step, reduction.scale)
+            if self.ahead is not None:
+                self.ahead.refresh(self.feeder.rate(self.step))
+        self.reduction = reduction
 
     def _write_shown(self, shown: Shown, epoch: int) -> None:
         """Write what an evaluation shows, and a record of each file."""
@@ -442,6 +462,7 @@ class Loop:
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
             is_ended=self.is_ended,
+            reduction=self.reduction,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
 

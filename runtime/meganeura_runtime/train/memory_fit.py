@@ -23,7 +23,7 @@ from meganeura_runtime.backends.compile_cache import cached_inference, cached_tr
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.backends.memory_roles import StepMemory
 from meganeura_runtime.backends.registry import device_or_any, model_of
-from meganeura_runtime.train.recipe import rewriting_of, training_settings
+from meganeura_runtime.train.recipe import require_trainable, rewriting_of, training_settings
 from meganeura_runtime.train.session_inputs import NOT_DATA
 from meganeura_runtime.train.training_problems import IndivisibleBatch
 
@@ -158,7 +158,10 @@ class MemoryProbe:
         Raises `LimitError` where a value exceeds a limit of the device, and `ProblemError`.
         """
         rewriting = rewriting_of(self.settings, model_of(self.selector))
-        forward = with_checks(self._elaborated(sizes, training=True).graph)
+        elaborated = self._elaborated(sizes, training=True)
+        written = pipeline.train_settings(self.program, self.train)
+        require_trainable(self.settings, written, elaborated)
+        forward = with_checks(elaborated.graph)
         step = cached_training_step(forward, training_settings(self.settings), rewriting)
         measured = with_checks(self._elaborated(sizes, training=False).graph)
         if rewriting.enabled:

@@ -2,6 +2,9 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
+
+from meganeura_dsl.transforms.training_step import LEARNING_RATE
 from meganeura_runtime.backends.base import Session, Uploaded
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
@@ -26,6 +29,8 @@ class Prefetcher:
         self._end = end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inputs")
         self._next: Future[Uploaded] | None = None
+        self._fed: dict[str, Array] = {}
+        """What that is, before it is staged."""
         self._gatherers = (
             ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="gather") if feeder.is_slow else None
         )
@@ -40,6 +45,14 @@ class Prefetcher:
             self._next = self._thread.submit(self._staged, step + 1)
         return staged
 
+    def refresh(self, rate: float) -> None:
+        """Stage the inputs of the next step once more, with another learning rate."""
+        if self._next is None or self._next.exception() is not None:
+            return
+        self._next.result().close()
+        fed = self._fed | {LEARNING_RATE: np.array(rate, np.float32)}
+        self._next = self._thread.submit(self._session.stage, fed)
+
     def close(self) -> None:
         """Stop, and give back what no step took."""
         self._thread.shutdown()
@@ -49,7 +62,11 @@ class Prefetcher:
             self._next.result().close()
 
     def _staged(self, step: int) -> Uploaded:
-        return self._session.stage(self._gathered(step))
+        fed = self._gathered(step)
+        if LEARNING_RATE in fed:  # it may have changed since they were gathered
+            fed[LEARNING_RATE] = np.array(self._feeder.rate(step), np.float32)
+        self._fed = fed
+        return self._session.stage(fed)
 
     def _gathered(self, step: int) -> dict[str, Array]:
         """The feeds of a step; those of the next ones are begun."""

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from meganeura_dsl import pipeline
-from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.diagnostics.problem import Problem, ProblemError, ProblemsError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.elaborate.declarations.training_blocks import setting_key
 from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
 from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
@@ -25,10 +24,13 @@ from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
-from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings, unmatched_paths
+from meganeura_dsl.settings.parameter_groups import group_problems
+from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
+from meganeura_dsl.settings.settings_problems import MetricTaken
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
@@ -177,8 +179,9 @@ class Recipe:
 
     def scheduled_rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0, where nothing but `steps` ends the run."""
-        steps = self.settings.steps
-        return self.settings.learning_rate(step if steps is None else min(step, steps), steps or 0)
+        settings, steps = self.settings, self.settings.steps
+        length = RunLength(steps or 1, settings.steps_per_epoch or 1)
+        return settings.learning_rate(step if steps is None else min(step, steps), length)
 
     @cached_property
     def program_hash(self) -> str:
@@ -246,7 +249,7 @@ def recipe_of(
         return sized(elaborated(sizes, training=True).graph, sizes)
 
     forward = elaborated({}, training=True)
-    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    require_trainable(settings, pipeline.train_settings(program, train), forward)
     first = sized(forward.graph, {})
     found = None if start is None else start.compared(forward.parameters)
     return Recipe(
@@ -283,8 +286,10 @@ def recipe_by_hand(
     gradients: bool = False,
 ) -> Recipe:
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
-    if settings.schedule.needs_length and settings.steps is None:
-        raise ProblemError(NoLength(settings.schedule.word))
+    needs = settings.schedule.needs
+    known = {"": True, "steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
+    if not known.get(needs):
+        raise ProblemError(NoLength(settings.schedule.word, needs))
     signature = Signature.of(program, train, settings)
     require_shares(signature.demand.counter, signature.demand.batch, settings)
     options = StepOptions(steered=True, gradients=gradients)
@@ -314,7 +319,7 @@ def step_of(
 ) -> Step:
     """One training step of a `train` block, as it is written and as it runs."""
     forward = pipeline.elaborate_train(program, train, sizes=settings.sizes, training=True)
-    _require_paths(settings, pipeline.train_settings(program, train), forward.parameters)
+    require_trainable(settings, pipeline.train_settings(program, train), forward)
     checked = with_checks(forward.graph)
     wanted = training_settings(settings)
     graph = training.training_step(checked, wanted)
@@ -322,20 +327,15 @@ def step_of(
     return Step(graph, forward.parameters, optimized)
 
 
-def _require_paths(
-    settings: RunSettings, written: RawSettings, parameters: tuple[ParameterInfo, ...]
-) -> None:
-    """Refuse paths that match no parameter; those given on a command line have their own place."""
-    keys = {
-        setting_key(name, glob): glob
-        for name, globs in (("optimizer", settings.optimizers), ("every", settings.intervals))
-        for glob in globs
-    }
-    places = {key: written[key].span if key in written else whole(key) for key in keys}
-    names = tuple(each.name for each in parameters if each.kind == "param")
-    problems = unmatched_paths(places, names)
+def require_trainable(settings: RunSettings, written: RawSettings, forward: Elaboration) -> None:
+    """Raise `ProblemsError` unless the settings fit the parameters and metrics of the program."""
+    problems: list[Problem] = list(group_problems(settings, written, forward.parameters))
+    name = training.GRADIENT_NORM
+    if settings.gradient_norm and name in forward.graph.outputs:
+        place = written[name].span if name in written else whole(f"{name}=true")
+        problems.append(MetricTaken(place, name))
     if problems:
-        raise ProblemsError(problems)
+        raise ProblemsError(tuple(problems))
 
 
 def training_settings(
@@ -349,6 +349,8 @@ def training_settings(
         tuple(settings.optimizers.items()),
         options.gradients,
         tuple(settings.intervals.items()),
+        settings.clip_value,
+        settings.gradient_norm,
         settings.accumulate,
         settings.ema,
         settings.not_finite == NotFinitePolicy.SKIP,

@@ -84,19 +84,23 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
 
 @dataclass(frozen=True)
 class NoLength(Problem, code="E0548", topic="training"):
-    """A schedule spreads over the whole run, and nothing says how long that is.
+    """A schedule needs to know of a run what a trainer that is given batches does not.
 
-    A trainer that Python gives batches has no epochs, since it does not know how many batches
-    there are. `constant` needs no length; other schedules need `steps`.
+    Such a trainer has no epochs and no evaluations of its own. `constant` needs neither; schedules
+    that spread over the run need `steps`, and those that count epochs need `steps_per_epoch`.
     """
 
     schedule: str
+    needs: str
+    """`steps`, `steps_per_epoch` or `evaluations`."""
 
     def report(self) -> Report:
+        by_hand = Help("set the rate by hand", "trainer.learning_rate = 1e-4")
+        said = Help("say how many", f'settings={{"{self.needs}": 1000}}')
         return self.message(
-            f"the schedule `{self.schedule}` depends on how many steps the run has",
-            Remark("", "a trainer that is given batches has no epochs"),
-            cure=Help("say how many", 'settings={"steps": 1000}'),
+            f"the schedule `{self.schedule}` depends on {self.needs.replace('_', ' ')}, "
+            f"which a trainer does not know",
+            cure=by_hand if self.needs == "evaluations" else said,
         )
 
 

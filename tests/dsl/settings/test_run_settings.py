@@ -10,7 +10,7 @@ from meganeura_dsl.elaborate.declarations.training_blocks import Setting
 from meganeura_dsl.elaborate.values import Invocation, Static
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings
-from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
+from meganeura_dsl.transforms.optimizers.optimizers import OPTIMIZERS, Adam, Sgd
 from meganeura_dsl.transforms.optimizers.schedules import Constant, Cosine
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 
@@ -130,11 +130,20 @@ def test_missing_data_is_asked_for() -> None:
         ("shuffle", 1, "`shuffle` must be true or false, not 1"),
         ("clip_norm", 0.0, "`clip_norm` must be above 0"),
         ("clip_norm", float("inf"), "`clip_norm` must be finite"),
+        ("clip_value", 0.0, "`clip_value` must be above 0"),
+        ("gradient_norm", 1, "`gradient_norm` must be true or false, not 1"),
         ("data", 3, "`data` must be a text, not 3"),
         ("data", "", "`data` must not be empty"),
         ("data", [1], "`data` must be a text, not [1]"),
         ("device", "cuda", f"`device` must be {DEVICE_NAMES.listed()}"),
-        ("optimizer", 3, "`optimizer` must be one of sgd, adam, adamw, not 3"),
+        ("optimizer", 3, f"`optimizer` must be one of {', '.join(OPTIMIZERS)}, not 3"),
+        ("optimizer", Invocation("sgd", {"decay": "bias"}),
+         '`optimizer.decay` must be "all" or "matrices"'),
+        ("optimizer", Invocation("sgd", {"decay": Invocation("matrices", {})}),
+         '`optimizer.decay` must be "all" or "matrices"'),
+        ("optimizer", Invocation("muon", {"ns_steps": 0}),
+         "`optimizer.ns_steps` must be at least 1"),
+        ("optimizer", Invocation("adafactor", {"d": 0.5}), "`optimizer.d` must be at least 1"),
         ("optimizer", Invocation("adm", {}), "`adm` is no optimizer"),
         ("optimizer", Invocation("adam", {"lr": 0}), "`optimizer.lr` must be above 0"),
         ("optimizer", Invocation("adam", {"beta1": 1.0}), "`optimizer.beta1` must be below 1"),
@@ -143,6 +152,16 @@ def test_missing_data_is_asked_for() -> None:
         ("optimizer", Invocation("sgd", {"nesterov": True}), "`optimizer` needs momentum above 0"),
         ("optimizer", Invocation("adam", {}, (0.1,)), "this argument has no name"),
         ("schedule", Invocation("cosine", {"final": 2}), "`schedule.final` must be at most 1"),
+        ("schedule", Invocation("piecewise", {"milestones": 3}),
+         "`schedule.milestones` must be a list, not 3"),
+        ("schedule", Invocation("piecewise", {"milestones": [3, 0], "factors": [1, 1]}),
+         "`schedule.milestones.1` must be above 0"),
+        ("schedule", Invocation("piecewise", {"milestones": [3]}),
+         "`schedule` needs as many factors as milestones"),
+        ("schedule", Invocation("plateau", {"mode": "low"}),
+         '`schedule.mode` must be "min" or "max"'),
+        ("schedule", Invocation("plateau", {"metric": 3}),
+         "`schedule.metric` must be a text, not 3"),
         ("epoch", 3, "there is no setting `epoch`"),
         ("sizes", 3, "there is no setting `sizes`"),
     ],

@@ -1,6 +1,7 @@
 """One graph of one training step. The optimizers' numbers are compared in `tests/parity`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,35 @@ from meganeura_dsl.ir.interpreter import Interpreter, Precision, evaluate
 from meganeura_dsl.ir.ops import Add, Cast, Constant, Input, Mul, Parameter, Sum
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.ir.verify import verify
-from meganeura_dsl.transforms.optimizers.optimizers import Adam, AdamW, Optimizer, Sgd
+from meganeura_dsl.transforms.optimizers.optimizers import (
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Lamb,
+    Lion,
+    Muon,
+    Optimizer,
+    RmsProp,
+    Sgd,
+)
 from meganeura_dsl.transforms.training_step import TrainingError, TrainingSettings, training_step
 
-OPTIMIZERS: tuple[Optimizer, ...] = (Sgd(), Sgd(momentum=0.9, nesterov=True), Adam(), AdamW())
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    Sgd(),
+    Sgd(momentum=0.9, nesterov=True),
+    Adam(),
+    Adam(amsgrad=True),
+    AdamW(),
+    RmsProp(),
+    RmsProp(momentum=0.9, centered=True),
+    Adagrad(),
+    Adagrad(lr_decay=0.1),
+    Lion(),
+    Lamb(),
+    Adafactor(),
+)
+"""Those that move a parameter of one axis."""
 
 
 def forward(dtype: DType = DType.F32) -> Graph:
@@ -68,6 +94,12 @@ def test_one_graph_holds_the_whole_step(optimizer: Optimizer) -> None:
         (Sgd(momentum=0.9), ("momentum",)),
         (Adam(), ("exp_avg", "exp_avg_sq")),
         (AdamW(), ("exp_avg", "exp_avg_sq")),
+        (AdamW(amsgrad=True), ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")),
+        (RmsProp(), ("square_avg",)),
+        (RmsProp(momentum=0.5, centered=True), ("square_avg", "grad_avg", "momentum_buffer")),
+        (Adagrad(), ("sum",)),
+        (Lion(), ("exp_avg",)),
+        (Lamb(), ("exp_avg", "exp_avg_sq")),
     ],
     ids=str,
 )
@@ -83,7 +115,7 @@ def test_moments_are_states_of_each_parameter(
     expected = {
         f"optimizer.layer.weight.{moment}": TensorType(DType.F32, (3,)) for moment in moments
     }
-    if "exp_avg" in moments:
+    if "exp_avg_sq" in moments:
         expected["optimizer.step"] = TensorType(DType.I32, ())
     assert states == expected
     assert set(states) <= set(graph.updates)
@@ -233,6 +265,63 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
         training_step(forward(), TrainingSettings(Sgd(), groups=(("layer.frozen", None),)))
 
 
+def matrices(optimizer: Optimizer) -> Graph:
+    """A step on the sum of squares of a kernel, a matrix and a vector, which SGD moves."""
+    build = Builder()
+    shapes = {"kernel": (4, 2, 3, 3), "matrix": (3, 5), "vector": (5,)}
+    squares: list[Value] = []
+    for name, shape in shapes.items():
+        x = build.add(Parameter(name, DType.F32, shape, "param"))
+        square = build.add(Mul(), x, x)
+        squares.append(build.add(Sum(tuple(range(len(shape)))), square))
+    loss = build.add(Add(), build.add(Add(), squares[0], squares[1]), squares[2])
+    settings = TrainingSettings(optimizer, groups=(("vector", Sgd()),))
+    return training_step(build.graph({"loss": loss}), settings)
+
+
+def test_adafactor_holds_rows_and_columns_of_matrices() -> None:
+    graph = matrices(Adafactor())
+    states = {
+        value.op.name.removeprefix("optimizer."): value.type.shape
+        for value in graph.values
+        if isinstance(value.op, Parameter) and value.op.name.startswith("optimizer.")
+    }
+    assert states == {
+        "step": (),
+        "kernel.row_var": (4, 2, 3),
+        "kernel.col_var": (4, 2, 3),
+        "matrix.row_var": (3,),
+        "matrix.col_var": (5,),
+    }
+
+
+def test_muon_moves_a_matrix_along_its_singular_vectors() -> None:
+    """Many steps of the iteration bring all singular values of an update near 1."""
+    graph = matrices(Muon(1.0, momentum=0.0, weight_decay=0.0, ns_steps=20))
+    random = np.random.default_rng(0)
+    start = {name: random.normal(size=shape) for name, shape in (("kernel", (4, 2, 3, 3)),)}
+    feeds = feeds_for(graph) | start | {"matrix": random.normal(size=(3, 5))}
+    after = evaluate(graph, feeds, Precision.DOUBLE).updates
+    for name, rows in (("kernel", 4), ("matrix", 3)):
+        step = (feeds[name] - after[name]).reshape(rows, -1)
+        u, values, v = np.linalg.svd(np.asarray(feeds[name]).reshape(rows, -1), full_matrices=False)
+        np.testing.assert_allclose(u @ np.diag(np.diag(u.T @ step @ v.T)) @ v, step, atol=1e-9)
+        assert np.all(np.abs(np.diag(u.T @ step @ v.T) - 1) < 0.4), values
+
+
+def test_muon_refuses_what_is_no_matrix() -> None:
+    with pytest.raises(TrainingError, match=r"`layer\.weight` .* two axes or more"):
+        training_step(forward(), TrainingSettings(Muon()))
+
+
+def test_weight_decay_of_matrices_leaves_others_alone() -> None:
+    all_of_them = AdamW(1e-30, weight_decay=0.5e30)
+    for adamw, factor in ((all_of_them, 0.5), (replace(all_of_them, decay="matrices"), 1.0)):
+        graph = training_step(forward(), TrainingSettings(adamw))
+        after = evaluate(graph, feeds_for(graph)).updates["layer.weight"]
+        np.testing.assert_array_equal(after, np.full(3, factor, np.float32))
+
+
 def test_a_graph_without_a_loss_is_refused() -> None:
     build = Builder()
     x = build.add(Input("x", DType.F32, ()))
@@ -253,6 +342,28 @@ def test_clipping_leaves_the_norm_of_all_gradients_at_the_limit() -> None:
     x = np.array([3, 0, 4], np.float32)
     after = evaluate(graph, feeds_for(graph, x=x)).updates["layer.weight"]
     np.testing.assert_allclose(1 - after, 0.5 * x / 5, rtol=1e-5)
+
+
+def test_clipping_by_value_bounds_each_element() -> None:
+    graph = training_step(forward(), TrainingSettings(Sgd(1.0), clip_value=2.0))
+    after = evaluate(graph, feeds_for(graph, x=np.array([-3, 0.5, 4], np.float32))).updates
+    np.testing.assert_array_equal(1 - after["layer.weight"], [-2, 0.5, 2])
+
+
+def test_the_gradient_norm_is_an_output_of_its_own() -> None:
+    settings = TrainingSettings(Sgd(1.0), 0.5, clip_value=1.0, gradient_norm=True)
+    graph = training_step(forward(), settings)
+    assert list(graph.outputs) == ["loss", "metric", "gradient_norm"]
+    found = evaluate(graph, feeds_for(graph, x=np.array([3, 0, 4], np.float32)))
+    assert found.outputs["gradient_norm"] == 5
+    with pytest.raises(TrainingError, match="`gradient_norm`"):
+        training_step(graph, settings)
+
+
+def test_the_gradient_norm_of_frozen_parameters_is_zero() -> None:
+    settings = TrainingSettings(Sgd(1.0), groups=(("*", None),), gradient_norm=True)
+    graph = training_step(forward(), settings)
+    assert evaluate(graph, feeds_for(graph)).outputs["gradient_norm"] == 0
 
 
 def test_clipping_leaves_gradients_below_the_limit_as_they_are() -> None:

@@ -12,6 +12,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.interpreter import Interpreter
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.training_step import training_step
 from meganeura_runtime.backends.base import OpenSession, Session, SessionError
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -66,7 +67,7 @@ def by_hand(place: Place, job: Job) -> tuple[dict[str, Array], list[float]]:
         )
         graph = training_step(forward.graph, training_settings(settings))
         data = {"x": points["train.x"][chosen], "y": points["train.y"][chosen]}
-        rate = settings.learning_rate(step, settings.epochs * STEPS)
+        rate = settings.learning_rate(step, RunLength(settings.epochs * STEPS, STEPS))
         results = Interpreter(graph).run({**kept, **feeds(graph, data, settings.seed, step, rate)})
         kept = {**kept, **results.updates}
         losses.append(float(results.outputs["loss"]))

@@ -17,8 +17,9 @@ from meganeura_runtime.train.events import Compiled, Compiling, Logged, Started,
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.run_folder import RunFolder
+from meganeura_runtime.train.shown import Shown
 from meganeura_runtime.train.training_problems import LossNotFinite
-from tests.runtime.runs import FAILING, Place, contents
+from tests.runtime.runs import FAILING, PROGRAM, Place, contents
 
 AHEAD = 3
 
@@ -164,6 +165,19 @@ def test_large_inputs_are_staged_by_a_thread(place: Place, monkeypatch: pytest.M
     assert same_files(resumed, expected)
 
 
+def test_what_is_staged_is_staged_anew_where_the_rate_changes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write(PROGRAM.replace("cosine(warmup=3)", "plateau(threshold=0.9, patience=0)"))
+    expected = place.start("here")
+    monkeypatch.setattr("meganeura_runtime.train.prefetcher.WORTH_A_THREAD", 1)
+    sessions = Sessions()
+    found = place.start("behind", open_session=sessions)
+    assert len(sessions.opened[0].stagers) == 21, "two of them once more"
+    assert measured(found) == measured(expected)
+    assert same_files(found, expected)
+
+
 def test_what_goes_wrong_in_the_thread_stops_the_run(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,10 +201,13 @@ def test_the_speed_leaves_evaluations_out(place: Place, monkeypatch: pytest.Monk
     measure = Evaluator.measure
 
     def slow(
-        self: Evaluator, batches: Iterable[HeldBatch], kept: Mapping[str, Array]
+        self: Evaluator,
+        batches: Iterable[HeldBatch],
+        kept: Mapping[str, Array],
+        shown: Shown | None = None,
     ) -> dict[str, float]:
         now[0] += 1000.0
-        return measure(self, batches, kept)
+        return measure(self, batches, kept, shown)
 
     monkeypatch.setattr("meganeura_runtime.train.loop.perf_counter", lambda: now[0])
     monkeypatch.setattr(Evaluator, "measure", slow)

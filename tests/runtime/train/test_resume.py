@@ -40,7 +40,7 @@ from meganeura_runtime.train.resume import RunOptions
 from meganeura_runtime.train.run_folder import RunFolder, named_folder
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 from tests.effort import effort
-from tests.runtime.runs import Place, contents
+from tests.runtime.runs import PROGRAM, Place, contents
 
 
 @pytest.fixture
@@ -74,6 +74,17 @@ def assert_same_run(folder: RunFolder, whole: RunFolder) -> None:
 @pytest.mark.parametrize("steps", [1, 5, 7, 19])
 def test_resumed_is_uninterrupted(place: Place, steps: int) -> None:
     whole = place.start("whole")
+    place.start("parts", steps=steps)
+    assert_same_run(place.resume("parts"), whole)
+
+
+@pytest.mark.parametrize("steps", [5, 6, 10, 13])
+def test_a_plateau_is_remembered(place: Place, steps: int) -> None:
+    """Its best value, how long it lasted and the rate it led to: of the run that goes on too."""
+    plateau = "plateau(threshold=0.5, factor=0.5, patience=0, cooldown=1, warmup=2)"
+    place.write(PROGRAM.replace("cosine(warmup=3)", plateau))
+    whole = place.start("whole")
+    assert read_checkpoint(whole.checkpoint)[1].reduction.scale < 1
     place.start("parts", steps=steps)
     assert_same_run(place.resume("parts"), whole)
 

@@ -21,8 +21,15 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.symbolic.size import dim
 from meganeura_dsl.transforms.optimizers.optimizers import AdamW, Sgd
+from meganeura_dsl.transforms.optimizers.schedules import (
+    SCHEDULES,
+    Linear,
+    OneCycle,
+    Piecewise,
+    RunLength,
+    Step,
+)
 from meganeura_dsl.transforms.optimizers.schedules import Constant as ConstantRate
-from meganeura_dsl.transforms.optimizers.schedules import Linear
 from meganeura_dsl.transforms.training_step import training_step
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -366,15 +373,46 @@ def test_the_schedule_decides_each_step_s_rate(tmp_path: Path) -> None:
 
 def test_a_cosine_ends_where_it_was_told_to() -> None:
     cosine = job(schedule={"kind": "cosine", "warmup": 10, "final": 0.1}).settings.schedule
-    assert cosine.factor(0, 110) == pytest.approx(0.1)
-    assert cosine.factor(9, 110) == 1.0
-    assert cosine.factor(10, 110) == 1.0
-    assert cosine.factor(60, 110) == pytest.approx(0.55)
-    assert cosine.factor(110, 110) == pytest.approx(0.1)
+    length = RunLength(110, 11)
+    assert cosine.at(0, length) == pytest.approx(0.1)
+    assert cosine.at(9, length) == 1.0
+    assert cosine.at(10, length) == 1.0
+    assert cosine.at(60, length) == pytest.approx(0.55)
+    assert cosine.at(110, length) == pytest.approx(0.1)
 
 
 def test_a_warmup_longer_than_the_run_never_divides_by_zero() -> None:
-    assert Linear(warmup=5).factor(5, 5) == 1.0
+    assert Linear(warmup=5).at(5, RunLength(5, 5)) == 1.0
+
+
+@pytest.mark.parametrize("word", SCHEDULES)
+@pytest.mark.parametrize("length", [RunLength(1, 1), RunLength(2, 1), RunLength(3, 2)])
+def test_a_short_run_has_rates_too(word: str, length: RunLength) -> None:
+    for schedule in (SCHEDULES[word](), OneCycle(0.5), OneCycle(0.5, three_phase=True)):
+        assert all(0 <= schedule.at(step, length) <= 1 for step in range(length.steps))
+
+
+def test_milestones_are_where_their_digits_say() -> None:
+    """Seven tenths of ten steps are seven steps, though 0.7 is no binary number."""
+    tenth = [Step(every=0.1, gamma=0.5).at(step, RunLength(10, 10)) for step in range(10)]
+    assert tenth == [0.5**step for step in range(10)]
+    late = Piecewise(milestones=(0.7,), factors=(0.5,))
+    assert [late.at(step, RunLength(10, 10)) for step in range(10)] == [1.0] * 7 + [0.5] * 3
+
+
+def test_a_plateau_lowers_the_rate_of_what_follows(tmp_path: Path) -> None:
+    """A metric that never changes is no better after the first evaluation."""
+    plateau = {"kind": "plateau", "metric": "size", "factor": 0.5, "patience": 0, "final": 0.2}
+    events, folder, sessions = run(tmp_path, job(schedule=plateau, epochs=5, log_every=1))
+    rates = [each.learning_rate for each in events if isinstance(each, Logged)]
+    expected = [0.5, 0.5, 0.25, 0.125, 0.1]
+    assert rates == pytest.approx([rate for rate in expected for _ in range(2)])
+    fed = [float(feeds["learning_rate"]) for feeds in sessions.opened[0].fed]
+    assert fed == pytest.approx(rates)
+    told = [each.learning_rate for each in events if isinstance(each, Evaluated)]
+    assert told == [None, pytest.approx(0.25), pytest.approx(0.125), pytest.approx(0.1), None]
+    progress = read_checkpoint(folder.checkpoint)[1]
+    assert (progress.reduction.scale, progress.reduction.bad) == (0.2, 0)
 
 
 def test_only_the_plain_constant_is_steady() -> None:

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.effort import effort
+from tests.optimizers import ALL_OPTIMIZERS, write_points
 from tests.runtime.backends.xla.command_lines import process
 
 CLOSE = 1e-5
@@ -70,6 +71,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "points.safetensors",
     )
     (folder / "small.mgn").write_text(SMALL)
+    (folder / "optimizers").mkdir()
+    write_points(folder / "optimizers")
+    (folder / "optimizers/all.mgn").write_text(ALL_OPTIMIZERS)
     return folder
 
 
@@ -143,6 +147,23 @@ def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None
         assert f"8 devices, {each}" in told
         found = losses(place / f"{program}-{each}")
         np.testing.assert_allclose(found, one, atol=CLOSE, rtol=0)
+
+
+def test_every_optimizer_is_the_same_on_shares_of_its_states(place: Path) -> None:
+    """Rows and columns of Adafactor and matrices that Muon multiplies are spread like any other."""
+    folder = place / "optimizers"
+    commands = [
+        ["train", "all.mgn", "--device", "cpu", "--out", "one", "--set", "epochs=1"],
+        train("all.mgn", "spread", 4, "epochs=1", "sharding=fsdp"),
+    ]
+    assert "4 devices, fsdp" in finish(4, commands, folder)
+    assert_the_same(folder / "spread", folder / "one")
+    spread, one = (
+        load_file(folder / each / "checkpoint.safetensors") for each in ("spread", "one")
+    )
+    assert spread.keys() == one.keys()
+    for name, each in one.items():
+        np.testing.assert_allclose(spread[name], each, atol=10 * CLOSE, err_msg=name)
 
 
 def test_two_processes_of_four_devices_give_the_losses_of_one(place: Path, alone: Path) -> None:

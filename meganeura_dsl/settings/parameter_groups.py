@@ -1,0 +1,83 @@
+"""Which optimizer moves which parameters, and what is wrong with that."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from meganeura_dsl.diagnostics.problem import Problem
+from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.declarations.training_blocks import Setting, setting_key
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.values import Invocation
+from meganeura_dsl.settings.run_settings import RunSettings
+from meganeura_dsl.settings.setting_values import RawSettings, whole
+from meganeura_dsl.settings.settings_problems import UnfitParameters, UnmatchedPaths
+from meganeura_dsl.transforms.optimizers.optimizer import Optimizer
+
+OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """The parameters that one line of the settings is for."""
+
+    glob: str | None
+    """The paths it names; `None` for `optimizer` alone."""
+    optimizer: Optimizer | None
+    """What moves them; `None` if nothing does."""
+    parameters: tuple[ParameterInfo, ...]
+
+    @property
+    def key(self) -> str:
+        """How the settings write it: `optimizer["*.bias"]`."""
+        return setting_key(OPTIMIZER, self.glob)
+
+
+def parameter_groups(
+    settings: RunSettings, parameters: Sequence[ParameterInfo]
+) -> tuple[ParameterGroup, ...]:
+    """The trained parameters by the setting that is for them, the last that matches.
+
+    The first group is that of `optimizer` alone; a group whose parameters later ones take is empty.
+    """
+    globs = [None, *settings.optimizers]
+    found: dict[str | None, list[ParameterInfo]] = {glob: [] for glob in globs}
+    for each in parameters:
+        if each.kind == "param":
+            matching = [glob for glob in globs[1:] if fnmatchcase(each.name, glob or "")]
+            found[matching[-1] if matching else None].append(each)
+    optimizers = {None: settings.optimizer, **settings.optimizers}
+    return tuple(ParameterGroup(glob, optimizers[glob], tuple(found[glob])) for glob in globs)
+
+
+def group_problems(
+    settings: RunSettings, written: RawSettings, parameters: Sequence[ParameterInfo]
+) -> Iterator[Problem]:
+    """Paths that match no parameter, and parameters that their optimizer cannot move.
+
+    `written` are the settings of the program; what a run was given besides has its own place.
+    """
+    names = tuple(each.name for each in parameters if each.kind == "param")
+    named = ((OPTIMIZER, settings.optimizers), ("every", settings.intervals))
+    for key, glob in ((setting_key(name, glob), glob) for name, globs in named for glob in globs):
+        if not any(fnmatchcase(name, glob) for name in names):
+            yield UnmatchedPaths(written[key].span if key in written else whole(key), glob, names)
+    for group in parameter_groups(settings, parameters):
+        optimizer = group.optimizer
+        if optimizer is None:
+            continue
+        demands = {each.name: optimizer.demand(each.type) for each in group.parameters}
+        unfit = tuple(each for each in group.parameters if demands[each.name])
+        if unfit:
+            shown = tuple((each.name, str(each.type)) for each in unfit)
+            place = _place(written, group.key, optimizer.word)
+            yield UnfitParameters(place, optimizer.word, demands[unfit[0].name], shown)
+
+
+def _place(written: RawSettings, key: str, word: str) -> Span:
+    """Where an optimizer was chosen: a line of the program, or else the setting by itself."""
+    match written.get(key):
+        case Setting(value=Invocation(name=name), span=span) if name == word:
+            return span
+        case _:
+            return whole(f"{key}={word}")

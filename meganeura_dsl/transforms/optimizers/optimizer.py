@@ -1,0 +1,58 @@
+"""What every optimizer is: arguments with bounds, and the rule that moves one parameter."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from meganeura_dsl.ir.graph import Value
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.transforms.optimizers.hyperparameters import Choice, Positive
+from meganeura_dsl.transforms.optimizers.update import Update
+
+Decayed = Literal["all", "matrices"]
+"""Which parameters weight decay is for: `matrices` are those of two axes or more.
+
+Biases and the scales of norms have one axis or none.
+"""
+
+
+@dataclass(frozen=True)
+class Optimizer(Choice, ABC):
+    """A rule that moves parameters against their gradients.
+
+    A combination of arguments that makes no sense raises `ValueError` in `__post_init__`.
+    """
+
+    lr: Positive = 1e-3
+
+    @abstractmethod
+    def update(self, update: Update, p: Value, g: Value, rate: Value) -> Value:
+        """The next value of a parameter.
+
+        `p` and its gradient `g` are f32 tensors of one shape; `rate` is the learning rate of this
+        step for this parameter, an f32 scalar. The result has the type of `p`.
+        """
+
+    def demand(self, of: TensorType) -> str:
+        """What it needs of a parameter that this one has not; empty where it can move it."""
+        del of
+        return ""
+
+
+class Decaying(Protocol):
+    """An optimizer with weight decay."""
+
+    @property
+    def weight_decay(self) -> float:
+        """How strong it is."""
+        ...
+
+    @property
+    def decay(self) -> Decayed:
+        """Which parameters it is for."""
+        ...
+
+
+def decay_of(optimizer: Decaying, p: Value) -> float:
+    """The weight decay of a parameter: 0 for those that `decay` leaves out."""
+    return 0.0 if optimizer.decay == "matrices" and p.type.rank < 2 else optimizer.weight_decay
