@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meganeura.program import Model, Program, Run, Weights
+    from meganeura.trainer import StepResult, Trainer
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
     from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
     from meganeura_runtime.importing.onnx.importing import Imported
+    from meganeura_runtime.train.events import StopTraining
     from meganeura_runtime.train.memory_fit import Fit
 
 __all__ = [
@@ -43,6 +45,9 @@ __all__ = [
     "Run",
     "Session",
     "SessionError",
+    "StepResult",
+    "StopTraining",
+    "Trainer",
     "Weights",
     "__version__",
     "check",
@@ -61,6 +66,9 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
+    "StepResult": "meganeura.trainer",
+    "StopTraining": "meganeura_runtime.train.events",
+    "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",
 }
 """Public names of modules that load NumPy."""

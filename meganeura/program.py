@@ -1,6 +1,6 @@
 """A program in Python's hands: its models, and its training."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import index
@@ -10,6 +10,7 @@ from typing import Self, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meganeura.trainer import Trainer
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Report
 from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
@@ -41,17 +42,24 @@ from meganeura_runtime.infer.generator import (
 from meganeura_runtime.infer.size_binding import bind_sizes
 from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 from meganeura_runtime.io.weight_names import Names
-from meganeura_runtime.io.weights import Allowed, initial_values, write_weights
+from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
-from meganeura_runtime.train.events import EpochEnded, Evaluated, Event, Logged
+from meganeura_runtime.train.events import (
+    EpochEnded,
+    Evaluated,
+    Event,
+    Logged,
+    StopTraining,
+    Watch,
+)
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
-from meganeura_runtime.train.recipe import Start, settings_of
-from meganeura_runtime.train.resume import RunOptions
-from meganeura_runtime.train.run_folder import folder_of
+from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
+from meganeura_runtime.train.resume import RunOptions, resume_by_hand
+from meganeura_runtime.train.run_folder import RunFolder, folder_of
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -75,6 +83,9 @@ class Weights:
 class Run:
     """A finished training run: its folder, and what was measured."""
 
+    program: "Program" = field(repr=False)
+    train: str
+    """The `train` block it is of."""
     folder: Path
     steps: int
     losses: tuple[tuple[int, float], ...]
@@ -98,6 +109,16 @@ class Run:
     def weights(self) -> Path:
         """The trained weights."""
         return self.folder / "weights.safetensors"
+
+    def model(self, name: str | None = None) -> "Model":
+        """A model of the program with the trained weights; raises as `Program.model`."""
+        return self.program.model(name, weights=self.weights)
+
+    def trainer(self, *, device: str = "auto", gradients: bool = False) -> Trainer:
+        """A trainer that goes on where the run ended; raises as `Program.trainer`."""
+        return self.program.trainer(
+            self.train, device=device, resume=self.folder, gradients=gradients
+        )
 
 
 class Program:
@@ -152,7 +173,7 @@ class Program:
             model.values = initial_values(model.parameters, seed)
         return model
 
-    def train(  # noqa: PLR0913 - each argument has a name and a default
+    def train(
         self,
         name: str | None = None,
         *,
@@ -164,9 +185,9 @@ class Program:
         weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
-        watch: Callable[[Event], None] | None = None,
+        watch: Watch | Sequence[Watch] | None = None,
     ) -> Run:
-        """Train as a `train` block says, with some settings replaced.
+        """Train as its `train` block of that name says, with some settings replaced.
 
         `data` and `validation` take the place of the files that the settings name: a dictionary of
         arrays, a data set whose `len()` and `[i]` give examples, or an iterable of batches, such as
@@ -177,37 +198,83 @@ class Program:
         several processes train together, as `jax.distributed` has them, all call this with the same
         `out`. Training starts from `weights` if there are any, which `allow_missing` and
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
-        `meganeura_runtime.train.events`, from the thread that trains: what it raises ends the run.
+        `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
+        raises ends the run; `StopTraining` ends it after the current step, and all is saved.
         Losses and metrics are means over examples, in the units of the program. Raises
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
         or the device, and for a loss that is not finite.
         """
         name = self._program.train(name)
-        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
         folder = pipeline.find(self._target).path.parent
-        allowed = Allowed(tuple(allow_missing), tuple(allow_unexpected))
-        start = None if weights is None else _start(weights, allowed)
-        overrides += [f"device={device}"]
+        start = _start_of(weights, allow_missing, allow_unexpected)
+        overrides = _overrides(settings, device)
         if isinstance(validation, int | float | str | Path):
             overrides += [f"validation={_written('validation', validation)}"]
             validation = None
         given = Given(data, validation)
         job = prepare(self._program, name, folder, overrides, start, data=given)
-        record = _Record(watch)
+        record = _Record(_several(watch))
         with explained_failures((job.demand.counter or "batch", job.batch)):
             chosen = job.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
             with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
                 manner = RunOptions(hosts=chosen.hosts, device=chosen)
-                finished = train(job, place, chosen.open, record, lambda: False, manner)
+                finished = train(job, place, chosen.open, record, record.is_asked, manner)
         return Run(
+            self,
+            name,
             place.path,
             finished.steps,
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
         )
+
+    def trainer(
+        self,
+        name: str | None = None,
+        *,
+        device: str = "auto",
+        settings: Mapping[str, object] | None = None,
+        weights: Files | Weights | None = None,
+        allow_missing: Sequence[str] = (),
+        allow_unexpected: Sequence[str] = (),
+        resume: Path | str | None = None,
+        gradients: bool = False,
+    ) -> Trainer:
+        """A loop of one's own: a `train` block on a device, which is given batches one by one.
+
+        Settings, weights and errors are those of `train`; no data is read, and the run has no
+        epochs, so a schedule that spreads over the run needs `settings={"steps": 1000}`. `resume`
+        is a folder that `Trainer.save`, `train` or `meganeura train` wrote: the trainer goes on
+        there, to the bit where the batches are the same. With `gradients` each step gives them.
+        """
+        name = self._program.train(name)
+        overrides = _overrides(settings, device)
+        start = _start_of(weights, allow_missing, allow_unexpected)
+        resumed = None
+        if resume is None:
+            wanted = settings_of(self._program, name, overrides, needs_data=False)
+            recipe = recipe_by_hand(self._program, name, wanted, start, gradients=gradients)
+        elif start is None:
+            place = RunFolder(Path(resume))
+            recipe, resumed = resume_by_hand(
+                self._program, name, overrides, place, gradients=gradients
+            )
+        else:
+            raise ValueError("weights are for the start of a run; `resume` has weights of its own")
+        with explained_failures((recipe.demand.counter or "batch", recipe.batch)):
+            chosen = recipe.spread_over(
+                choose_device(recipe.settings.device, precision=recipe.settings.precision)
+            )
+        return Trainer(recipe, chosen, resumed, self._with_values)
+
+    def _with_values(self, name: str | None, values: Mapping[str, Array]) -> "Model":
+        """A model with the values of its parameters among some; raises `ProblemError`."""
+        model = Model(self._program, name, {}, frozenset())
+        model.values = of_values(values, model.parameters)
+        return model
 
     def evaluate(
         self,
@@ -225,9 +292,8 @@ class Program:
         as `train` does.
         """
         name = self._program.train(name)
-        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
         folder = pipeline.find(self._target).path.parent
-        overrides += [f"device={device}", "drop_last=false"]
+        overrides = [*_overrides(settings, device), "drop_last=false"]
         start = _start(weights, Allowed())
         job = prepare(self._program, name, folder, overrides, start, data=Given(data))
         held_out = job.dataset.test or job.dataset.train
@@ -252,7 +318,7 @@ class Program:
         """
         available = parsed_bytes(memory) if isinstance(memory, str) else memory
         name = self._program.train()
-        overrides = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+        overrides = _overrides(settings)
         wanted = settings_of(self._program, name, overrides)
         with explained_failures():
             return fit(MemoryProbe.of(self._program, name, wanted, device), available)
@@ -467,7 +533,9 @@ class Model:
 class _Record:
     """Keeps what was measured, and passes every event on."""
 
-    watch: Callable[[Event], None] | None
+    watches: Sequence[Watch]
+    asked: bool = False
+    """Whether an observer asked for the end."""
     losses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     held_out: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     epochs: list[float] = field(default_factory=list[float])
@@ -482,8 +550,22 @@ class _Record:
                 self.held_out.append({"loss": event.loss, **event.metrics})
             case _:
                 pass
-        if self.watch is not None:
-            self.watch(event)
+        for watch in self.watches:
+            try:
+                watch(event)
+            except StopTraining:
+                self.asked = True
+
+    def is_asked(self) -> bool:
+        """Whether the run is to end after the current step."""
+        return self.asked
+
+
+def _several(watch: Watch | Sequence[Watch] | None) -> Sequence[Watch]:
+    """The observers, whether there is none, one, or several."""
+    if watch is None:
+        return ()
+    return (watch,) if callable(watch) else watch
 
 
 def _start(weights: Files | Weights, allowed: Allowed) -> Start:
@@ -495,6 +577,20 @@ def _start(weights: Files | Weights, allowed: Allowed) -> Start:
 
 def _paths(files: Files) -> tuple[Path, ...]:
     return (Path(files),) if isinstance(files, str | Path) else tuple(map(Path, files))
+
+
+def _start_of(
+    weights: Files | Weights | None, missing: Sequence[str], unexpected: Sequence[str]
+) -> Start | None:
+    """The weights a training starts from, if there are any."""
+    allowed = Allowed(tuple(missing), tuple(unexpected))
+    return None if weights is None else _start(weights, allowed)
+
+
+def _overrides(settings: Mapping[str, object] | None, device: str | None = None) -> list[str]:
+    """Settings as they are written on the command line; raises `ProblemError` for what is none."""
+    given = [f"{key}={_written(key, value)}" for key, value in (settings or {}).items()]
+    return given if device is None else [*given, f"device={device}"]
 
 
 def _written(name: str, value: object) -> str:

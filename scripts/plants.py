@@ -207,8 +207,8 @@ PLANTS = (
     Plant(
         "a restored run repeats its epoch",
         "runtime/meganeura_runtime/train/loop.py",
-        "self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch",
-        "0, self.job.steps_per_epoch",
+        "in range(self.step - before, end)",
+        "in range(end)",
         (f"{RESUME}::test_resumed_is_uninterrupted",),
     ),
     Plant(

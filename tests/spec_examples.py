@@ -20,6 +20,7 @@ from meganeura_dsl.settings.settings_problems import (
     NotASettingValue,
     NothingToFollow,
     ReservedSize,
+    TwoLengths,
     UnfitParameters,
     UnknownChoice,
     UnknownSetting,
@@ -102,12 +103,17 @@ from meganeura_runtime.io.weights import Difference, NothingToAllow, WeightsMism
 from meganeura_runtime.support.optional_imports import MissingExtra
 from meganeura_runtime.train.report.report_problems import DamagedRun, NotARun
 from meganeura_runtime.train.training_problems import (
+    BatchMismatch,
     CannotResume,
     DataChanged,
     FolderInUse,
     IndivisibleBatch,
+    InputMismatch,
     LogRefused,
     LossNotFinite,
+    NoLength,
+    NoSuchMetric,
+    NothingToStopBy,
     UnnamedFolder,
 )
 
@@ -336,6 +342,11 @@ EXAMPLES: Mapping[str, Problem] = {
         NotARun(Path("runs"), "settings.json"),
         DamagedRun(Path("runs/fit-1/metrics.jsonl"), 12, "it has no `kind` and `step`"),
         IndivisibleBatch("batch", 32, 3),
+        BatchMismatch("fit", (InputMismatch("label", "[32]", "i32[batch]"),), (("batch", 64),)),
+        TwoLengths(within(FIT, "epochs    = 0.5")),
+        NoLength("cosine", "steps"),
+        NoSuchMetric("acuracy", ("loss", "accuracy")),
+        NothingToStopBy(),
         UnnamedFolder(2),
         DataChanged(
             FILE,

@@ -22,7 +22,20 @@ BASES = (
 )
 """What paths in pages are relative to, besides their page."""
 
-OF_OTHERS = {"Config", "DataLoader", "LockFile", "False", "None", "True"}
+OF_OTHERS = {
+    "AveragedModel",
+    "Callback",
+    "Config",
+    "DataLoader",
+    "False",
+    "GradScaler",
+    "LearningRateScheduler",
+    "LockFile",
+    "ModelCheckpoint",
+    "None",
+    "TerminateOnNaN",
+    "True",
+}
 """Names in backticks that are not ours."""
 
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

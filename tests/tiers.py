@@ -87,6 +87,7 @@ FULL = (
     "test_end_to_end.py",
     "test_new_pieces.py",
     "test_spec.py::test_every_fix_of_a_page_cures_its_problem_and_causes_no_other",
+    "test_trainer.py",
 )
 """Folders, files and tests in tests/ that are in the full tier alone."""
 

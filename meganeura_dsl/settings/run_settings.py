@@ -20,14 +20,17 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemsError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.declarations.training_blocks import FROZEN, Setting, setting_key
 from meganeura_dsl.elaborate.values import Invocation, Static
+from meganeura_dsl.settings.best_metric import BestMetric, best_metric
 from meganeura_dsl.settings.choices import CHOICES, OptimizerChoice, ScheduleChoice, Strict
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.settings.device_names import ANY_DEVICE, DeviceNames
 from meganeura_dsl.settings.device_sharding import DeviceSharding
 from meganeura_dsl.settings.log_format import LogFormat
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.setting_values import (
     DEFAULT_CHOICES,
     FILE,
+    OVERRIDE,
     READERS,
     TABLE,
     RawSettings,
@@ -40,6 +43,7 @@ from meganeura_dsl.settings.settings_problems import (
     MissingSetting,
     NoPaths,
     ReservedSize,
+    TwoLengths,
     UnknownChoice,
     UnknownSetting,
     UnnamedArgument,
@@ -55,6 +59,26 @@ def _device(name: str, given: ValidationInfo) -> str:
     if not names.accepts(name):
         raise ValueError(f"must be {names.listed()}")
     return name
+
+
+def _data(path: str, given: ValidationInfo) -> str:
+    """A file, which a person may not leave empty; a checkpoint may have been given batches."""
+    context: object = given.context
+    if not path and context is not None:
+        raise ValueError("must not be empty")
+    return path
+
+
+def _not_finite(policy: str) -> str:
+    if policy not in {*NotFinitePolicy}:
+        raise ValueError(f"must be {' or '.join(NotFinitePolicy)}")
+    return policy
+
+
+def _best(text: str) -> str:
+    """`lowest loss`, or another metric of which the lowest or highest value is the best."""
+    best_metric(text)
+    return text
 
 
 def _sharding(name: str) -> str:
@@ -114,7 +138,8 @@ class Reading(Strict):
 class RunSettings(Strict):
     """Everything a training run needs to know besides the program."""
 
-    data: str = Field(min_length=1)
+    data: Annotated[str, AfterValidator(_data)] = ""
+    """Empty only where Python gives the batches."""
     tensors: dict[str, str] = Field(default_factory=dict[str, str])
     """For inputs whose tensors have other names in the data, these names."""
     reading: Reading = Reading()
@@ -125,6 +150,7 @@ class RunSettings(Strict):
     sampling_weights: Annotated[str, Field(min_length=1)] | None = None
     balance: Annotated[str, Field(min_length=1)] | None = None
     epochs: NonNegativeInt = 1
+    steps: PositiveInt | None = None
     steps_per_epoch: PositiveInt | None = None
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice | None] = Field(
@@ -140,6 +166,11 @@ class RunSettings(Strict):
     clip_norm: PositiveFloat | None = None
     clip_value: PositiveFloat | None = None
     gradient_norm: bool = False
+    accumulate: PositiveInt = 1
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    not_finite: Annotated[str, AfterValidator(_not_finite)] = NotFinitePolicy.STOP.value
+    best: Annotated[str, AfterValidator(_best)] = "lowest loss"
+    stop_after: PositiveInt | None = None
     log_every: NonNegativeInt = 50
     log: Annotated[list[str], AfterValidator(_log)] = Field(default_factory=list[str])
     eval_every: PositiveInt = 1
@@ -152,8 +183,19 @@ class RunSettings(Strict):
     disabled_rules: list[str] = Field(default_factory=list[str])
 
     def learning_rate(self, step: int, run: RunLength) -> float:
-        """The rate of a step, counted from 0, before what evaluations do to it."""
-        return self.optimizer.lr * self.schedule.at(step, run)
+        """The rate of a step, counted from 0, before what evaluations do to it.
+
+        The schedule counts updates, of which `accumulate` steps make one.
+        """
+        k = self.accumulate
+        if k > 1:
+            run = RunLength(max(1, run.steps // k), max(1, run.steps_per_epoch // k))
+        return self.optimizer.lr * self.schedule.at(step // k, run)
+
+    @property
+    def best_metric(self) -> BestMetric:
+        """What the best weights are chosen by."""
+        return best_metric(self.best)
 
 
 MEANINGS = {
@@ -163,6 +205,7 @@ MEANINGS = {
     "workers": "processes that decode images and sounds; 0 decodes where it trains",
     "balance": "an integer tensor of classes, of which each is drawn as often as the others",
     "epochs": "how often the training goes through all examples; 0 writes the initial weights",
+    "steps": "how many steps a run has, in place of epochs",
     "steps_per_epoch": "how many batches make an epoch, where that is not all examples",
     "optimizer": "the rule that moves the parameters, such as adam",
     "schedule": "how the learning rate changes, such as cosine",
@@ -171,6 +214,11 @@ MEANINGS = {
     "clip_norm": "the largest norm all gradients together may have",
     "clip_value": "the largest absolute value an element of a gradient may have",
     "gradient_norm": "whether the norm of all gradients, before clipping, is a metric",
+    "accumulate": "how many batches make an update, by the mean of their gradients",
+    "ema": "the decay of an average of the weights, which evaluation and saved weights use",
+    "not_finite": "what a gradient that is not finite does: stop, skip the update, or ignore",
+    "best": "the metric that the best weights are chosen by, such as highest accuracy",
+    "stop_after": "evaluations without a better one after which a run ends",
     "drop_last": "whether an epoch leaves out the examples that do not fill a last batch",
     "log_every": "steps between two lines of the log; 0 logs no steps",
     "log": "logs of other tools that a run keeps too: tensorboard, wandb",
@@ -198,11 +246,21 @@ BY_PATH = tuple(FIELDS_BY_PATH.values())
 
 
 def resolve_settings(
-    raw: RawSettings, overrides: Sequence[str], free_dims: Sequence[str], devices: DeviceNames
+    raw: RawSettings,
+    overrides: Sequence[str],
+    free_dims: Sequence[str],
+    devices: DeviceNames,
+    *,
+    needs_data: bool = True,
 ) -> RunSettings:
     """The settings of a run; raises `ProblemsError` with everything that is wrong at once."""
-    written = with_overrides(raw, overrides)
+    written = _of_one_length(with_overrides(raw, overrides), free_dims)
     problems = [*_name_problems(written, free_dims), *_data_problems(written)]
+    if needs_data and "data" not in written:
+        place = _first(written)
+        problems.append(MissingSetting("data", MEANINGS["data"], 'data = "digits"', place))
+    if "steps" in written and "epochs" in written and "steps" not in free_dims:
+        problems.append(TwoLengths(written["steps"].span))
     if _data_problems(written):
         raise ProblemsError(tuple(problems))
     known = {
@@ -219,6 +277,15 @@ def resolve_settings(
     if problems:
         raise ProblemsError(tuple(problems))
     return settings
+
+
+def _of_one_length(written: RawSettings, free_dims: Sequence[str]) -> RawSettings:
+    """The settings where a length from the command line replaces the one of the program."""
+    both = [name for name in ("epochs", "steps") if name in written and name not in free_dims]
+    given = [name for name in both if written[name].span.source.name == OVERRIDE]
+    if len(both) == 2 and len(given) == 1:
+        return {name: each for name, each in written.items() if name in given or name not in both}
+    return written
 
 
 def _name_problems(written: RawSettings, free_dims: Sequence[str]) -> list[Problem]:

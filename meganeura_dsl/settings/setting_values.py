@@ -20,8 +20,10 @@ from meganeura_dsl.syntax.parser.parser import outline, parse_declaration
 
 BARE_TEXTS = (
     "balance",
+    "best",
     "data",
     "device",
+    "not_finite",
     "precision",
     "sampling_weights",
     "sharding",

@@ -122,6 +122,26 @@ class ImpossibleSetting(SettingProblem, code="E0513"):
 
 
 @dataclass(frozen=True)
+class TwoLengths(Problem, code="E0547", topic="training"):
+    """Both `steps` and `epochs` say how long a run is.
+
+    `steps = 1000` ends a run after so many steps, in the middle of an epoch or after many.
+    `epochs = 3` ends it when all examples were gone through so often. On the command line one
+    takes the place of the other.
+    """
+
+    span: Span
+
+    def report(self) -> Report:
+        return self.message(
+            "`steps` and `epochs` both say how long the run is",
+            span=self.span,
+            label="in place of `epochs`, not beside it",
+            cure=Help("leave one of them out"),
+        )
+
+
+@dataclass(frozen=True)
 class UnknownChoice(SettingProblem, code="E0514"):
     """A setting names an optimizer or a schedule that does not exist."""
 

@@ -22,6 +22,8 @@ from meganeura_dsl.ir.ops import (
     Parameter,
     Sqrt,
     StopGradient,
+    Sub,
+    Where,
 )
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType
@@ -31,6 +33,7 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.optimizers.optimizers import Optimizer
 from meganeura_dsl.transforms.optimizers.update import (
+    AVERAGE,
     STATES,
     Update,
     as_f32,
@@ -39,11 +42,14 @@ from meganeura_dsl.transforms.optimizers.update import (
     squared_norm,
 )
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.update_gate import Gate
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
 GRADIENT = "gradient."
 """How the names of outputs begin that are gradients."""
+SKIPPED = "update.skipped"
+"""The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 GRADIENT_NORM = "gradient_norm"
 """The output that measures the norm of all gradients together."""
 
@@ -63,7 +69,11 @@ class TrainingSettings:
     parameter that is moved an output `gradient.PATH`, before they are clipped, and `gradient_norm`
     the norm of all of them an output of that name. `clip_value` bounds each element of a gradient
     before `clip_norm` bounds the norm of all. The parameters that match a glob of
-    `every` move at each so many steps only; the last match counts.
+    `every` move at each so many updates only; the last match counts.
+
+    `accumulate` moves the parameters after so many batches, by the mean of their gradients. `ema`
+    keeps an average of each parameter: a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all
+    as it was where a gradient is not finite, and adds the output `update.skipped`.
     """
 
     optimizer: Optimizer
@@ -74,6 +84,9 @@ class TrainingSettings:
     every: tuple[tuple[str, int], ...] = ()
     clip_value: float | None = None
     gradient_norm: bool = False
+    accumulate: int = 1
+    ema: float | None = None
+    skip_not_finite: bool = False
 
     def interval_of(self, name: str) -> int:
         """The steps from one move of a parameter to the next."""
@@ -103,7 +116,9 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     _require_free_names(forward)
     _require_matches(forward, settings)
     copy = _Copy(forward)
+    gate = Gate(copy.build, settings.accumulate, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
+    gate.count(updates)
     reached: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
@@ -112,7 +127,7 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
             for name in objective.moves
             if settings.optimizer_of(name) is not None
         }
-        reached |= _move(copy.build, copy.of(loss), parameters, settings, updates)
+        reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
         copy.go_on(objective, updates)
     outputs = {
         name: copy.of(value)
@@ -123,6 +138,11 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     if settings.gradient_norm:
         shown[GRADIENT_NORM] = _norm(copy.build, tuple(reached.values()))
     states = {name: copy.of(value) for name, value in forward.updates.items()}
+    finite = gate.is_finite()
+    if finite is not None:
+        zero, one = number(copy.build, 0.0), number(copy.build, 1.0)
+        shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
+        states = gate.states(states, copy.leaves)
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
 
 
@@ -131,6 +151,7 @@ def _move(
     loss: Value,
     parameters: Mapping[str, Value],
     settings: TrainingSettings,
+    gate: Gate,
     updates: dict[str, Value],
 ) -> dict[str, Value]:
     """The gradients of a loss, of the parameters that they reach.
@@ -139,12 +160,14 @@ def _move(
     """
     found = gradients(build, loss, tuple(parameters.values()))
     reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
-    bounded = _bounded(build, tuple(reached.values()), settings.clip_value)
+    means = gate.mean(reached, updates)
+    bounded = _bounded(build, tuple(means.values()), settings.clip_value)
     clipped = _clipped(build, bounded, settings.clip_norm)
-    for name, gradient in zip(reached, clipped, strict=True):
+    moved: dict[str, Value] = {}
+    for name, gradient in zip(means, clipped, strict=True):
         parameter = parameters[name]
         with build.at(parameter.origin):
-            update = Update(build, name, updates, settings.interval_of(name))
+            update = Update(build, name, moved, settings.interval_of(name))
             p, g = as_f32(build, parameter), as_f32(build, gradient)
             optimizer = settings.optimizer_of(name)
             assert optimizer is not None
@@ -153,7 +176,14 @@ def _move(
             new = optimizer.update(update, p, g, _learning_rate(build, optimizer, settings))
             dtype = parameter.type.dtype
             stored = new if dtype is DType.F32 else update.op(Cast(dtype), new)
-            updates[name] = update.when_due(stored, parameter)
+            moved[name] = update.when_due(stored, parameter)
+            if settings.ema is not None:
+                average = update.state(AVERAGE, new.type)
+                way = update.op(Sub(), as_f32(build, moved[name]), average)
+                update.store(
+                    average, update.op(Add(), average, update.times(1 - settings.ema, way))
+                )
+    updates |= gate.admitted(moved, means, parameters)
     return reached
 
 

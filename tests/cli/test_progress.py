@@ -23,7 +23,7 @@ from meganeura_runtime.train.events import (
 )
 
 EVENTS: tuple[Event, ...] = (
-    Started("fit", 2, 50, 1437, 360, 4, 4810),
+    Started("fit", 2, 50, 100, 1437, 360, 4, 4810),
     Compiling(84),
     Compiled(84, 2.06),
     Stepped(1, 0),
@@ -101,7 +101,7 @@ def test_times_are_short(seconds: float, text: str) -> None:
 )
 def test_a_remainder_is_announced(examples: int, left_out: int, last_batch: int, line: str) -> None:
     stream = StringIO()
-    started = Started("fit", 2, 4, examples, 0, 4, 4810, (), 8, left_out, last_batch)
+    started = Started("fit", 2, 4, 8, examples, 0, 4, 4810, (), 8, left_out, last_batch)
     display(stream).watch(started)
     assert stream.getvalue().splitlines()[1:] == [
         f"  {examples} examples, batches of 8: 4 steps an epoch, {line}"
@@ -117,5 +117,5 @@ def test_a_remainder_is_announced(examples: int, left_out: int, last_batch: int,
 )
 def test_parameters_that_stay_are_named(names: tuple[str, ...], line: str) -> None:
     stream = StringIO()
-    display(stream).watch(Started("fit", 2, 50, 1437, 360, 7, 4810, names))
+    display(stream).watch(Started("fit", 2, 50, 100, 1437, 360, 7, 4810, names))
     assert stream.getvalue().splitlines()[1] == line

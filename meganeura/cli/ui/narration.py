@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura.cli.ui.console import count
-from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged, Started
+from meganeura_runtime.train.events import (
+    EpochEnded,
+    Evaluated,
+    Logged,
+    NotFinite,
+    Started,
+    StoppedEarly,
+)
 
 NAMED = 4
 """Parameters named in a line."""
@@ -66,6 +73,19 @@ def held_out(event: Evaluated) -> str:
         f"\n  learning rate {event.learning_rate:.4g} from here on" if event.learning_rate else ""
     )
     return f"held out after epoch {event.epoch + 1}: {measured(event)}{best}{rate}"
+
+
+def not_finite(event: NotFinite) -> str:
+    """The line of a step whose loss or gradients are not finite."""
+    what = "the update is left out" if event.is_skipped else "the run goes on"
+    return f"step {event.step:,}: the loss is {event.loss:.4g}, or a gradient not finite; {what}"
+
+
+def stopped_early(event: StoppedEarly) -> str:
+    """The line of a run that ends since nothing got better."""
+    value = "" if event.best is None else f" than {event.best:.4g}"
+    tries = count(event.evaluations, "evaluation")
+    return f"stopped early: {event.metric} was not better{value} in {tries}"
 
 
 def clock(seconds: float) -> str:

@@ -4,7 +4,15 @@ from time import perf_counter
 from typing import Protocol, TextIO
 
 from meganeura.cli.ui.console import count
-from meganeura.cli.ui.narration import announcement, clock, epoch_ended, held_out, measured
+from meganeura.cli.ui.narration import (
+    announcement,
+    clock,
+    epoch_ended,
+    held_out,
+    measured,
+    not_finite,
+    stopped_early,
+)
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -13,9 +21,11 @@ from meganeura_runtime.train.events import (
     Event,
     Finished,
     Logged,
+    NotFinite,
     Saved,
     Started,
     Stepped,
+    StoppedEarly,
 )
 
 
@@ -67,6 +77,10 @@ class Lines:
                 self._line(epoch_ended(event))
             case Evaluated():
                 self._line(held_out(event))
+            case NotFinite():
+                self._line(not_finite(event))
+            case StoppedEarly():
+                self._line(stopped_early(event))
             case Stepped() | Saved() | Finished():
                 pass
 
@@ -77,7 +91,7 @@ class Lines:
         run = self.run
         if run is None:
             return f"step {event.step}"
-        total = run.epochs * run.steps_per_epoch
+        total = run.steps
         epoch = f"epoch {event.epoch + 1:>{len(str(run.epochs))}}/{run.epochs}"
         return f"{epoch}  step {event.step:>{len(str(total))}}/{total}"
 
@@ -85,7 +99,7 @@ class Lines:
         run = self.run
         if run is None or event.step == 1:
             return ""
-        left = run.epochs * run.steps_per_epoch - event.step
+        left = run.steps - event.step
         remaining = clock(left / event.steps_per_second)
         return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
 

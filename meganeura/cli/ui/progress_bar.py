@@ -4,7 +4,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from meganeura.cli.ui.console import count
-from meganeura.cli.ui.narration import announcement, epoch_ended, held_out, measured
+from meganeura.cli.ui.narration import (
+    announcement,
+    epoch_ended,
+    held_out,
+    measured,
+    not_finite,
+    stopped_early,
+)
 from meganeura_runtime.train.events import (
     Compiled,
     Compiling,
@@ -13,9 +20,11 @@ from meganeura_runtime.train.events import (
     Event,
     Finished,
     Logged,
+    NotFinite,
     Saved,
     Started,
     Stepped,
+    StoppedEarly,
 )
 
 
@@ -58,6 +67,10 @@ class ProgressBar:
                 self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():
                 self.progress.console.print(held_out(event), highlight=False)
+            case NotFinite():
+                self.progress.console.print(not_finite(event), highlight=False)
+            case StoppedEarly():
+                self.progress.console.print(stopped_early(event), highlight=False)
             case Finished():
                 self.progress.stop()
             case Saved():
@@ -72,7 +85,7 @@ class ProgressBar:
         self.progress.console.print(announcement(event), highlight=False)
         self.task = self.progress.add_task(
             event.name,
-            total=event.epochs * event.steps_per_epoch,
+            total=event.steps,
             epoch=f"1/{event.epochs}",
             measured="",
             speed="",

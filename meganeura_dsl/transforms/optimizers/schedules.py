@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction as Ratio
 from math import cos, inf, pi
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -46,6 +46,10 @@ class Reduction:
 @dataclass(frozen=True)
 class Schedule(Choice, ABC):
     """The learning rate of each step, as a factor of the optimizer's `lr`."""
+
+    needs: ClassVar[str] = "steps"
+    """What it has to know of a run: its `steps`, its `steps_per_epoch`, `evaluations`, or nothing.
+    """
 
     @property
     def is_steady(self) -> bool:
@@ -91,6 +95,7 @@ class Constant(WarmedUp):
     """The learning rate of the optimizer, after `warmup` steps of a linear rise to it."""
 
     word = "constant"
+    needs = ""
 
     @property
     def is_steady(self) -> bool:
@@ -164,6 +169,7 @@ class Step(WarmedUp):
     """
 
     word = "step"
+    needs = "steps_per_epoch"
 
     every: Positive = 30.0
     gamma: Positive = 0.1
@@ -183,6 +189,7 @@ class Piecewise(WarmedUp):
     """
 
     word = "piecewise"
+    needs = "steps_per_epoch"
 
     milestones: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
     factors: Annotated[tuple[NonNegative, ...], Field(strict=False)] = ()
@@ -211,6 +218,7 @@ class Restarts(WarmedUp):
     """
 
     word = "restarts"
+    needs = "steps_per_epoch"
 
     period: Positive = 10.0
     multiplier: Annotated[float, Field(ge=1)] = 1.0
@@ -281,6 +289,7 @@ class Plateau(WarmedUp):
     """
 
     word = "plateau"
+    needs = "evaluations"
 
     metric: str = "loss"
     mode: Literal["min", "max"] = "min"

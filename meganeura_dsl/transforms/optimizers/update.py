@@ -26,7 +26,14 @@ STATES = "optimizer."
 """How the names of optimizer states begin."""
 STEP = f"{STATES}step"
 """The state that counts steps, an i32 scalar that all parameters share."""
+AVERAGE = "average"
+"""The state of a parameter that is its exponential moving average."""
 SCALAR = TensorType(DType.F32, ())
+
+
+def average_of(name: str) -> str:
+    """The name of the average of a parameter."""
+    return f"{STATES}{name}.{AVERAGE}"
 
 
 class Update:

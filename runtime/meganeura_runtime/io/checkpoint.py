@@ -65,8 +65,10 @@ class Progress(BaseModel):
     """The epoch of the next step, from 0; with the seed it decides the order of examples."""
     position: Count
     """Batches of that epoch already used."""
-    lowest_loss: float | None = None
-    """The lowest held-out loss so far, if there was an evaluation."""
+    best_value: float | None = None
+    """The best held-out loss or metric so far, if there was an evaluation."""
+    stale: Count = 0
+    """Evaluations since then."""
     settings: RunSettings
     weights: tuple[Origin, ...] = ()
     """What the run started from instead of its initial values."""
@@ -76,6 +78,12 @@ class Progress(BaseModel):
     """The losses of that epoch so far, each counted as often as its batch had examples."""
     loss_examples: Count = 0
     """How many examples these were."""
+    is_ended: bool = False
+    """Whether the run ended with this step in the middle of an epoch, and was evaluated there."""
+    is_by_hand: bool = False
+    """Whether Python gave the batches; then `data` is empty, and `epoch` is 0."""
+    learning_rate: float | None = None
+    """The learning rate that was set by hand, which ended the schedule."""
     reduction: Reduction = Reduction()
     """What held-out examples have done to the learning rate."""
 

@@ -5,7 +5,7 @@ shape. All differences are reported together, and nothing is loaded in part. Glo
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +25,7 @@ from meganeura_runtime.io.tensors.stored_tensor import (
     Array,
     StoredTensor,
     read_verified,
+    stored_array,
     verify,
 )
 from meganeura_runtime.io.weight_names import AS_STORED, Names
@@ -241,6 +242,29 @@ def compare(
     stored = open_all(paths)
     called = names.apply(stored)
     tensors = {name: stored[original] for name, original in called.items()}
+    renamed = tuple((old, name) for name, old in called.items() if old != name)
+    return replace(_compared(paths[0], tensors, parameters, allowed), renamed=renamed)
+
+
+def of_values(values: Mapping[str, Array], parameters: Sequence[Declared]) -> dict[str, Array]:
+    """The values of a model's parameters, which may be some of many.
+
+    Raises `ProblemError` where one is missing, or has another shape or kind.
+    """
+    wanted = {each.name for each in parameters}
+    path = Path("the trained weights")
+    tensors = {
+        name: stored_array(path, name, each) for name, each in values.items() if name in wanted
+    }
+    return _compared(path, tensors, parameters, STRICT).read()
+
+
+def _compared(
+    path: Path,
+    tensors: Mapping[str, StoredTensor],
+    parameters: Sequence[Declared],
+    allowed: Allowed,
+) -> Comparison:
     declared = {each.name: each for each in parameters}
     both = [(each, tensors[name]) for name, each in declared.items() if name in tensors]
     unlike = [*_shape_differences(both), *_type_differences(both)]
@@ -251,7 +275,7 @@ def compare(
     _require_use("missing", allowed.missing, missing, differing)
     _require_use("unexpected", allowed.unexpected, unexpected, differing)
     return Comparison(
-        file=paths[0],
+        file=path,
         matched=tuple(pair for pair in both if pair[0].name not in differing),
         missing=tuple(name for name in missing if not _matches(name, allowed.missing)),
         unexpected=tuple(name for name in unexpected if not _matches(name, allowed.unexpected)),
@@ -259,7 +283,6 @@ def compare(
         types=tuple(each for each in _type_differences(both) if each.name not in replaced),
         anew=tuple(name for name in missing if _matches(name, allowed.missing)),
         unused=tuple(name for name in unexpected if _matches(name, allowed.unexpected)),
-        renamed=tuple((old, name) for name, old in called.items() if old != name),
     )
 
 

@@ -18,6 +18,8 @@ class Started:
     name: str
     epochs: int
     steps_per_epoch: int
+    steps: int
+    """Of the whole run, which may end in the middle of an epoch."""
     examples: int
     held_out: int
     parameters: int
@@ -95,9 +97,33 @@ class Evaluated:
     loss: float
     metrics: Mapping[str, float]
     best: bool
-    """Whether the loss is the lowest so far."""
+    """Whether it is the best so far, by the loss or what `best` names."""
     learning_rate: float | None = None
     """The rate from here on, where a schedule that follows evaluations changed it."""
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """A loss or gradient of a step was not finite, and the run goes on, as `not_finite` says."""
+
+    step: int
+    epoch: int
+    loss: float
+    is_skipped: bool
+    """Whether the update was left out."""
+
+
+@dataclass(frozen=True)
+class StoppedEarly:
+    """So many evaluations gave nothing better, as `stop_after` says: the run ends."""
+
+    step: int
+    epoch: int
+    evaluations: int
+    metric: str
+    """What the best is chosen by."""
+    best: float | None
+    """The best value so far."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +143,25 @@ class Finished:
 
 
 Event = (
-    Started | Compiling | Compiled | Stepped | Logged | EpochEnded | Evaluated | Saved | Finished
+    Started
+    | Compiling
+    | Compiled
+    | Stepped
+    | Logged
+    | NotFinite
+    | EpochEnded
+    | Evaluated
+    | StoppedEarly
+    | Saved
+    | Finished
 )
+
+
+class StopTraining(Exception):
+    """Raised by an observer of events, it ends the run after the current step, and leaves it whole.
+
+    The checkpoint and the weights are saved, as after an interruption.
+    """
+
+
 Watch = Callable[[Event], None]

@@ -32,6 +32,7 @@ from meganeura_runtime.train.recipe import (
     settings_of,
 )
 from meganeura_runtime.train.run_logs import log_openers
+from meganeura_runtime.train.training_problems import NoSuchMetric, NothingToStopBy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +47,8 @@ class Job(Recipe):
     def of(recipe: Recipe, dataset: Dataset) -> "Job":
         """A recipe with its data; raises `ProblemError` for a last batch that cannot be."""
         settings, counter = recipe.settings, recipe.demand.counter
+        if settings.stop_after is not None and dataset.test is None:
+            raise ProblemError(NothingToStopBy())
         examples = 0 if settings.drop_last else dataset.train.examples % recipe.batch
         last = None
         if examples and counter is not None:
@@ -88,7 +91,13 @@ class Job(Recipe):
     @property
     def steps(self) -> int:
         """Steps of the whole run."""
-        return self.steps_per_epoch * self.settings.epochs
+        wanted = self.settings.steps
+        return self.steps_per_epoch * self.settings.epochs if wanted is None else wanted
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run, of which the last may end early."""
+        return -(-self.steps // self.steps_per_epoch)
 
     @property
     def length(self) -> RunLength:
@@ -126,6 +135,9 @@ def prepare(
     require_shares(demand.counter, demand.batch, settings)
     raw = with_overrides(pipeline.train_settings(program, train), overrides)
     bounds = signature.bounds(settings.sizes)
+    measured = signature.measured
+    if settings.best_metric.name not in measured:
+        raise ProblemError(NoSuchMetric(settings.best_metric.name, measured))
     dataset = dataset_of(raw, settings, demand, folder, data)
     dataset = bounded(dataset, bounds, raw["data"].span)
     recipe = recipe_of(program, train, settings, signature, start)

@@ -15,14 +15,13 @@ from time import perf_counter
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
-from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
+from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS, SKIPPED
 from meganeura_runtime.backends.backend import ALONE, Hosts
 from meganeura_runtime.backends.base import OpenSession, Outputs, Uploaded
 from meganeura_runtime.io.checkpoint import (
-    Origin,
     Progress,
-    origins,
     read_checkpoint,
     write_checkpoint,
 )
@@ -39,16 +38,18 @@ from meganeura_runtime.train.events import (
     Evaluated,
     Finished,
     Logged,
+    NotFinite,
     Saved,
     Started,
     Stepped,
+    StoppedEarly,
     Watch,
 )
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.prefetcher import Prefetcher, is_worthwhile
 from meganeura_runtime.train.report.report_writer import reported
-from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions
+from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOptions, origins_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.shown import Shown
@@ -68,7 +69,7 @@ def train(
 
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
-    weights = _origins(job, manner.resumption)
+    weights = origins_of(job, manner.resumption)
     folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
     others = () if job.last is None else (job.last,)
@@ -136,9 +137,14 @@ class Loop:
         self.unread: deque[Reading] = deque()
         self.epoch = 0
         """The epoch to begin with."""
+        self.is_ended = False
+        """Whether all that is due in the middle of an epoch, where the run ends, is done."""
         self.finite = 0
         """The last step whose loss was seen to be finite."""
-        self.lowest = math.inf
+        self.best: float | None = None
+        """The best value of what the best weights are chosen by."""
+        self.stale = 0
+        """Evaluations since then."""
         self.feeder = Feeder(job, self.session.own)
         self.reduction = Reduction()
         self.clock = Clock()
@@ -164,7 +170,8 @@ class Loop:
         self.trained.steps = self.finite = progress.step
         self.losses = Losses(progress.loss_sum, progress.loss_examples)
         self.epoch = progress.epoch
-        self.lowest = math.inf if progress.lowest_loss is None else progress.lowest_loss
+        self.is_ended = progress.is_ended and progress.step == self.job.steps
+        self.best, self.stale = progress.best_value, progress.stale
         self._reduce(progress.reduction)
         self.folder.forget_after(progress.step)
 
@@ -174,9 +181,10 @@ class Loop:
         self.watch(_started(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
-        epochs = range(self.epoch, self.job.settings.epochs)
+        is_over = self.is_ended or self._is_exhausted()
+        epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
         try:
-            interrupted = any(self._epoch(epoch) for epoch in epochs)
+            interrupted = self._epochs(epochs)
         finally:
             if self.ahead is not None:
                 self.ahead.close()
@@ -185,6 +193,30 @@ class Loop:
         finished = Finished(self.step, perf_counter() - started, interrupted)
         self.watch(finished)
         return finished
+
+    def _epochs(self, epochs: range) -> bool:
+        """The epochs that are left, and whether the run was asked to stop before their end."""
+        for epoch in epochs:
+            if self._epoch(epoch):
+                return True
+            if self._is_exhausted():
+                return False
+            if epoch + 1 < epochs.stop and self.hosts.count == 1 and self.stop():
+                self._leave(epoch + 1, 0)
+                return True
+        return False
+
+    def _is_exhausted(self) -> bool:
+        """Whether nothing better has come for as many evaluations as are waited for."""
+        most = self.job.settings.stop_after
+        return most is not None and self.stale >= most
+
+    def _leave(self, epoch: int, position: int) -> None:
+        """Save all before the end that was asked for."""
+        self._read()
+        kept = self.session.kept()
+        self._save_checkpoint(kept, epoch, position)
+        self._save_weights(kept)
 
     def _finish_beginning(self) -> None:
         """Wait for the kernels and the first checkpoint; from here on there is one."""
@@ -199,16 +231,13 @@ class Loop:
 
     def _epoch(self, epoch: int) -> bool:
         """One epoch, and whether it was asked to be the last."""
+        before = epoch * self.job.steps_per_epoch
+        end = min(self.job.steps_per_epoch, self.job.steps - before)
         with self.span("train_epoch"):
-            for position in range(
-                self.step - epoch * self.job.steps_per_epoch, self.job.steps_per_epoch
-            ):
+            for position in range(self.step - before, end):
                 self._step(epoch)
                 if self._is_to_stop(position):
-                    self._read()
-                    kept = self.session.kept()
-                    self._save_checkpoint(kept, epoch, position + 1)
-                    self._save_weights(kept)
+                    self._leave(epoch, position + 1)
                     return True
         self._end_epoch(epoch)
         return False
@@ -223,7 +252,7 @@ class Loop:
             return self.stop()
         every = self.job.settings.log_every
         is_asked = every > 0 and self.step % every == 0
-        is_asked |= position + 1 == self.job.steps_per_epoch
+        is_asked |= position + 1 == self.job.steps_per_epoch or self.step == self.job.steps
         return is_asked and self.session.agree(wish=self.stop())
 
     def _step(self, epoch: int) -> None:
@@ -295,27 +324,35 @@ class Loop:
             self._log(reading, reading.speed)
         elif not math.isfinite(loss):
             self._record("step", reading.step, reading.epoch, {LOSS: loss})
-        if not math.isfinite(loss):
+        is_finite_loss, policy = math.isfinite(loss), self.job.settings.not_finite
+        if not is_finite_loss and policy == NotFinitePolicy.STOP:
             raise ProblemError(self._explained(reading))
-        self.finite = reading.step
-        self.losses.add(reading, loss)
-        if reading.step == (reading.epoch + 1) * self.job.steps_per_epoch:
+        is_skipped = policy == NotFinitePolicy.SKIP and bool(reading.outputs[SKIPPED])
+        if is_skipped or not is_finite_loss:
+            self.watch(NotFinite(reading.step, reading.epoch, loss, is_skipped))
+        if is_finite_loss:
+            self.finite = reading.step
+            self.losses.add(reading, loss)
+        is_whole = reading.step == (reading.epoch + 1) * self.job.steps_per_epoch
+        if is_whole or reading.step == self.job.steps:
             self._tell_epoch(reading)
+        if is_whole:
+            self.losses = Losses()
 
     def _log(self, reading: Reading, speed: float) -> None:
         """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
+        metrics.pop(SKIPPED, None)
         rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
         if math.isfinite(loss):
             self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
 
     def _tell_epoch(self, last: Reading) -> None:
-        """Tell the mean loss of an epoch, and begin another mean."""
-        steps = self.job.steps_per_epoch
+        """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
+        steps = last.step - last.epoch * self.job.steps_per_epoch
         loss, seconds = self.losses.mean, self.losses.seconds(last)
-        self.losses = Losses()
         numbers = {LOSS: loss, "steps": steps, "seconds": seconds}
         self._record("epoch", last.step, last.epoch, numbers)
         self.watch(EpochEnded(last.step, last.epoch, steps, loss, seconds))
@@ -324,7 +361,7 @@ class Loop:
         """Evaluate and save what is due after an epoch, and all of it after the last."""
         started = perf_counter()
         settings, held_out = self.job.settings, self.job.dataset.test
-        last = epoch + 1 == settings.epochs
+        last = self.step == self.job.steps
         evaluate = held_out is not None and (last or (epoch + 1) % settings.eval_every == 0)
         save = last or (epoch + 1) % settings.save_every == 0
         if not (evaluate or save):
@@ -333,26 +370,37 @@ class Loop:
         kept = self.session.kept()
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
+        if self._is_exhausted():
+            last = save = True
+            self.watch(
+                StoppedEarly(self.step, epoch, self.stale, settings.best_metric.name, self.best)
+            )
         if save:
-            self._save_checkpoint(kept, epoch + 1, 0)
+            position = self.step - epoch * self.job.steps_per_epoch
+            is_whole = position == self.job.steps_per_epoch
+            self.is_ended = last and not is_whole
+            self._save_checkpoint(kept, *((epoch + 1, 0) if is_whole else (epoch, position)))
         if last:
             self._save_weights(kept)
         self.clock.leave_out(perf_counter() - started)
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
-        """Measure the held-out examples, and keep the weights if no loss was lower."""
+        """Measure the held-out examples, and keep the weights if none were better."""
         shown = Shown()
         with self.span("evaluation"):
             batches = held_batches(self.job, held_out)
             metrics = self.trained.measure(batches, kept, shown)
         rate = self._follow(metrics)
+        chosen = self.job.settings.best_metric
+        value = metrics[chosen.name]
+        best = chosen.is_better(value, self.best)
+        self.stale = 0 if best else self.stale + 1
         loss = metrics.pop(LOSS)
-        best = loss < self.lowest
         self._record("held_out", self.step, epoch, {LOSS: loss, **metrics})
         self._write_shown(shown, epoch)
         self.watch(Evaluated(self.step, epoch, loss, metrics, best, rate))
         if best:
-            self.lowest = loss
+            self.best = value
             self._write_weights(self.folder.best, kept)
 
     def _follow(self, measured: Mapping[str, float]) -> float | None:
@@ -391,7 +439,8 @@ class Loop:
 
         What is not finite never takes the place of what is.
         """
-        if self.last is not None and not is_finite(kept):
+        ignores = self.job.settings.not_finite == NotFinitePolicy.IGNORE
+        if self.last is not None and not ignores and not is_finite(kept):
             raise ProblemError(self._explained(self.last))
         with self.span("checkpoint"):
             self._write_checkpoint(kept, epoch, position)
@@ -405,12 +454,14 @@ class Loop:
             step=self.step,
             epoch=epoch,
             position=position,
-            lowest_loss=self.lowest if math.isfinite(self.lowest) else None,
+            best_value=self.best,
+            stale=self.stale,
             settings=self.job.settings,
             weights=self.trained.origins,
             data=self.job.fingerprints,
             loss_sum=self.losses.sum,
             loss_examples=self.losses.examples,
+            is_ended=self.is_ended,
             reduction=self.reduction,
         )
         write_checkpoint(self.folder.checkpoint, kept, progress)
@@ -432,13 +483,6 @@ def _not_finite(step: int, loss: float, anomaly: Anomaly | None) -> LossNotFinit
     return LossNotFinite(step, shown, first, origin.span, origin.path)
 
 
-def _origins(job: Job, resumption: Resumption | None) -> tuple[Origin, ...]:
-    """The files of the weights that a run started from, also if it goes on."""
-    if resumption is not None:
-        return resumption.progress.weights
-    return () if job.start is None else origins(tensor.file for _, tensor in job.start.matched)
-
-
 class Losses:
     """The losses of an epoch so far, summed in the order of its steps."""
 
@@ -449,8 +493,8 @@ class Losses:
 
     @property
     def mean(self) -> float:
-        """The mean over all examples."""
-        return self.sum / self.examples
+        """The mean over all examples; not a number where no loss was finite."""
+        return self.sum / self.examples if self.examples else math.nan
 
     def add(self, reading: Reading, loss: float) -> None:
         """Count the loss of a step as often as it has examples."""
@@ -490,8 +534,9 @@ def _started(job: Job) -> Started:
     trained = [each for each in job.parameters if each.kind == "param"]
     return Started(
         name=job.name,
-        epochs=job.settings.epochs,
+        epochs=job.epochs,
         steps_per_epoch=job.steps_per_epoch,
+        steps=job.steps,
         examples=job.dataset.train.examples,
         held_out=0 if job.dataset.test is None else job.dataset.test.examples,
         parameters=len(trained),

@@ -17,18 +17,21 @@ from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Graph, Leaf
 from meganeura_dsl.ir.index_checks import Bound, all_of, leaf_bounds, with_checks
 from meganeura_dsl.ir.initializers import sample
+from meganeura_dsl.ir.objectives import Objective
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.device_sharding import DeviceSharding
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.parameter_groups import group_problems
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
 from meganeura_dsl.settings.settings_problems import MetricTaken
-from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.optimizers.schedules import RunLength
+from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
 from meganeura_runtime.backends.errors import DeviceError
@@ -38,7 +41,7 @@ from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
-from meganeura_runtime.train.training_problems import IndivisibleBatch
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -105,15 +108,14 @@ class Signature:
         )
         return Signature(symbolic, demand)
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What an evaluation measures: the loss and the metrics."""
+        return tuple(name for name in self.symbolic.graph.outputs if Objective.of(name) is None)
+
     def bounds(self, sizes: Mapping[str, int]) -> dict[str, Bound]:
         """Of inputs and parameters that are indices, how many things they pick from."""
         return all_of(leaf_bounds(self.symbolic.graph, sizes), self.symbolic.stated_bounds(sizes))
-
-    @property
-    def settled(self) -> frozenset[str]:
-        """The free sizes that some parameter has, so that they are the same in every batch."""
-        sizes = [size for each in self.symbolic.parameters for size in each.type.shape]
-        return frozenset[str]().union(*(s.variables() for s in sizes if isinstance(s, Dim)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,6 +177,12 @@ class Recipe:
             raise DeviceError(f"{hosts} hosts train together: --set devices=N says on how many")
         return device
 
+    def scheduled_rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0, where nothing but `steps` ends the run."""
+        settings, steps = self.settings, self.settings.steps
+        length = RunLength(steps or 1, settings.steps_per_epoch or 1)
+        return settings.learning_rate(step if steps is None else min(step, steps), length)
+
     @cached_property
     def program_hash(self) -> str:
         """A hash of what a step means: ops, attributes, shapes and names, not places."""
@@ -184,6 +192,7 @@ class Recipe:
     def initial_values(self) -> dict[str, Array]:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
+        declared |= {average_of(each.name): each for each in self.parameters}
         kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
             of_leaves = [declared.get(leaf.name) for leaf in kept]
@@ -191,13 +200,16 @@ class Recipe:
             return {leaf.name: array for leaf, array in zip(kept, arrays, strict=True)}
 
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
-        """What a kept leaf begins with: what was given, what was declared, or zeros."""
-        if leaf.name in self.given:
-            return self.given[leaf.name]
+        """What a kept leaf begins with: what was given, what was declared, or zeros.
+
+        The average of a parameter begins as the parameter does.
+        """
+        if declared is not None and declared.name in self.given:
+            return self.given[declared.name].astype(NUMPY[leaf.dtype], copy=False)
         shape = concrete_shape(leaf.shape)
         if declared is None:
             return np.zeros(shape, NUMPY[leaf.dtype])
-        first = sample(declared.initializer, self.settings.seed, leaf.name, shape)
+        first = sample(declared.initializer, self.settings.seed, declared.name, shape)
         return first.astype(NUMPY[leaf.dtype], copy=False)
 
 
@@ -265,10 +277,32 @@ def require_shares(
         raise ProblemError(problem)
 
 
-def settings_of(program: Program, train: str, overrides: Sequence[str] = ()) -> RunSettings:
+def recipe_by_hand(
+    program: Program,
+    train: str,
+    settings: RunSettings,
+    start: Start | None = None,
+    *,
+    gradients: bool = False,
+) -> Recipe:
+    """A `train` block whose batches Python gives; raises as `recipe_of`."""
+    needs = settings.schedule.needs
+    known = {"": True, "steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
+    if not known.get(needs):
+        raise ProblemError(NoLength(settings.schedule.word, needs))
+    signature = Signature.of(program, train, settings)
+    require_shares(signature.demand.counter, signature.demand.batch, settings)
+    options = StepOptions(steered=True, gradients=gradients)
+    return recipe_of(program, train, settings, signature, start, options)
+
+
+def settings_of(
+    program: Program, train: str, overrides: Sequence[str] = (), *, needs_data: bool = True
+) -> RunSettings:
     """The settings of a `train` block; raises `ProblemError` or `ProblemsError`."""
     raw = pipeline.train_settings(program, train)
-    return resolve_settings(raw, overrides, pipeline.free_sizes(program, train), DEVICE_NAMES)
+    sizes = pipeline.free_sizes(program, train)
+    return resolve_settings(raw, overrides, sizes, DEVICE_NAMES, needs_data=needs_data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,6 +351,9 @@ def training_settings(
         tuple(settings.intervals.items()),
         settings.clip_value,
         settings.gradient_norm,
+        settings.accumulate,
+        settings.ema,
+        settings.not_finite == NotFinitePolicy.SKIP,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import Help, ProblemError
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
-from meganeura_runtime.io.checkpoint import Progress, read_checkpoint
+from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
 from meganeura_runtime.io.data.source_problems import NotForStreams
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
@@ -19,12 +20,16 @@ from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.data_fingerprint import changes
 from meganeura_runtime.train.job import Job, prepare
 from meganeura_runtime.train.job_data import NOTHING, Given
+from meganeura_runtime.train.recipe import Recipe, recipe_by_hand, settings_of
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.session_inputs import leaves
 from meganeura_runtime.train.training_problems import CannotResume, DataChanged
 
 CHANGEABLE = (
     "epochs",
+    "steps",
+    "best",
+    "stop_after",
     "log_every",
     "log",
     "eval_every",
@@ -87,20 +92,57 @@ def resume_job(
 
     Raises what `prepare` raises, and `ProblemError` if it is not the same run.
     """
-    if not folder.checkpoint.is_file():
-        raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
-    tensors, progress = _checkpoint(folder)
+    tensors, progress = _found(folder)
+    if progress.learning_rate is not None:
+        raise ProblemError(CannotResume("its learning rate was set by hand, and so is the next"))
     job = prepare(
         program, train, base, overrides,
-        revise=lambda now: _revised(progress.settings, overrides, now),
+        revise=partial(_revised, progress.settings, overrides),
         data=replace(data, run=folder.path),
     )  # fmt: skip
-    if progress.program != job.program_hash:
-        raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
-    _require_same_data(job, progress)
+    kept = _kept(tensors, job, progress)
+    if progress.is_by_hand:
+        epoch, position = divmod(progress.step, job.steps_per_epoch)
+        progress = progress.model_copy(update={"epoch": epoch, "position": position})
+    else:
+        _require_same_data(job, progress)
     if progress.step != progress.epoch * job.steps_per_epoch + progress.position:
         raise ProblemError(CannotResume("its checkpoint contradicts itself about its step"))
-    return job, Resumption(progress, _kept(tensors, job))
+    return job, Resumption(progress, kept)
+
+
+def resume_by_hand(
+    program: Program,
+    train: str,
+    overrides: Sequence[str],
+    folder: RunFolder,
+    *,
+    gradients: bool = False,
+) -> tuple[Recipe, Resumption]:
+    """What a run trains whose next batches Python gives, and how far it has come.
+
+    Raises `ProblemError` or `ProblemsError` as `recipe_of`, and if it is not the same run.
+    """
+    tensors, progress = _found(folder)
+    now = settings_of(program, train, overrides, needs_data=False)
+    settings = _revised(progress.settings, overrides, now)
+    recipe = recipe_by_hand(program, train, settings, gradients=gradients)
+    return recipe, Resumption(progress, _kept(tensors, recipe, progress))
+
+
+def origins_of(recipe: Recipe, resumption: Resumption | None) -> tuple[Origin, ...]:
+    """The files of the weights that a run started from, also if it goes on."""
+    if resumption is not None:
+        return resumption.progress.weights
+    return (
+        () if recipe.start is None else origins(tensor.file for _, tensor in recipe.start.matched)
+    )
+
+
+def _found(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
+    if not folder.checkpoint.is_file():
+        raise ProblemError(CannotResume(f"`{folder.path}` holds no checkpoint"))
+    return _checkpoint(folder)
 
 
 def _checkpoint(folder: RunFolder) -> tuple[dict[str, StoredTensor], Progress]:
@@ -143,15 +185,21 @@ def _revised(stored: RunSettings, overrides: Sequence[str], now: RunSettings) ->
     late = [name for name in names if name not in CHANGEABLE]
     if late:
         raise ProblemError(CannotResume(f"`{late[0]}` was decided when it began", CHANGEABLE))
+    if "epochs" in names:
+        names.append("steps")  # which `epochs` takes the place of
     if "data" in names:
         said = {"tensors": now.tensors, "reading": now.reading != Reading()}
         names += [name for name, is_said in said.items() if is_said]
     return stored.model_copy(update={name: getattr(now, name) for name in names})
 
 
-def _kept(tensors: Mapping[str, StoredTensor], job: Job) -> dict[str, Array]:
-    """The tensors of a checkpoint, which must be those that the job keeps between steps."""
-    wanted = {leaf.name: leaf for leaf in leaves(job.compiled) if leaf.is_kept}
+def _kept(
+    tensors: Mapping[str, StoredTensor], recipe: Recipe, progress: Progress
+) -> dict[str, Array]:
+    """The tensors of a checkpoint, which must be those that the same recipe keeps between steps."""
+    if progress.program != recipe.program_hash:
+        raise ProblemError(CannotResume("the program, or what it is built of, has changed"))
+    wanted = {leaf.name: leaf for leaf in leaves(recipe.compiled) if leaf.is_kept}
     if set(tensors) != set(wanted):
         raise ProblemError(CannotResume("its checkpoint holds other tensors than the program"))
     for name, leaf in wanted.items():

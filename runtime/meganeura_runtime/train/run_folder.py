@@ -139,6 +139,21 @@ def named_folder(path: Path) -> Generator[RunFolder]:
 
 
 @contextmanager
+def saved_folder(path: Path, hosts: Hosts = ALONE) -> Generator[RunFolder]:
+    """A folder to save a run in, whether it is there or not, and its lock where this one writes.
+
+    Raises `ProblemError`.
+    """
+    if not hosts.is_first:
+        yield RunFolder(path, writes=False)
+        return
+    with _writable(path):
+        path.mkdir(parents=True, exist_ok=True)
+    with locked(path):
+        yield RunFolder(path)
+
+
+@contextmanager
 def resumed_folder(path: Path, hosts: Hosts = ALONE) -> Generator[RunFolder]:
     """The folder of an earlier run, and its lock where this process writes."""
     if not path.is_dir():

@@ -24,9 +24,18 @@ def feeds(
     graph: Graph, data: Mapping[str, Array], seed: int, step: int, rate: float
 ) -> dict[str, Array]:
     """The inputs of one run: the data, and what else the graph asks for."""
-    wanted = {leaf.name for leaf in leaves(graph) if not leaf.is_kept}
+    return {**data, **clock_values(clock_names(graph), seed, step, rate)}
+
+
+def clock_names(graph: Graph) -> frozenset[str]:
+    """The inputs of a graph that the loop itself feeds."""
+    return frozenset(leaf.name for leaf in leaves(graph)).intersection(NOT_DATA)
+
+
+def clock_values(names: frozenset[str], seed: int, step: int, rate: float) -> dict[str, Array]:
+    """What the loop feeds to inputs of these names in a step."""
     clock = {
         COUNTER: np.array([seed, step], np.uint32),
         LEARNING_RATE: np.array(rate, np.float32),
     }
-    return {**data, **{name: each for name, each in clock.items() if name in wanted}}
+    return {name: each for name, each in clock.items() if name in names}

@@ -1,6 +1,7 @@
 """What can go wrong during a run, on any device, and the words for it."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from meganeura_dsl.diagnostics.problem import Help, Problem, Remark, Report
@@ -36,6 +37,104 @@ class LossNotFinite(Problem, code="E0550", topic="training"):
             label="this is no longer finite",
             cure=Help("try a smaller learning rate, or clip the gradients", "--set clip_norm=1.0"),
             path=self.path,
+        )
+
+
+@dataclass(frozen=True)
+class InputMismatch:
+    """One input of a batch: what was given, and what the input is; empty where there is none."""
+
+    name: str
+    given: str
+    wanted: str
+
+    def said(self, train: str) -> str:
+        """What is wrong with it, as a sentence."""
+        if not self.wanted:
+            return f"a batch for `{train}` has `{self.name}`, which is no input"
+        if not self.given:
+            return f"a batch for `{train}` has no `{self.name}`, which is {self.wanted}"
+        return f"`{self.name}` of a batch for `{train}` is {self.given}, and not {self.wanted}"
+
+
+@dataclass(frozen=True)
+class BatchMismatch(Problem, code="E0546", topic="training"):
+    """A batch that Python gave does not fit the inputs of the `train` block.
+
+    A batch is a dict with an array for each input: of NumPy, a tensor of PyTorch or JAX on the
+    host, or numbers in lists. Integers become floats and wide numbers narrow ones where no value
+    changes; floats do not become integers. A size that the inputs leave open, such as `batch`, may
+    differ from one batch to the next, but is the same in all inputs of one.
+    """
+
+    train: str
+    wrong: tuple[InputMismatch, ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+    """What is known of the sizes."""
+    hint: str = ""
+
+    def report(self) -> Report:
+        first, *others = [each.said(self.train) for each in self.wrong]
+        remarks = [
+            *(Remark("", said) for said in others),
+            *(Remark("", f"{name} = {size}") for name, size in self.sizes),
+        ]
+        return self.message(first, *remarks, cure=Help(self.hint) if self.hint else None)
+
+
+@dataclass(frozen=True)
+class NoLength(Problem, code="E0548", topic="training"):
+    """A schedule needs to know of a run what a trainer that is given batches does not.
+
+    Such a trainer has no epochs and no evaluations of its own. `constant` needs neither; schedules
+    that spread over the run need `steps`, and those that count epochs need `steps_per_epoch`.
+    """
+
+    schedule: str
+    needs: str
+    """`steps`, `steps_per_epoch` or `evaluations`."""
+
+    def report(self) -> Report:
+        by_hand = Help("set the rate by hand", "trainer.learning_rate = 1e-4")
+        said = Help("say how many", f'settings={{"{self.needs}": 1000}}')
+        return self.message(
+            f"the schedule `{self.schedule}` depends on {self.needs.replace('_', ' ')}, "
+            f"which a trainer does not know",
+            cure=by_hand if self.needs == "evaluations" else said,
+        )
+
+
+@dataclass(frozen=True)
+class NoSuchMetric(Problem, code="E0549", topic="training"):
+    """The best weights are to be chosen by a metric that the `train` block does not have.
+
+    An evaluation measures the loss and each `metric` of the block. `best = "highest accuracy"` and
+    `best = "lowest error"` name one of them, and say which of its values is the best.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+
+    def report(self) -> Report:
+        near = get_close_matches(self.name, self.metrics, n=1)
+        return self.message(
+            f"`best` names `{self.name}`, which no evaluation measures",
+            Remark("there are", ", ".join(self.metrics)),
+            cure=Help(f"did you mean `{near[0]}`?") if near else None,
+        )
+
+
+@dataclass(frozen=True)
+class NothingToStopBy(Problem, code="E0573", topic="training"):
+    """A run is to end when evaluations get no better, and there is nothing to evaluate on.
+
+    `stop_after` counts evaluations on examples that are held out: tensors `test.NAME` of the data.
+    """
+
+    def report(self) -> Report:
+        return self.message(
+            "`stop_after` waits for evaluations, and the data holds no examples out",
+            cure=Help("hold some out, or leave it away", "--set stop_after=none"),
         )
 
 

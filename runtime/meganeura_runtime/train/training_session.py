@@ -6,6 +6,7 @@ from pathlib import Path
 
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound
+from meganeura_dsl.transforms.optimizers.update import average_of
 from meganeura_runtime.backends.base import Closing, OpenSession, Outputs, Session, Uploaded
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.sized_session import SizedSession
@@ -65,13 +66,29 @@ class TrainingSession(Closing):
         kept: Mapping[str, Array],
         shown: Shown | None = None,
     ) -> dict[str, float]:
-        """The mean loss and metrics over examples; `shown` takes what the program shows of them."""
-        return self.evaluator.measure(batches, kept, shown)
+        """The mean loss and metrics over examples; `shown` takes what the program shows of them.
+
+        Where there is an average of a parameter, it takes the place of it.
+        """
+        return self.evaluator.measure(batches, self.averaged(kept), shown)
+
+    def averaged(self, kept: Mapping[str, Array]) -> dict[str, Array]:
+        """The parameters and states of the program, by their averages where there are some."""
+        found: dict[str, Array] = {}
+        for each in self.recipe.parameters:
+            now = kept[each.name]
+            found[each.name] = kept.get(average_of(each.name), now).astype(now.dtype, copy=False)
+        return found
 
     def write_weights(self, path: Path, kept: Mapping[str, Array]) -> None:
-        """Save the parameters and states of the program; raises `ProblemError`."""
-        metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps)}
-        write_weights(path, self.recipe.parameters, kept, metadata)
+        """Save the parameters and states of the program, averaged where they are.
+
+        Raises `ProblemError`.
+        """
+        ema = self.recipe.settings.ema
+        which = {} if ema is None else {"weights": f"exponential moving average, decay {ema}"}
+        metadata = {"format": "pt", "train": self.recipe.name, "step": str(self.steps), **which}
+        write_weights(path, self.recipe.parameters, self.averaged(kept), metadata)
 
     def close(self) -> None:
         """Give the memory of all sessions back."""

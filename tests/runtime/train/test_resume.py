@@ -32,7 +32,7 @@ from meganeura_runtime.io.data.data_problems import ForeignData
 from meganeura_runtime.io.files.file_problems import CannotWrite
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.events import Stepped
+from meganeura_runtime.train.events import EpochEnded, Evaluated, Stepped
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.recipe import Start
@@ -585,3 +585,30 @@ def test_a_folder_that_may_not_be_written_to_is_told_before_the_first_step(place
 def test_nothing_is_offered_where_nothing_may_be_given_anew() -> None:
     assert CannotResume("its checkpoint contradicts itself").report().help is None
     assert CannotResume("`batch` was decided when it began", ("device",)).report().help is not None
+
+
+STEADY = "schedule=constant()"
+"""A schedule that does not depend on the length of the run."""
+
+
+def test_a_run_may_end_in_the_middle_of_an_epoch(place: Place) -> None:
+    """It is evaluated there once, and with more steps it is the longer run."""
+    short = place.start("short", "steps=7", STEADY)
+    ends = [event for event in place.told if isinstance(event, EpochEnded | Evaluated)]
+    assert [event.step for event in ends] == [5, 5, 7, 7]
+    assert [event.steps for event in ends if isinstance(event, EpochEnded)] == [5, 2]
+    place.told.clear()
+    place.resume("short")
+    assert not [event for event in place.told if isinstance(event, Stepped | Evaluated)]
+    place.resume("short", "steps=9")
+    whole = place.start("whole", "steps=9", STEADY)
+    assert contents(short.checkpoint) == contents(whole.checkpoint)
+    assert contents(short.weights) == contents(whole.weights)
+
+
+@pytest.mark.parametrize("steps", [6, 7])
+def test_one_that_was_stopped_before_its_end_is_evaluated_there(place: Place, steps: int) -> None:
+    place.start("run", "steps=7", steps=steps)
+    place.told.clear()
+    place.resume("run")
+    assert [event.step for event in place.told if isinstance(event, Evaluated)] == [7]

@@ -334,7 +334,7 @@ def test_a_checkpoint_holds_the_place_in_the_run(tmp_path: Path) -> None:
     assert int(tensors["optimizer.step"].bits) == 6
     assert (progress.step, progress.epoch, progress.position) == (6, 3, 0)
     assert progress.program == wanted.program_hash
-    assert progress.lowest_loss is not None
+    assert progress.best_value is not None
 
 
 def test_an_interrupted_run_leaves_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def describe(job: Job, device: OpenDevice | None, before: float) -> RunDescripti
         started=datetime.now(UTC),
         seconds=before,
         batch=job.batch,
-        epochs=job.settings.epochs,
+        epochs=job.epochs,
         steps_per_epoch=job.steps_per_epoch,
         examples=job.dataset.train.examples,
         held_out=0 if test is None else test.examples,

@@ -1,0 +1,370 @@
+"""A loop of one's own: the steps of a `train` block on batches that Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.wording import quoted
+from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
+from meganeura_runtime.backends.backend import OpenDevice
+from meganeura_runtime.backends.base import Closing, Outputs
+from meganeura_runtime.backends.device_failures import explained_failures
+from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
+from meganeura_runtime.io.data.batches import even_batch, runs
+from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.train.anomaly import is_finite
+from meganeura_runtime.train.batch_arrays import Batch, BatchReader
+from meganeura_runtime.train.evaluation import HeldBatch
+from meganeura_runtime.train.recipe import Recipe
+from meganeura_runtime.train.resume import Resumption, origins_of
+from meganeura_runtime.train.run_folder import saved_folder
+from meganeura_runtime.train.session_inputs import clock_names, clock_values
+from meganeura_runtime.train.training_problems import LossNotFinite
+from meganeura_runtime.train.training_session import TrainingSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meganeura.program import Model
+
+Batches = Mapping[str, object] | Iterable[Mapping[str, object]]
+"""One dict of arrays, or any number of them."""
+
+
+class StepResult:
+    """The loss and the metrics of one step.
+
+    The step may still be under way: reading a number waits for it, and may be put off until later
+    steps are made. Numbers are means over the examples of the batch.
+    """
+
+    def __init__(self, step: int, learning_rate: float, outputs: Outputs) -> None:
+        self.step = step
+        """Its number, from 1."""
+        self.learning_rate = learning_rate
+        """The learning rate that it was made with."""
+        self._outputs = outputs
+
+    @property
+    def loss(self) -> float:
+        """The loss, with the weights from before the step."""
+        return float(self._outputs[LOSS])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics by name, with the weights from before the step."""
+        return {
+            name: float(self._outputs[name])
+            for name in self._outputs
+            if name not in {LOSS, SKIPPED} and not name.startswith(GRADIENT)
+        }
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether a gradient was not finite and `not_finite = "skip"` left the update out."""
+        return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
+
+    @property
+    def gradients(self) -> Mapping[str, Array]:
+        """The gradient of each weight that is moved, by path, before gradients are clipped.
+
+        Empty unless the trainer was made with `gradients=True`. They are read from the device when
+        they are asked for, before the next step: later that may raise `SessionError`.
+        """
+        return _Gradients(self._outputs)
+
+    def __repr__(self) -> str:
+        return f"<step {self.step:,}>"
+
+
+class _Gradients(Mapping[str, "Array"]):
+    """The outputs of a step that are gradients."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._names = [name.removeprefix(GRADIENT) for name in outputs if name.startswith(GRADIENT)]
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(_unknown(name, self._names))
+        return np.array(self._outputs[f"{GRADIENT}{name}"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Tensors(Mapping[str, "Array"]):
+    """Tensors on the device by path: reading one waits for the steps, writing one sets it."""
+
+    def __init__(self, trainer: Trainer, types: Mapping[str, TensorType]) -> None:
+        self._trainer = trainer
+        self._types = types
+
+    def __getitem__(self, name: str) -> Array:
+        self._require(name)
+        with explained_failures():
+            return self._trainer.trained.session.read(name)
+
+    def __setitem__(self, name: str, value: ArrayLike) -> None:
+        self._require(name)
+        array = np.asarray(value)
+        wanted = self._types[name]
+        if array.shape != wanted.shape:
+            shown = ", ".join(map(str, array.shape))
+            raise ValueError(f"`{name}` is {wanted}, and not {array.dtype}[{shown}]")
+        with explained_failures():
+            self._trainer.trained.session.write(name, array.astype(NUMPY[wanted.dtype]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def _require(self, name: str) -> None:
+        if name not in self._types:
+            raise KeyError(_unknown(name, self._types))
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, [*known], n=1)
+    return f"there is no `{name}`" + (f"; did you mean {quoted(near)}?" if near else "")
+
+
+class Trainer(Closing):
+    """A `train` block on a device, which makes a step when it is given a batch.
+
+        with program.trainer(device="auto", settings={"batch": 64}) as trainer:
+            for batch in loader:
+                result = trainer.step(batch)
+
+    Made by `Program.trainer`. Any number of them may be open at a time. `close`, which the end of a
+    `with` calls, gives the memory of the device back.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        device: OpenDevice,
+        resumption: Resumption | None,
+        make_model: Callable[[str | None, Mapping[str, Array]], Model],
+    ) -> None:
+        self._recipe = recipe
+        self._device = device
+        self._make_model = make_model
+        self._batch = recipe.demand.counter or "batch", recipe.batch
+        self._reader = BatchReader(recipe.name, recipe.demand.inputs)
+        with explained_failures(self._batch), ExitStack() as opened:
+            trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
+            trained.origins = origins_of(recipe, resumption)
+            if resumption is None:
+                trained.session.load(recipe.initial_values())
+            else:
+                trained.session.load(resumption.kept)
+                trained.steps = resumption.progress.step
+                trained.learning_rate = resumption.progress.learning_rate
+            opened.pop_all()
+        self._trained = trained
+        self._clock = clock_names(recipe.compiled)
+        self._is_closed = False
+
+    @property
+    def trained(self) -> TrainingSession:
+        """What is trained; raises `ValueError` once the trainer is closed."""
+        if self._is_closed:
+            raise ValueError("the trainer is closed")
+        return self._trained
+
+    @property
+    def steps(self) -> int:
+        """The steps made, of all runs together that went on from each other."""
+        return self._trained.steps
+
+    @property
+    def inputs(self) -> Mapping[str, TensorType]:
+        """What a batch has: the inputs of the `train` block, the sizes that are free as symbols."""
+        return self._recipe.demand.inputs
+
+    @property
+    def device(self) -> str:
+        """The device, and why it was chosen, for people."""
+        return self._device.description
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step: what it was set to, or as the schedule has it.
+
+        Setting it ends the schedule. Optimizers of paths keep their ratio to it.
+        """
+        by_hand = self._trained.learning_rate
+        return self._recipe.scheduled_rate(self.steps) if by_hand is None else by_hand
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        rate = float(rate)
+        if not 0 <= rate < float("inf"):
+            raise ValueError(f"a learning rate is finite and at least 0, and not {rate}")
+        self.trained.learning_rate = rate
+
+    @property
+    def weights(self) -> Tensors:
+        """The trained parameters by path; `trainer.weights["fc.bias"] = array` sets one."""
+        return self._tensors(states=False)
+
+    @property
+    def states(self) -> Tensors:
+        """What else stays from step to step by path: running means, moments of the optimizer."""
+        return self._tensors(states=True)
+
+    def step(self, batch: Mapping[str, object]) -> StepResult:
+        """Make one step on a batch: a dict with an array for each input.
+
+        An array is one of NumPy, a tensor of PyTorch or JAX on the host, or numbers in lists; the
+        step copies it. The first step of a batch of another size takes as long as compiling does.
+        Raises `ProblemError` for a batch that does not fit the inputs, indices out of range, sizes
+        the program refuses and failures of the device.
+        """
+        trained, recipe = self.trained, self._recipe
+        given = self._read(batch)
+        rate = self.learning_rate
+        with explained_failures(self._batch):
+            data = self._own(given, trained.session.own(self._examples(given)))
+            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
+            outputs = trained.step({**data, **clock})
+        return StepResult(trained.steps, rate, outputs)
+
+    def evaluate(self, data: Batches) -> dict[str, float]:
+        """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
+
+        `data` is a dict of arrays, which is cut into batches, or dicts of arrays one after the
+        other, each a batch. Every example counts the same. Raises `ProblemError` as `step`, and
+        `ValueError` if there is no example.
+        """
+        trained = self.trained
+        with explained_failures(self._batch):
+            found = trained.measure(self._held(data), trained.session.kept())
+        if not found:
+            raise ValueError("there is no example to evaluate on")
+        return found
+
+    def save(self, folder: Path | str) -> None:
+        """Save the run in a folder, which is made where there is none.
+
+        `checkpoint.safetensors` is what `resume` and `meganeura train --resume` go on with,
+        `weights.safetensors` what `Program.model` reads, `settings.json` the settings; older ones
+        are replaced. Raises `ProblemError` where a file cannot be written, and for weights that are
+        not finite: what is there stays as it is.
+        """
+        trained, recipe = self.trained, self._recipe
+        with explained_failures():
+            kept = trained.session.kept()
+        ignores = recipe.settings.not_finite == NotFinitePolicy.IGNORE
+        if not (ignores or is_finite(kept)):
+            raise ProblemError(LossNotFinite(self.steps, ""))
+        progress = Progress(
+            program=recipe.program_hash,
+            step=self.steps,
+            epoch=0,
+            position=self.steps,
+            settings=recipe.settings,
+            weights=trained.origins,
+            is_by_hand=True,
+            learning_rate=trained.learning_rate,
+        )
+        with saved_folder(Path(folder), self._device.hosts) as place:
+            place.write_settings(recipe.settings, trained.origins)
+            if place.writes:
+                trained.write_weights(place.weights, kept)
+                write_checkpoint(place.checkpoint, kept, progress)
+
+    def model(self, name: str | None = None) -> Model:
+        """A model of the program with the weights of now, which later steps do not change.
+
+        With `ema` they are the averages, which `weights` are not.
+
+        Raises `ProblemError` for a name that no model has, and if the `train` block does not train
+        all of its parameters.
+        """
+        with explained_failures():
+            kept = self.trained.session.kept()
+        return self._make_model(name, self.trained.averaged(kept))
+
+    def close(self) -> None:
+        """Give the memory of the device back. Nothing is saved."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._trained.close()
+
+    def _read(self, batch: object) -> Batch:
+        """The arrays of a batch, in the types of the inputs."""
+        if not isinstance(batch, Mapping):
+            kind = type(batch).__name__
+            raise TypeError(f"a batch is a dict with an array for each input, and not a {kind}")
+        return self._reader.read(cast("Mapping[str, object]", batch))
+
+    def _tensors(self, *, states: bool) -> Tensors:
+        weights = {each.name for each in self._recipe.parameters if each.kind != "state"}
+        types = self.trained.session.parameters
+        return Tensors(
+            self, {name: each for name, each in types.items() if (name not in weights) == states}
+        )
+
+    def _examples(self, batch: Batch) -> int:
+        counter = self._recipe.demand.counter
+        return 1 if counter is None else batch.sizes[counter]
+
+    def _own(self, batch: Batch, own: range) -> dict[str, Array]:
+        """What this process feeds of a batch: on one host all of it."""
+        if len(own) == self._examples(batch):
+            return batch.arrays
+        return self._part(batch, slice(own.start, own.stop))
+
+    def _part(self, batch: Batch, examples: slice) -> dict[str, Array]:
+        """Some examples of a batch; what is fed whole stays so."""
+        rows = self._recipe.demand.rows
+        return {
+            name: array[examples.start * rows[name] : examples.stop * rows[name]]
+            if name in rows
+            else array
+            for name, array in batch.arrays.items()
+        }
+
+    def _held(self, data: Batches) -> Iterator[HeldBatch]:
+        """What to evaluate on, batch by batch."""
+        if isinstance(data, Mapping):
+            batch = self._read(cast("object", data))
+            yield from self._cut(batch)
+            return
+        for given in data:
+            batch = self._read(given)
+            yield HeldBatch(
+                self._examples(batch),
+                batch.sizes,
+                lambda own, batch=batch: self._own(batch, own),
+            )
+
+    def _cut(self, batch: Batch) -> Iterator[HeldBatch]:
+        """Examples in batches as large as those of a step, or a little smaller."""
+        recipe, examples = self._recipe, self._examples(batch)
+        counter = recipe.demand.counter
+        for run in runs(examples, even_batch(examples, recipe.batch, recipe.settings.devices)):
+
+            def part(own: range, start: int = run.start) -> dict[str, Array]:
+                return self._part(batch, slice(start + own.start, start + own.stop))
+
+            count = run.stop - run.start
+            sizes = batch.sizes if counter is None else {**batch.sizes, counter: count}
+            yield HeldBatch(count, sizes, part)

@@ -1,0 +1,126 @@
+"""Which batches move the parameters: each k-th, and none whose gradients are not finite.
+
+A batch that does not move them leaves them, the states of optimizers and the averages as they were.
+"""
+
+from collections.abc import Mapping, MutableMapping
+from functools import reduce
+
+from meganeura_dsl.ir.graph import Builder, Value
+from meganeura_dsl.ir.ops import Add, Cast, Compare, Constant, Div, Mul, Parameter, Sqrt, Sum, Where
+from meganeura_dsl.ir.ops.primitive.broadcast import full
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.transforms.optimizers.update import STATES, as_f32, number, spread
+
+ACCUMULATED = f"{STATES}accumulated"
+"""The state that counts the batches of an update that is not complete, an i32 scalar."""
+LARGEST_NORM = 1e19
+"""A norm that no gradient has whose square is finite in f32."""
+
+
+class Gate:
+    """Decides whether a batch moves the parameters."""
+
+    def __init__(self, build: Builder, accumulate: int, *, skips: bool) -> None:
+        self._build = build
+        self._accumulate = accumulate
+        self._skips = skips
+        self._last: Value | None = None
+        """Whether this batch completes an update, a bool scalar; `None` if each does."""
+        self._finite: list[Value] = []
+        """For each objective, whether the gradients of this batch are finite."""
+        if accumulate > 1:
+            counted = build.add(Parameter(ACCUMULATED, DType.I32, (), "state"))
+            end = build.add(Constant(accumulate - 1, DType.I32))
+            self._last = build.add(Compare("eq"), counted, end)
+
+    def count(self, updates: MutableMapping[str, Value]) -> None:
+        """Count this batch."""
+        if self._last is not None:
+            build = self._build
+            counted = build.add(Parameter(ACCUMULATED, DType.I32, (), "state"))
+            more = build.add(Add(), counted, build.add(Constant(1, DType.I32)))
+            none = build.add(Constant(0, DType.I32))
+            updates[ACCUMULATED] = build.add(Where(), self._last, none, more)
+
+    def mean(
+        self, gradients: Mapping[str, Value], updates: MutableMapping[str, Value]
+    ) -> dict[str, Value]:
+        """The gradients of an update: their means over the batches it is made of.
+
+        Before the last of them they are of no use. The sums are states of the optimizer.
+        """
+        if self._skips and gradients:
+            self._finite.append(self._all_finite([*gradients.values()]))
+        if self._last is None:
+            return dict(gradients)
+        means: dict[str, Value] = {}
+        for name, gradient in gradients.items():
+            g = as_f32(self._build, gradient)
+            path = f"{STATES}{name}.gradient_sum"
+            old = self._build.add(Parameter(path, DType.F32, g.type.shape, "state"))
+            total = self._build.add(Add(), old, g)
+            updates[path] = self._chosen(self._last, full(self._build, g.type, 0.0), total)
+            part = full(self._build, g.type, 1 / self._accumulate)
+            means[name] = self._build.add(Mul(), part, total)
+        return means
+
+    def admitted(
+        self, new: Mapping[str, Value], gradients: Mapping[str, Value], old: Mapping[str, Value]
+    ) -> dict[str, Value]:
+        """The next values where these gradients move what they belong to, and the old ones else.
+
+        `old` has the parameters; what is not among them is a state of the optimizer.
+        """
+        moves = self._last
+        if self._skips and gradients:
+            finite = self._all_finite([*gradients.values()])
+            moves = finite if moves is None else self._both(moves, finite)
+        if moves is None:
+            return dict(new)
+        return {
+            name: self._chosen(moves, value, old.get(name) or self._state(name, value.type))
+            for name, value in new.items()
+        }
+
+    def states(self, new: Mapping[str, Value], old: Mapping[str, Value]) -> dict[str, Value]:
+        """The next states of the program: the old ones where a gradient is not finite."""
+        finite = self.is_finite()
+        if finite is None:
+            return dict(new)
+        return {name: self._chosen(finite, value, old[name]) for name, value in new.items()}
+
+    def is_finite(self) -> Value | None:
+        """Whether all gradients of this batch are finite, if that is asked for."""
+        return reduce(self._both, self._finite) if self._finite else None
+
+    def _state(self, name: str, of: TensorType) -> Value:
+        return self._build.add(Parameter(name, of.dtype, of.shape, "state"))
+
+    def _chosen(self, condition: Value, new: Value, old: Value) -> Value:
+        return self._build.add(Where(), spread(self._build, condition, new.type), new, old)
+
+    def _both(self, a: Value, b: Value) -> Value:
+        return self._build.add(
+            Where(), a, b, self._build.add(Constant(value=False, dtype=DType.BOOL))
+        )
+
+    def _all_finite(self, gradients: list[Value]) -> Value:
+        """Whether the norm of all of them is a number below `LARGEST_NORM`, a bool scalar.
+
+        The cast of NaN is 0 on every device, where a comparison of floats with NaN may not be
+        trusted: compilers of shaders may assume that there is none.
+        """
+        build = self._build
+        norm = build.add(
+            Sqrt(), reduce(lambda a, b: build.add(Add(), a, b), map(self._squares, gradients))
+        )
+        larger = build.add(Add(), norm, number(build, 1.0))
+        ratio = build.add(Div(), number(build, LARGEST_NORM), larger)
+        whole = build.add(Cast(DType.I32), ratio)
+        return build.add(Compare("gt"), whole, build.add(Constant(0, DType.I32)))
+
+    def _squares(self, gradient: Value) -> Value:
+        g = as_f32(self._build, gradient)
+        square = self._build.add(Mul(), g, g)
+        return self._build.add(Sum(tuple(range(g.type.rank))), square) if g.type.rank else square

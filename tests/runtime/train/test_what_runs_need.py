@@ -1,0 +1,231 @@
+"""Accumulation, averages of weights, the best by a metric, early ends, what is not finite."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import meganeura
+from meganeura import StopTraining
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.events import (
+    Evaluated,
+    Event,
+    Finished,
+    Logged,
+    NotFinite,
+    Stepped,
+    StoppedEarly,
+)
+from tests.runtime.runs import Place, contents
+
+DEVICES = ("cpu", "wgpu:0", "xla:cpu")
+LINEAR = """\
+train fit(x: [batch, 6], y: i32[batch]):
+  logits = x |> fc1: linear(8) |> gelu |> fc2: linear(3)
+  minimize cross_entropy(logits, y)
+  metric accuracy = mean(argmax(logits, 1) == y)
+  run:
+    data      = "points.safetensors"
+    batch     = 4
+    epochs    = 4
+    optimizer = adam(lr=0.01)
+    log_every = 1
+"""
+"""A model without statistics over the batch."""
+RISKY = """\
+train fit(x: [batch, 6]):
+  h = x |> norm: batch_norm |> fc: linear(1)
+  minimize mean(h ** 2 * sqrt(x[:, 0:1] + 10))
+  run:
+    batch     = 4
+    optimizer = adam(lr=0.1)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def points(examples: int, seed: int = 0) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(examples, 6)).astype(np.float32)
+    return {"x": x, "y": generator.integers(0, 3, examples).astype(np.int32)}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_accumulation_on_a_device(place: Place, device: str) -> None:
+    """Four small batches are the large one; in the middle of them a run is saved and goes on."""
+    place.write(LINEAR)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    schedule = {"schedule": "cosine()"}
+    several = {"batch": 2, "accumulate": 4, "steps": 12, "ema": 0.5, **schedule}
+    with program.trainer(
+        device=device, settings={"batch": 8, "steps": 3, "ema": 0.5, **schedule}
+    ) as whole:
+        for seed in range(3):
+            whole.step(points(8, seed))
+        expected = {**whole.weights, **whole.states}
+    with program.trainer(device=device, settings=several) as parts:
+        rates = []
+        for step in range(12):
+            data = points(8, step // 4)
+            at = slice(2 * (step % 4), 2 * (step % 4) + 2)
+            if step == 6:
+                parts.save(place.folder / "middle")
+            rates.append(parts.step({name: each[at] for name, each in data.items()}).learning_rate)
+        found = {**parts.weights, **parts.states}
+    assert len(set(rates)) == 3
+    for name, array in expected.items():
+        np.testing.assert_allclose(
+            np.asarray(found[name], np.float64),
+            np.asarray(array, np.float64),
+            rtol=2e-3,
+            atol=2e-5,
+            err_msg=name,
+        )
+    with program.trainer(device=device, resume=place.folder / "middle") as again:
+        for step in range(6, 12):
+            data = points(8, step // 4)
+            at = slice(2 * (step % 4), 2 * (step % 4) + 2)
+            again.step({name: each[at] for name, each in data.items()})
+        for name, array in {**again.weights, **again.states}.items():
+            np.testing.assert_array_equal(array, found[name], err_msg=name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_update_that_is_not_finite_is_left_out(place: Place, device: str) -> None:
+    place.write(RISKY)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    good = {"x": points(4)["x"]}
+    nan, inf = good["x"].copy(), good["x"].copy()
+    nan[0, 0], inf[1, 2] = -100, np.inf
+    with program.trainer(device=device, settings={"not_finite": "skip", "ema": 0.9}) as trainer:
+        assert not trainer.step(good).is_skipped
+        before = {**trainer.weights, **trainer.states}
+        for bad in (nan, inf):
+            result = trainer.step({"x": bad})
+            assert result.is_skipped
+            assert result.metrics == {}
+            for name, array in {**trainer.weights, **trainer.states}.items():
+                np.testing.assert_array_equal(array, before[name], err_msg=name)
+        assert not trainer.step(good).is_skipped
+        assert int(trainer.states["optimizer.step"]) == 2
+
+
+def test_a_run_skips_or_goes_on(place: Place) -> None:
+    data = {f"{split}.x": points(8)["x"] for split in ("train", "test")}
+    data["train.x"][3, 0] = -100
+    save_file(data, place.folder / "points.safetensors")
+    place.write(RISKY.replace("run:\n", 'run:\n    data = "points.safetensors"\n    epochs = 2\n'))
+    with pytest.raises(ProblemError, match="E0550"):
+        place.start("stops")
+    place.told.clear()
+    skips = place.start("skips", "not_finite=skip")
+    found = [event for event in place.told if isinstance(event, NotFinite)]
+    assert len(found) == 2
+    assert all(event.is_skipped for event in found)
+    assert all(np.isfinite(each).all() for each in load_file(skips.weights).values())
+    place.told.clear()
+    ignores = place.start("ignores", "not_finite=ignore")
+    assert not any(event.is_skipped for event in place.told if isinstance(event, NotFinite))
+    assert not all(np.isfinite(each).all() for each in load_file(ignores.weights).values())
+
+
+def test_averages_are_what_is_evaluated_and_saved(place: Place) -> None:
+    place.write(LINEAR)
+    run = place.start("run", "ema=0.8")
+    kept, weights = load_file(run.checkpoint), load_file(run.weights)
+    np.testing.assert_array_equal(weights["fc2.bias"], kept["optimizer.fc2.bias.average"])
+    assert (kept["fc2.bias"] != weights["fc2.bias"]).any()
+    with safe_open(run.weights, "np") as file:
+        assert file.metadata()["weights"] == "exponential moving average, decay 0.8"
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    data = load_file(place.folder / "points.safetensors")
+    held_out = {"x": data["test.x"], "y": data["test.y"]}
+    with program.trainer(device="cpu", resume=run.path) as trainer:
+        measured = trainer.evaluate(held_out)["loss"]
+    with program.trainer(device="cpu", weights=run.weights) as trainer:
+        assert trainer.evaluate(held_out)["loss"] == measured
+    last = [event for event in place.told if isinstance(event, Evaluated)][-1]
+    assert last.loss == measured
+
+
+@pytest.mark.parametrize("steps", [7, 11])
+def test_all_of_it_resumed_is_uninterrupted(place: Place, steps: int) -> None:
+    place.write(LINEAR)
+    options = ("accumulate=3", "ema=0.9", "not_finite=skip", "best=highest accuracy")
+    whole = place.start("whole", *options)
+    place.start("part", *options, steps=steps)
+    part = place.resume("part")
+    for file in ("checkpoint", "weights", "best"):
+        assert contents(getattr(part, file)) == contents(getattr(whole, file))
+
+
+def test_the_best_is_that_of_its_metric(place: Place) -> None:
+    place.write(LINEAR)
+    for best, better in (("highest accuracy", max), ("lowest accuracy", min)):
+        place.told.clear()
+        run = place.start(best.split()[0], f"best={best}", "optimizer=adam(lr=0.2)")
+        values: list[float] = []
+        for event in place.told:
+            if isinstance(event, Evaluated):
+                value = event.metrics["accuracy"]
+                assert event.best == (not values or better([*values, value]) != better(values))
+                values.append(value)
+        assert run.best.is_file()
+
+
+def test_a_run_ends_when_nothing_gets_better(place: Place) -> None:
+    place.write(LINEAR)
+    still = ("optimizer=sgd(lr=1e-12)", "stop_after=2", "epochs=9")
+    run = place.start("run", *still)
+    (early,) = [event for event in place.told if isinstance(event, StoppedEarly)]
+    assert (early.step, early.evaluations, early.metric) == (15, 2, "loss")
+    finished = place.told[-1]
+    assert isinstance(finished, Finished)
+    assert (finished.steps, finished.interrupted) == (15, False)
+    assert run.weights.is_file()
+    place.told.clear()
+    place.resume("run")
+    assert not [event for event in place.told if isinstance(event, Stepped)]
+    place.resume("run", "stop_after=3")
+    assert len([event for event in place.told if isinstance(event, Stepped)]) == 5
+
+
+def test_what_cannot_be_is_refused(place: Place) -> None:
+    place.write(LINEAR)
+    with pytest.raises(ProblemError, match="E0549"):
+        place.job("best=highest acuracy")
+    for wrong in ("best=accuracy", "not_finite=panic", "ema=1.0", "accumulate=0", "stop_after=0"):
+        with pytest.raises(ProblemsError, match="E0513"):
+            place.job(wrong)
+    data = load_file(place.folder / "points.safetensors")
+    save_file({"x": data["train.x"], "y": data["train.y"]}, place.folder / "points.safetensors")
+    with pytest.raises(ProblemError, match="E0573"):
+        place.job("stop_after=2")
+
+
+@pytest.mark.parametrize("kind", [Logged, Evaluated])
+def test_an_observer_ends_a_run_and_leaves_it_whole(place: Place, kind: type[Event]) -> None:
+    place.write(LINEAR)
+    seen: list[Event] = []
+
+    def stop(event: Event) -> None:
+        if isinstance(event, kind):
+            raise StopTraining
+
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    run = program.train(device="cpu", out=place.folder / "run", watch=[stop, seen.append])
+    assert run.steps == (1 if kind is Logged else 5)
+    assert isinstance(seen[-1], Finished)
+    assert seen[-1].interrupted
+    with run.trainer(device="cpu") as trainer:
+        assert trainer.steps == run.steps
+    place.resume("run")
+    whole = place.start("whole")
+    assert contents(place.folder / "run" / "weights.safetensors") == contents(whole.weights)

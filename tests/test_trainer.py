@@ -1,0 +1,361 @@
+"""A loop of one's own: batches of Python, one step at a time."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import meganeura
+from meganeura import Trainer
+from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.feeder import Feeder
+from tests.runtime.runs import STEPS, Place, contents
+
+DEVICES = ("cpu", "wgpu:0", "xla:cpu")
+Batch = dict[str, Array]
+PROGRAM = """\
+train fit(x: [batch, 6], y: i32[batch]):
+  h = x |> fc1: linear(8) |> norm: batch_norm |> gelu |> dropout(0.25)
+  logits = h |> fc2: linear(3)
+  minimize cross_entropy(logits, y)
+  metric accuracy = mean(argmax(logits, 1) == y)
+  run:
+    batch     = 4
+    optimizer = adam(lr=0.01)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> meganeura.Program:
+    (tmp_path / "own.mgn").write_text(PROGRAM)
+    return meganeura.load(str(tmp_path / "own.mgn"))
+
+
+def batch(examples: int = 4, seed: int = 0) -> Batch:
+    generator = np.random.default_rng(seed)
+    points = generator.normal(size=(examples, 6)).astype(np.float32)
+    return {"x": points, "y": generator.integers(0, 3, examples).astype(np.int32)}
+
+
+def losses(trainer: Trainer, seeds: range) -> list[float]:
+    results = [trainer.step(batch(seed=seed)) for seed in seeds]
+    return [result.loss for result in results]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_step_is_that_of_the_loop(place: Place, device: str) -> None:
+    """The same batches give the weights of a run, to the bit."""
+    folder = place.folder / "run"
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    settings = {"schedule": "constant(warmup=3)", "shuffle": False, "steps": 5}
+    run = program.train(device=device, out=folder, settings=settings)
+    data = load_file(place.folder / "points.safetensors")
+    with program.trainer(device=device, settings=settings) as trainer:
+        for start in range(0, 20, 4):
+            rows = slice(start, start + 4)
+            trainer.step({"x": data["train.x"][rows], "y": data["train.y"][rows]})
+        trainer.save(place.folder / "own")
+        measured = trainer.evaluate({"x": data["test.x"], "y": data["test.y"]})
+    ours, theirs = (
+        contents(each / "weights.safetensors") for each in (place.folder / "own", folder)
+    )
+    assert ours == theirs
+    assert measured == run.held_out[-1]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_resumed_is_uninterrupted(program: meganeura.Program, tmp_path: Path, device: str) -> None:
+    with program.trainer(device=device) as trainer:
+        losses(trainer, range(3))
+        trainer.learning_rate = 0.003
+        losses(trainer, range(3, 5))
+        trainer.save(tmp_path / "run")
+        expected = losses(trainer, range(5, 8))
+        kept = {**trainer.weights, **trainer.states}
+    with program.trainer(device=device, resume=tmp_path / "run") as again:
+        assert (again.steps, again.learning_rate) == (5, 0.003)
+        assert losses(again, range(5, 8)) == expected
+        for name, array in {**again.weights, **again.states}.items():
+            np.testing.assert_array_equal(array, kept[name])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_batches_may_differ_in_size(program: meganeura.Program, device: str) -> None:
+    """Each size has a session of its own; six are too many to be open at a time."""
+    sizes = [4, 2, 4, 3, 5, 6, 7, 2, 4]
+    results = []
+    with program.trainer(device=device) as trainer:
+        for seed, size in enumerate(sizes):
+            results.append(trainer.step(batch(size, seed)))
+        late = [result.loss for result in results]
+    with program.trainer(device="cpu") as trainer:
+        at_once = [trainer.step(batch(size, seed)).loss for seed, size in enumerate(sizes)]
+    np.testing.assert_allclose(late, at_once, rtol=2e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, device: str) -> None:
+    settings = {"optimizer": "sgd(lr=0.5)"}
+    with program.trainer(device=device, settings=settings, gradients=True) as trainer:
+        before = {**trainer.weights}
+        result = trainer.step(batch())
+        assert result.gradients.keys() == before.keys()
+        for name, gradient in result.gradients.items():
+            moved = before[name].astype(np.float32) - 0.5 * gradient.astype(np.float32)
+            now = trainer.weights[name].astype(np.float32)
+            np.testing.assert_allclose(now, moved, rtol=1e-5, atol=1e-6)
+        assert "norm.running_mean" in trainer.states
+        trainer.weights["fc2.bias"] = [1.0, 2.0, 3.0]
+        trainer.states["norm.running_mean"] = np.full(8, 0.25)
+        assert trainer.weights["fc2.bias"].tolist() == [1, 2, 3]
+        assert trainer.states["norm.running_mean"].tolist() == [0.25] * 8
+        with pytest.raises(KeyError, match=r"no `fc2.bia`; did you mean `fc2.bias`"):
+            trainer.weights["fc2.bia"]
+        with pytest.raises(ValueError, match=r"`fc2.bias` is f32\[3\], and not int64\[2\]"):
+            trainer.weights["fc2.bias"] = np.arange(2)
+        with pytest.raises(KeyError, match=r"no `fc2\.bias`"):
+            trainer.states["fc2.bias"]
+
+
+def test_only_what_is_asked_for_is_an_output(program: meganeura.Program) -> None:
+    with program.trainer(device="cpu") as trainer:
+        result = trainer.step(batch())
+        assert result.gradients == {}
+        assert result.metrics.keys() == {"accuracy"}
+        assert result.loss > 0
+        assert (result.step, result.learning_rate) == (1, 0.01)
+
+
+def test_tensors_of_others_are_read(program: meganeura.Program) -> None:
+    ours, int64 = batch(), batch()["y"].astype(np.int64)
+    given = [
+        {"x": ours["x"].astype(np.float64), "y": int64.astype(np.uint8)},
+        {"x": ours["x"].tolist(), "y": int64.tolist()},
+        {"x": np.asfortranarray(ours["x"]), "y": ours["y"][::1]},
+    ]
+    with program.trainer(device="cpu") as trainer:
+        expected = trainer.step(ours).loss
+    for each in given:
+        with program.trainer(device="cpu") as trainer:
+            assert trainer.step(each).loss == expected
+
+
+BAD: dict[str, tuple[dict[str, object], str]] = {
+    "missing": ({"x": 0}, "has no `y`, which is i32[batch]"),
+    "unknown": ({**batch(), "z": 0}, "has `z`, which is no input"),
+    "shape": (
+        {"x": np.zeros((4, 7)), "y": batch()["y"]},
+        "`x` of a batch for `fit` is [4, 7], and not f32[batch, 6]",
+    ),
+    "axes": ({"x": np.zeros(6), "y": batch()["y"]}, "is [6], and not f32[batch, 6]"),
+    "count": (
+        {**batch(), "y": batch(3)["y"]},
+        "`y` of a batch for `fit` is [3], and not i32[batch]",
+    ),
+    "type": ({**batch(), "y": np.zeros(4)}, "is float64[4], and not i32[batch]"),
+    "text": ({**batch(), "y": ["a"] * 4}, "and not i32[batch]"),
+    "ragged": ({**batch(), "x": [[1, 2], [3]]}, "unreadable (setting an array element"),
+    "index": ({**batch(), "y": np.full(4, 3)}, "`y` holds 3, and must be below 3"),
+    "range": ({**batch(), "y": np.full(4, 2**40)}, "`y` holds 1099511627776, which i32 cannot"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_batch_that_does_not_fit_is_refused(program: meganeura.Program, name: str) -> None:
+    given, said = BAD[name]
+    with program.trainer(device="cpu") as trainer:
+        with pytest.raises(ProblemError) as caught:
+            trainer.step(given)
+        assert said in str(caught.value)
+        assert trainer.steps == 0
+        assert trainer.step(batch()).step == 1
+
+
+def test_a_batch_is_a_dict(program: meganeura.Program) -> None:
+    with program.trainer(device="cpu") as trainer, pytest.raises(TypeError, match="a dict"):
+        trainer.step(cast("Batch", [batch()]))
+
+
+def test_evaluation_counts_every_example_once(program: meganeura.Program) -> None:
+    whole = batch(11, 3)
+    parts = [{name: each[at] for name, each in whole.items()} for at in (slice(0, 5), slice(5, 11))]
+
+    def stream() -> Iterator[Batch]:
+        yield from parts
+
+    with program.trainer(device="cpu") as trainer:
+        trainer.step(batch())
+        together, apart = trainer.evaluate(whole), trainer.evaluate(stream())
+        assert together.keys() == {"loss", "accuracy"}
+        for name, value in together.items():
+            assert value == pytest.approx(apart[name], rel=1e-6)
+        for nothing in ([], batch(0)):
+            with pytest.raises((ValueError, ProblemError)):
+                trainer.evaluate(nothing)
+
+
+def test_several_trainers_do_not_know_each_other(program: meganeura.Program) -> None:
+    with (
+        program.trainer(device="cpu") as first,
+        program.trainer(device="cpu", settings={"seed": 1}) as second,
+    ):
+        alone = []
+        with program.trainer(device="cpu") as third:
+            alone = losses(third, range(3))
+        both = [(first.step(batch(seed=n)).loss, second.step(batch(seed=n)).loss) for n in range(3)]
+    assert [each[0] for each in both] == alone
+    assert [each[1] for each in both] != alone
+
+
+def fed(place: Place, step: int) -> Batch:
+    """What the loop feeds a step of the program."""
+    data = Feeder(place.job()).feeds(step)
+    return {name: data[name] for name in ("x", "y")}
+
+
+def test_a_run_goes_on_with_what_a_trainer_saved(place: Place) -> None:
+    whole = place.start("whole")
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
+        for step in range(7):
+            trainer.step(fed(place, step))
+        trainer.save(place.folder / "own")
+    own = place.resume("own")
+    assert contents(own.checkpoint) == contents(whole.checkpoint)
+    assert contents(own.weights) == contents(whole.weights)
+
+
+def test_a_trainer_goes_on_with_a_run(place: Place) -> None:
+    whole, part = place.start("whole"), place.start("part", steps=7)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    with pytest.raises(ProblemError, match="E0548"):
+        program.trainer(device="cpu", resume=part.path)
+    with program.trainer(device="cpu", resume=part.path, settings={"steps": STEPS}) as trainer:
+        assert trainer.steps == 7
+        for step in range(7, STEPS):
+            trainer.step(fed(place, step))
+        trainer.save(part.path)
+    assert contents(part.checkpoint) == contents(whole.checkpoint)
+
+
+def test_a_rate_set_by_hand_is_not_the_business_of_a_schedule(place: Place) -> None:
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    with program.trainer(device="cpu", settings={"steps": STEPS}) as trainer:
+        trainer.step(batch())
+        assert trainer.learning_rate == pytest.approx(0.01 * 2 / 3)
+        trainer.learning_rate = 0.5
+        assert trainer.step(batch()).learning_rate == 0.5
+        for rate in (-1.0, float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="a learning rate"):
+                trainer.learning_rate = rate
+        trainer.save(place.folder / "own")
+    with pytest.raises(ProblemError, match="its learning rate was set by hand"):
+        place.resume("own")
+    with pytest.raises(ProblemError, match="E0548"):
+        program.trainer(device="cpu")
+
+
+def test_a_session_comes_back_from_training(place: Place) -> None:
+    program = meganeura.load("digits_mlp")
+    run = program.train("fit", device="cpu", out=place.folder / "run", settings={"epochs": 1})
+    image = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8) % 17
+    expected = run.model().run({"image": image}, device="cpu")["output"]
+    with run.trainer(device="cpu") as trainer:
+        assert trainer.steps == run.steps
+        model = trainer.model()
+        np.testing.assert_array_equal(model.run({"image": image}, device="cpu")["output"], expected)
+        trainer.step({"image": image, "label": [3]})
+        np.testing.assert_array_equal(model.run({"image": image}, device="cpu")["output"], expected)
+        assert not np.array_equal(
+            trainer.model("digits_mlp").run({"image": image}, device="cpu")["output"], expected
+        )
+
+
+def test_what_is_not_finite_is_not_saved(program: meganeura.Program, tmp_path: Path) -> None:
+    with program.trainer(device="cpu") as trainer:
+        trainer.step(batch())
+        trainer.save(tmp_path / "run")
+        before = contents(tmp_path / "run" / "checkpoint.safetensors")
+        trainer.step({**batch(), "x": np.full((4, 6), np.nan)})
+        with pytest.raises(ProblemError, match="E0550"):
+            trainer.save(tmp_path / "run")
+    assert contents(tmp_path / "run" / "checkpoint.safetensors") == before
+
+
+def test_a_closed_trainer_says_so(program: meganeura.Program, tmp_path: Path) -> None:
+    trainer = program.trainer(device="cpu")
+    trainer.close()
+    trainer.close()
+    uses = (
+        lambda: trainer.step(batch()),
+        lambda: trainer.save(tmp_path / "run"),
+        lambda: trainer.evaluate(batch()),
+        trainer.model,
+        lambda: trainer.weights,
+    )
+    for use in uses:
+        with pytest.raises(ValueError, match="the trainer is closed"):
+            use()
+
+
+def test_another_program_is_not_gone_on_with(program: meganeura.Program, tmp_path: Path) -> None:
+    with program.trainer(device="cpu") as trainer:
+        trainer.save(tmp_path / "run")
+    (tmp_path / "own.mgn").write_text(PROGRAM.replace("gelu", "relu"))
+    other = meganeura.load(str(tmp_path / "own.mgn"))
+    with pytest.raises(ProblemError, match="the program, or what it is built of, has changed"):
+        other.trainer(device="cpu", resume=tmp_path / "run")
+    with pytest.raises(ProblemError, match="holds no checkpoint"):
+        program.trainer(device="cpu", resume=tmp_path)
+    with pytest.raises(ProblemError, match="`seed` was decided"):
+        program.trainer(device="cpu", resume=tmp_path / "run", settings={"seed": 2})
+
+
+def test_a_run_on_a_file_needs_data(program: meganeura.Program) -> None:
+    with pytest.raises(ProblemsError, match="E0511"):
+        program.train(device="cpu")
+
+
+SHARED = """
+import sys
+import meganeura
+from tests.test_trainer import batch
+settings = {"devices": 2, "optimizer": "sgd()"}
+with meganeura.load(sys.argv[1]).trainer(device=sys.argv[2], settings=settings) as trainer:
+    for seed, size in enumerate((4, 2, 4)):
+        print(trainer.step(batch(size, seed)).loss)
+    print(trainer.evaluate(batch(9, 5))["loss"])
+    try:
+        trainer.step(batch(3))
+    except meganeura.ProblemError as error:
+        print(error)
+"""
+
+
+def test_devices_share_a_batch(program: meganeura.Program, tmp_path: Path) -> None:
+    with program.trainer(device="cpu", settings={"optimizer": "sgd()"}) as trainer:
+        expected = [trainer.step(batch(size, seed)).loss for seed, size in enumerate((4, 2, 4))]
+        expected.append(trainer.evaluate(batch(9, 5))["loss"])
+    flags = "--xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED, str(tmp_path / "own.mgn"), "xla:cpu"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "XLA_FLAGS": flags},
+    )
+    *numbers, refused = done.stdout.splitlines()
+    np.testing.assert_allclose([float(each) for each in numbers], expected, rtol=1e-4)
+    assert "E0567" in refused
