@@ -90,7 +90,8 @@ def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_pat
         "build", "digits_mlp", "--mode", "train", "--set", "drop_last=false", "-o", file
     )
     assert "error[E0630]" in shown.err
-    for change in ("schedule=plateau()", "balance=label", "steps_per_epoch=7"):
+    changes = ("schedule=plateau()", "balance=label", "steps_per_epoch=7", "steps=7", "ema=0.9")
+    for change in (*changes, "accumulate=2", "stop_after=2", "not_finite=skip"):
         shown = meganeura("build", "digits_mlp", "--mode", "train", "--set", change, "-o", file)
         assert "error[E0630]" in shown.err
     scheduled = ("--set", "schedule=cosine(warmup=5)", "--set", "epochs=2", "-o", file)

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from meganeura_runtime.export.mgb.training_form import Evaluation
     from meganeura_runtime.train.job import Job
 
+_AS_THEY_ARE = "a page takes the examples as its data has them"
+WITHOUT = {
+    "validation": _AS_THEY_ARE,
+    "sampling_weights": _AS_THEY_ARE,
+    "balance": _AS_THEY_ARE,
+    "steps": "a page goes on to the end of an epoch",
+    "accumulate": "every batch of a page makes an update",
+    "ema": "a page evaluates and saves the weights as they are",
+    "best": "a page saves the last weights",
+    "stop_after": "a page goes through all its epochs",
+    "not_finite": "a page goes back to what it saved last",
+}
+"""Settings that have to be what they are by default, and why."""
+
 
 def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) -> "Job":
     """The run that is compiled; raises `ProblemError` for what a compiled one does not do."""
@@ -33,6 +47,7 @@ def training_job(target: str, stages: Stages, weights: Sequence[Path] | None) ->
 
 
 def _require_one_plan(job: "Job") -> None:
+    from meganeura_dsl.settings.run_settings import RunSettings
     from meganeura_runtime.export.mgb.container_problems import NotCompiled
 
     settings = job.settings
@@ -47,10 +62,9 @@ def _require_one_plan(job: "Job") -> None:
     if job.dataset.train.is_slow:
         reason = "a page takes tensors, and these examples are decoded as they are read"
         raise ProblemError(NotCompiled(f"data={settings.data}", reason))
-    for name in ("validation", "sampling_weights", "balance"):
+    for name, reason in WITHOUT.items():
         given = getattr(settings, name)
-        if given is not None:
-            reason = "a page takes the examples as its data has them"
+        if given != RunSettings.model_fields[name].default:
             raise ProblemError(NotCompiled(f"{name}={given}", reason))
     if job.steps != job.steps_per_pass * settings.epochs:
         reason = "an epoch of a page is once through its data"
