@@ -16,6 +16,7 @@ from meganeura_runtime.train.events import (
     Evaluated,
     Event,
     Finished,
+    Group,
     Logged,
     Saved,
     Started,
@@ -119,3 +120,14 @@ def test_parameters_that_stay_are_named(names: tuple[str, ...], line: str) -> No
     stream = StringIO()
     display(stream).watch(Started("fit", 2, 50, 100, 1437, 360, 7, 4810, names))
     assert stream.getvalue().splitlines()[1] == line
+
+
+def test_parameters_with_optimizers_of_their_own_are_listed() -> None:
+    stream = StringIO()
+    groups = (Group("optimizer = adam()", 2, 4640), Group('optimizer["*.bias"] = frozen', 1, 10))
+    started = Started("fit", 2, 50, 100, 1437, 360, 7, 4810, groups=groups)
+    display(stream).watch(started)
+    assert stream.getvalue().splitlines()[1:] == [
+        "  optimizer = adam(): 2 params, 4,640 weights",
+        '  optimizer["*.bias"] = frozen: 1 param, 10 weights',
+    ]

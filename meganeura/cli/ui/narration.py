@@ -22,7 +22,15 @@ def announcement(event: Started) -> str:
     return (
         f"training {event.name}: {count(event.parameters, 'param')}, "
         f"{count(event.weights, 'weight')}, {count(event.examples, 'example')}{held}"
-        f"{remainder(event)}{untouched(event.untouched)}"
+        f"{remainder(event)}{grouped(event)}{untouched(event.untouched)}"
+    )
+
+
+def grouped(event: Started) -> str:
+    """A line for each optimizer of several, with what it moves."""
+    return "".join(
+        f"\n  {each.setting}: {count(each.parameters, 'param')}, {count(each.weights, 'weight')}"
+        for each in event.groups
     )
 
 

@@ -1,6 +1,6 @@
 """Intervals of hyperparameters, and the lines that describe a choice's hyperparameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -17,3 +17,10 @@ class Choice:
     """What a setting names by a word, such as `adam(lr=1e-3)`; its fields are the arguments."""
 
     word: ClassVar[str]
+
+    def __str__(self) -> str:
+        """As one writes it, with the arguments that are not those by default."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        plain = {each.name: each.default for each in fields(self)}
+        said = [f"{name}={value}" for name, value in given.items() if value != plain[name]]
+        return f"{self.word}({', '.join(said)})"

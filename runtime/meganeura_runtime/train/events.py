@@ -12,6 +12,17 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class Group:
+    """Parameters with an optimizer of their own."""
+
+    setting: str
+    """As the settings write it: `optimizer["*.bias"] = sgd(lr=0.1)`."""
+    parameters: int
+    weights: int
+    """Numbers in all of them together."""
+
+
+@dataclass(frozen=True)
 class Started:
     """The first step is about to be made."""
 
@@ -33,6 +44,8 @@ class Started:
     """Examples of each epoch that fill no batch and are left out."""
     last_batch: int = 0
     """Examples of the last batch of each epoch where it is smaller than the others, else 0."""
+    groups: tuple[Group, ...] = ()
+    """The parameters by their optimizers, where there are several."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from time import perf_counter
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Leaf
-from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS, SKIPPED
@@ -40,7 +39,6 @@ from meganeura_runtime.train.events import (
     Logged,
     NotFinite,
     Saved,
-    Started,
     Stepped,
     StoppedEarly,
     Watch,
@@ -53,6 +51,7 @@ from meganeura_runtime.train.resume import FROM_THE_START, Resumption, RunOption
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.start_event import start_event
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -178,7 +177,7 @@ class Loop:
     def run(self) -> Finished:
         """All epochs that are left, or as many as there is time for."""
         started = perf_counter()
-        self.watch(_started(self.job))
+        self.watch(start_event(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
         is_over = self.is_ended or self._is_exhausted()
@@ -528,21 +527,3 @@ class Clock:
         speed = (step - self._step) / max(perf_counter() - self._since, 1e-9)
         self.start(step)
         return speed
-
-
-def _started(job: Job) -> Started:
-    trained = [each for each in job.parameters if each.kind == "param"]
-    return Started(
-        name=job.name,
-        epochs=job.epochs,
-        steps_per_epoch=job.steps_per_epoch,
-        steps=job.steps,
-        examples=job.dataset.train.examples,
-        held_out=0 if job.dataset.test is None else job.dataset.test.examples,
-        parameters=len(trained),
-        weights=sum(math.prod(concrete_shape(each.type.shape)) for each in trained),
-        untouched=tuple(each.name for each in trained if each.name not in job.compiled.updates),
-        batch=job.batch,
-        left_out=job.left_out,
-        last_batch=0 if job.last is None else job.last.examples,
-    )
