@@ -13,20 +13,21 @@ from tests.standard import declared
 
 LAYER_FILES = ("nn", "loss")
 
-WITHOUT_FLOATS = ("nn", "sample")
-"""Gives tokens alone."""
+WITHOUT_FLOATS = [("nn", "sample"), ("augment", "random_box"), ("augment", "random_span")]
+"""What gives tokens alone, or truth values."""
 
 LAYERS = [
     (file, block)
     for file in LAYER_FILES
     for block in declared(file, "block")
-    if (file, block) != WITHOUT_FLOATS
+    if (file, block) not in WITHOUT_FLOATS
 ]
 BLOCKS = {
     f"{file}: {block}": (file, block)
     for file in standard_model_names()
     if file not in LAYER_FILES
     for block in declared(file, "block")
+    if (file, block) not in WITHOUT_FLOATS
 }
 EXAMPLES = {"ddpm: Drawn": (2, 50)}
 """Where an example takes seconds, how many are tried: here each is a U-Net in a loop."""
@@ -38,7 +39,7 @@ def subject(file: str, block: str) -> Subject:
 
 
 def test_every_block_is_checked() -> None:
-    known = {*LAYERS, WITHOUT_FLOATS, *BLOCKS.values()}
+    known = {*LAYERS, *WITHOUT_FLOATS, *BLOCKS.values()}
     for file in standard_model_names():
         blocks = pipeline.load(file).module.blocks
         assert {block for home, block in known if home == file} == set(blocks)
@@ -61,9 +62,10 @@ def test_layers_on_kinks(file: str, block: str) -> None:
     assert isinstance(verdict, Passed), describe(verdict)
 
 
-def test_what_gives_no_floats_has_no_gradient() -> None:
-    verdict = check_gradients(subject(*WITHOUT_FLOATS), SearchBudget(examples=1))
-    assert verdict == Skipped("sample", "none of its results is a float")
+@pytest.mark.parametrize(("file", "block"), WITHOUT_FLOATS)
+def test_what_gives_no_floats_has_no_gradient(file: str, block: str) -> None:
+    verdict = check_gradients(subject(file, block), SearchBudget(examples=1))
+    assert verdict == Skipped(block, "none of its results is a float")
 
 
 @pytest.mark.parametrize("name", BLOCKS)
