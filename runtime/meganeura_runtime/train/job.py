@@ -10,7 +10,7 @@ from pathlib import Path
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Graph
+from meganeura_dsl.ir.graph import Graph, Value
 from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole, with_overrides
@@ -151,7 +151,7 @@ def _require_measured(written: RawSettings, recipe: Recipe, dataset: Dataset) ->
     schedule = recipe.settings.schedule
     if schedule.follows is None:
         return
-    measured = {} if dataset.test is None else recipe.evaluation({}).outputs
+    measured = dict[str, Value]() if dataset.test is None else recipe.evaluation({}).outputs
     known = tuple(name for name, value in measured.items() if value.type.rank == 0)
     if schedule.follows not in known:
         place = written["schedule"].span if "schedule" in written else whole("schedule")
