@@ -1,5 +1,7 @@
 """Greedy decoding with caches against transformers' and against PyTorch without any."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -61,15 +63,15 @@ def test_two_hundred_tokens_are_pytorchs(name: str, device: str) -> None:
 def test_two_hundred_tokens_are_transformers() -> None:
     config = transformers.LlamaConfig(
         vocab_size=256, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, intermediate_size=128, rms_norm_eps=1e-5, rope_theta=10000.0,
-        tie_word_embeddings=True,
+        num_key_value_heads=2, intermediate_size=128, rms_norm_eps=1e-5, tie_word_embeddings=True,
     )  # fmt: skip
-    module = lively(transformers.LlamaForCausalLM(config))
+    llama: Any = transformers.LlamaForCausalLM(config)
+    module = lively(llama)
     model = meganeura.load("lm_tiny").model("lm_tiny")
     model.values = {
         name: value.numpy() for name, value in module.state_dict().items() if "lm_head" not in name
     }
-    wanted = module.generate(
+    wanted = llama.generate(
         torch.tensor([PROMPT]),
         max_new_tokens=200,
         do_sample=False,

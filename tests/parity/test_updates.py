@@ -56,5 +56,5 @@ def test_an_average_is_that_of_torch() -> None:
         now = kept_after(settings, batches[:count])
         module["head"].data = torch.tensor(now["head"])
         average.update_parameters(module)
-        theirs = average.module["head"].detach().numpy()
+        theirs = average.module.get_parameter("head").detach().numpy()
         np.testing.assert_allclose(now["optimizer.head.average"], theirs, rtol=1e-9)

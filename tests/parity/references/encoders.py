@@ -134,12 +134,14 @@ class Clip(nn.Module):
     def forward(self, image: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         embeddings, encoder, norm = self.text_model.children()
         words, places = embeddings.children()
-        x = norm(encoder.get_submodule("layers")(words(ids) + places.weight[: ids.shape[1]]))
+        x = words(ids) + places(torch.arange(ids.shape[1]))
+        x = norm(encoder.get_submodule("layers")(x))
         text = self.text_projection(x[torch.arange(len(ids)), ids.argmax(1)])
         embeddings, before, encoder, after = self.vision_model.children()
         patches, places = embeddings.children()
         first = embeddings.get_parameter("class_embedding").expand(len(image), 1, -1)
-        x = torch.cat([first, patches(image).flatten(2).transpose(1, 2)], 1) + places.weight
+        x = torch.cat([first, patches(image).flatten(2).transpose(1, 2)], 1)
+        x = x + places(torch.arange(x.shape[1]))
         seen = self.visual_projection(after(encoder.get_submodule("layers")(before(x))[:, 0]))
         seen, text = (F.normalize(each, dim=1, eps=0.0) for each in (seen, text))
         return self.logit_scale.exp() * seen @ text.T
