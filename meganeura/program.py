@@ -37,6 +37,7 @@ from meganeura_runtime.infer.generator import (
     Sampling,
     capacity_for,
     room_for,
+    steps_for,
     streamed,
 )
 from meganeura_runtime.infer.size_binding import bind_sizes
@@ -452,7 +453,7 @@ class Model:
         self,
         prompt: str,
         *,
-        steps: int = 128,
+        steps: int | None = None,
         temperature: float = 0.0,
         top_k: int = 0,
         seed: int = 0,
@@ -461,6 +462,7 @@ class Model:
     ) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.
 
+        Of at most `steps` tokens: 128, or as many as fit, where that is not given.
         `tokenizer` is a tokenizer.json; without one, the one beside the weights is taken, or the
         bytes of the text. Tokens are the likeliest at temperature 0, otherwise drawn from
         softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
@@ -471,13 +473,15 @@ class Model:
         words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
         sampling = Sampling(temperature, top_k, seed)
         ids = words.encode(prompt)
-        capacity = capacity_for(len(ids), steps, room_for(self._token_step))
+        room = room_for(self._token_step)
+        most = steps_for(len(ids), room) if steps is None else steps
+        capacity = capacity_for(len(ids), most, room)
         generator = self.generator(capacity, device=device)
         require_vocabulary(words, generator.vocabulary)
 
         def pieces() -> Iterator[str]:
             with generator:
-                yield from streamed(words, generator.tokens(ids, steps, sampling))
+                yield from streamed(words, generator.tokens(ids, most, sampling))
 
         return pieces()
 

@@ -65,6 +65,14 @@ def test_what_does_not_generate_is_refused(meganeura: Command) -> None:
     found = meganeura("generate", "resnet18", "--prompt", "x", "--random-weights", "0")
     assert found.code == 1
     assert "E0660" in found.err
-    found = meganeura("generate", "gpt2_tiny", "--prompt", "x" * 60, "--random-weights", "0")
+    found = meganeura("generate", "gpt2_tiny", "--prompt", "x" * 66, "--random-weights", "0")
     assert "E0661" in found.err
     assert meganeura("generate", "gpt2_tiny", "--prompt", "x").code == 2
+
+
+def test_without_a_number_as_many_tokens_are_written_as_fit(meganeura: Command) -> None:
+    found = meganeura(
+        "generate", "gpt2_tiny", "--random-weights", "0", "--prompt", "Once", "--device", "cpu"
+    )
+    assert found.code == 0
+    assert found.err.splitlines()[-1].startswith("61 tokens")

@@ -30,8 +30,6 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 if TYPE_CHECKING:
     from meganeura_runtime.infer.generator import Sampling
 
-STEPS = 128
-"""How many tokens are written unless the text ends before."""
 SETTINGS = ("steps", "temperature", "top_k")
 """What `--set` says of the generation; all else is an argument of the model."""
 
@@ -63,8 +61,8 @@ def generate(
 ) -> None:
     """Write the text that follows a prompt, token by token.
 
-    `--set` gives `steps`, the most tokens (128); `temperature`, 0 for the likeliest token each
-    time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
+    `--set` gives `steps`, the most tokens (128, or what fits); `temperature`, 0 for the likeliest
+    token each time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
     """
     told = bool(allow_missing or allow_unexpected or rename or prefix)
     require_weights(weights, random_weights, told=told)
@@ -73,10 +71,16 @@ def generate(
     from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.infer.generator import Generator, capacity_for, room_for, streamed
+    from meganeura_runtime.infer.generator import (
+        Generator,
+        capacity_for,
+        room_for,
+        steps_for,
+        streamed,
+    )
     from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 
-    sampling, steps = _sampling(settings, seed)
+    sampling, said = _sampling(settings, seed)
     chosen = configured(model, rest)
 
     def elaborate(step: TokenStep) -> TokenGraph:
@@ -85,6 +89,7 @@ def generate(
     room = room_for(elaborate)
     words = tokenizer_of(weights or (), tokenizer)
     ids = words.encode(prompt)
+    steps = steps_for(len(ids), room) if said is None else said
     step = TokenStep(capacity_for(len(ids), steps, room), 1, 1, sampling.drawn_from)
     excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
     symbolic = chosen.elaborate()
@@ -110,24 +115,23 @@ def _split(changes: Sequence[str]) -> tuple[list[str], list[str]]:
     return ours, [each for each in changes if each not in ours]
 
 
-def _sampling(settings: Sequence[str], seed: int) -> "tuple[Sampling, int]":
+def _sampling(settings: Sequence[str], seed: int) -> "tuple[Sampling, int | None]":
     from meganeura_dsl.settings.setting_values import with_overrides
     from meganeura_runtime.infer.generator import Sampling
 
     given: Mapping[str, object] = {
         name: each.value for name, each in with_overrides({}, settings).items()
     }
-    steps, top_k = (
-        _whole(given, name, default) for name, default in (("steps", STEPS), ("top_k", 0))
-    )
+    steps = _whole(given, "steps") if "steps" in given else None
+    top_k = _whole(given, "top_k") if "top_k" in given else 0
     temperature = given.get("temperature", 0)
     if not isinstance(temperature, int | float) or isinstance(temperature, bool):
         raise typer.BadParameter("`temperature` is a number from 0", param_hint="--set")
     return Sampling(float(temperature), top_k, seed), steps
 
 
-def _whole(given: Mapping[str, object], name: str, default: int) -> int:
-    value = given.get(name, default)
+def _whole(given: Mapping[str, object], name: str) -> int:
+    value = given[name]
     if not isinstance(value, int) or isinstance(value, bool):
         raise typer.BadParameter(f"`{name}` is a whole number", param_hint="--set")
     return value

@@ -34,6 +34,8 @@ CHUNKS = (512, 64, 8, 1)
 """How many tokens of a prompt a step takes: so many plans serve prompts of any length, exactly."""
 ROUNDED = 64
 """Capacities are multiples of it, so that a plan serves sequences of many lengths."""
+STEPS = 128
+"""How many tokens are drawn where nobody says, and there is room for them."""
 UNBOUNDED = 1 << 30
 COUNTER = "counter"
 
@@ -75,6 +77,11 @@ GREEDY = Sampling()
 def room_for(elaborate: Elaborate) -> int:
     """How many tokens a model has positions for; `UNBOUNDED` if it takes any number."""
     return _positions(elaborate(TokenStep(UNBOUNDED, 1)).elaboration)
+
+
+def steps_for(prompt: int, room: int) -> int:
+    """How many tokens are drawn where nobody says: `STEPS`, or what there is room for."""
+    return max(1, min(STEPS, room - prompt + 1))
 
 
 def capacity_for(prompt: int, steps: int, room: int) -> int:
