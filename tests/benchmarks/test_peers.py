@@ -167,7 +167,7 @@ def test_whoever_computes_something_else_is_not_timed(tmp_path: Path) -> None:
         _Fake(tmp_path, "JAX by hand", "f32", [1.0, 2.03]),
         _Fake(tmp_path, "torch eager", "bf16", [1.0, 2.03]),
     ]
-    found = comparison._alike(case, cast("list[Worker]", there))  # noqa: SLF001
+    found = comparison._alike(case, cast("list[Worker]", there))
     assert [worker.job.mode.name for worker in found] == ["ours xla", "torch eager"]
     (missing,) = comparison.table.reasons["JAX by hand, f32"]
     assert missing == "1.5e-02 away from ours xla, f32"
