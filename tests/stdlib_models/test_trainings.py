@@ -1,9 +1,8 @@
 """Every `train` block of the standard files makes a step that moves every weight it trains.
 
-What the step measures is what stands in `first_step.json`.
+What the step measures, and its graphs, are what stands in `first_step.json`.
 """
 
-import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from meganeura_dsl.pipeline import elaborate_model, load
 from meganeura_dsl.resources import standard_model_names
 from meganeura_runtime.train.job import prepare
-from tests.stdlib_models.first_step import FILE, TRAININGS, first_step, job, measured
+from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
 MOVES = {"distil": "student.*", "lora": "*.lora_B"}
 """What the first step moves where that is not all: an adapter's other factor begins as 0."""
@@ -30,8 +29,9 @@ def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> N
     made = job(file, train, tmp_path)
     kept = made.initial_values()
     results = first_step(made, kept)
-    golden = json.loads(FILE.read_text())[f"{file} {train}"]
-    assert measured(results) == pytest.approx(golden, rel=1e-3)
+    golden, found = written()[f"{file} {train}"], FirstStep.of(made, results)
+    assert found.measured == pytest.approx(golden.measured, rel=1e-3)
+    assert (found.step, found.optimized) == (golden.step, golden.optimized)
     moves = MOVES.get(file, "*")
     trained = {info.name for info in made.parameters if info.kind == "param"}
     moved = {
