@@ -7,6 +7,7 @@ import pytest
 import soundfile
 
 from meganeura import load
+from meganeura.cli.ui.console import safe
 from meganeura_runtime.io.preprocess.mel import RATE
 from tests.cli.command import Command
 
@@ -103,7 +104,7 @@ def test_a_sound_is_written_down(meganeura: Command, sound: str, tmp_path: Path)
     found = meganeura(*command, *NARROW, "--device", "cpu", "--set", "steps=5")
     assert found.code == 0, found.err
     text = "".join(model.transcribe(sound, steps=5, device="cpu"))
-    assert found.out == f"{text}\n" != "\n"
+    assert found.out == f"{safe(text)}\n" != "\n"
     assert "weights: " in found.err
     assert "weights: " not in found.out
 
@@ -112,9 +113,7 @@ def test_a_sound_is_written_down(meganeura: Command, sound: str, tmp_path: Path)
     ("model", "changes", "code", "told"),
     [
         ("whisper_tiny", ["language=en"], 1, "E0662"),
-        ("whisper_tiny", ["task=translate"], 1, "E0662"),
         ("whisper_tiny", ["timestamps=true"], 1, "E0662"),
-        ("whisper_tiny", ["timestamps=3"], 2, "timestamps"),
         ("whisper_tiny", ["steps=449"], 1, "E0661"),
         ("gpt2_tiny", [], 1, "there is no input `sound`"),
         ("digits_mlp", [], 1, "E0660"),
