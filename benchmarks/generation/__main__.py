@@ -72,7 +72,7 @@ def _run(name: str, options: list[str], seconds: int) -> dict[str, str]:
     """What a contender gives in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.generation", "--measure", name, *options]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=seconds)
         output, reason = done.stdout, "" if done.returncode == 0 else done.stderr[-400:]
     except subprocess.TimeoutExpired as error:
         output = error.stdout if isinstance(error.stdout, str) else (error.stdout or b"").decode()

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import meganeura
 from benchmarks.generation.case import Case, per_call, per_token
-from meganeura.program import Model
 from meganeura_dsl.elaborate.declarations.generation import TokenStep
 from meganeura_dsl.ir.index_checks import with_checks
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.pipeline import elaborate_tokens, load
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.compile_cache import cached_inference
 from meganeura_runtime.backends.registry import choose_device, model_of
@@ -34,13 +34,15 @@ def rows(case: Case, device: str, *, profiled: bool) -> Iterator[Row]:
         yield "prefill", f"{first:.3f}"
     if profiled:
         for tokens in (1, case.prompt):
-            yield from _profile(model, case, device, tokens)
+            yield from _profile(case, device, tokens)
 
 
-def _profile(model: Model, case: Case, device: str, count: int) -> Iterator[Row]:
+def _profile(case: Case, device: str, count: int) -> Iterator[Row]:
     """The kernels of a step, the longest first."""
     chosen = choose_device(device)
-    graph = with_checks(model._token_step(TokenStep(case.capacity, count)).elaboration.graph)
+    step = TokenStep(case.capacity, count)
+    made = elaborate_tokens(load(case.model), case.model, {}, step)
+    graph = with_checks(made.elaboration.graph)
     options = RewriteOptions(device=model_of(device))
     profile = chosen.profile(cached_inference(graph, options, "train").graph)
     if profile is None:

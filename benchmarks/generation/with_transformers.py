@@ -85,7 +85,6 @@ def _model(case: Case) -> transformers.LlamaForCausalLM:
         num_key_value_heads=case.shared,
         intermediate_size=case.ffn,
         rms_norm_eps=EPS,
-        rope_theta=case.theta,
         rope_parameters={"rope_type": "default", "rope_theta": case.theta},
         max_position_embeddings=2048,
         tie_word_embeddings=True,
