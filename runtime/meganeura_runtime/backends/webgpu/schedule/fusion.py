@@ -183,8 +183,8 @@ class Fusion:
         if is_reduction(value):
             if row_reduction_of(value, self._target) is not None:
                 yield from (group for group in makers if group.rows is not None)
-            alike = self._by_loops[_signature(value)]
-            yield from (group for group in reversed(alike) if group.read & reads.all)
+            same_loops = self._by_loops[_signature(value)]
+            yield from (group for group in reversed(same_loops) if group.read & reads.all)
             return
         yield from makers
         yield from (
