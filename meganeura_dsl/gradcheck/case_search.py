@@ -142,7 +142,7 @@ class _Search:
         return fault
 
     def _probe(self, case: Case) -> tuple[Elaboration, Probe]:
-        """The graph of a case, and its probe: the same for cases that differ by their seed alone."""
+        """The graph of a case and its probe: the same for cases that differ in their seed alone."""
         key = repr((case.config, case.sizes, case.inputs, case.training))
         if key not in self._probes:
             if len(self._probes) >= MOST_PROBES:

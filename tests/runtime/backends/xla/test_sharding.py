@@ -82,8 +82,8 @@ PROGRAMS = {
 }
 """Programs with batch norm, with noise and with neither; their data, and how they are shared out.
 
-The first sharding is tried; `make nightly` tries both, as each is compiled for many seconds, and two
-whole standard models.
+The first sharding is tried; `make nightly` tries both, as each is compiled for many seconds, and
+two whole standard models.
 """
 WHOLE = {"unet": PROGRAMS["narrow_unet.mgn"], "lm": PROGRAMS["narrow_lm.mgn"]}
 

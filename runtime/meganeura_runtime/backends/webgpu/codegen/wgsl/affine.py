@@ -306,9 +306,13 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-@lru_cache(KEPT)
-def ravel(index: Index, shape: tuple[int, ...]) -> Affine:
+def ravel(index: Index, shape: Sequence[int]) -> Affine:
     """The row-major position of an element."""
+    return _position(tuple(index), tuple(shape))
+
+
+@lru_cache(KEPT)
+def _position(index: Index, shape: tuple[int, ...]) -> Affine:
     total = Affine(0)
     for position, stride in zip(index, strides(shape), strict=True):
         total = total + position * stride
