@@ -95,8 +95,8 @@ function bpe(file: Json): Tokenizer {
 
   const pieces = new Map([...vocabulary].map(([piece, token]) => [token, piece]));
   const special = new Set<number>();
-  for (const { id, content, special: isSpecial } of added) {
-    pieces.set(id, content);
+  for (const { id, content, special: isSpecial, normalized: isNormalized } of added) {
+    pieces.set(id, isNormalized ? normalized(content) : content);
     if (isSpecial) special.add(id);
   }
   return {
@@ -166,10 +166,12 @@ function splitter(from: Json): Cut {
 function matches(source: string, between = true): Cut {
   let pattern: RegExp;
   try {
-    if (/\\[dwbDWBAzZGh]|\(\?[<>]|[*+?}]\+/.test(source)) throw new SyntaxError("it is Oniguruma's");
+    // These mean something else to Oniguruma; what JavaScript does not know is an error by itself.
+    const bare = source.replace(/\\[^dwbDWB]|\[[^\]]*\]/g, "");
+    if (/\\[dwDW]|&&/.test(source) || /\\|\./.test(bare)) throw new SyntaxError("it is Oniguruma's");
     // What is white in Oniguruma: JavaScript has the byte order mark too, and lacks U+0085.
     const white = source.replace(/\\s/g, "\\p{White_Space}").replace(/\\S/g, "\\P{White_Space}");
-    pattern = new RegExp(white, "gu");
+    pattern = new RegExp(white, "gmu");
   } catch (error) {
     throw unknown(`its pattern ${source} is none of JavaScript: ${(error as Error).message}`);
   }

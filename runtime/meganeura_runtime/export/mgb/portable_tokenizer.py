@@ -80,6 +80,7 @@ def _fault(file: Json) -> str | None:
             for name in TOKEN
             if each.get(name)
         ),
+        *_missing_bytes(model["vocab"]),
         *_unknown("normalizer", _parts(file.get("normalizer"), "normalizers"), NORMALIZERS),
         *_split_faults(_parts(file.get("pre_tokenizer"), "pretokenizers")),
         *_unknown("decoder", _parts(file.get("decoder"), ""), ("ByteLevel",), at_least=1),
@@ -90,6 +91,15 @@ def _fault(file: Json) -> str | None:
         ),
     ]
     return next(iter(faults), None)
+
+
+def _missing_bytes(vocabulary: Json) -> list[str]:
+    """Bytes that have no token of their own, by the characters that stand for them."""
+    seen = [byte for byte in range(BYTES) if 32 < byte < 127 or (byte > 160 and byte != 173)]
+    others = (byte for byte in range(BYTES) if byte not in seen)
+    shown = {byte: byte for byte in seen} | {byte: BYTES + n for n, byte in enumerate(others)}
+    missing = (byte for byte in range(BYTES) if chr(shown[byte]) not in vocabulary)
+    return [f"it has no token for the byte {byte}" for byte in missing]
 
 
 def _parts(found: Json | None, name: str) -> list[Json]:
