@@ -4,7 +4,7 @@
  * where a committed page is not what the sources give.
  */
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -71,4 +71,5 @@ if (process.argv.includes("--check")) {
   for (const [name, text] of Object.entries(pages)) writeFileSync(`${PAGES}/${name}.html`, text);
   mkdirSync(here("dist"), { recursive: true });
   for (const [name, text] of files) writeFileSync(here(`dist/${name}`), text);
+  copyFileSync(here("../../LICENSE"), here("LICENSE"));
 }

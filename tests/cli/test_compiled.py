@@ -122,7 +122,7 @@ def test_a_model_that_writes_is_compiled_for_a_page(meganeura: Command, tmp_path
         (*given, *weights, "-o", "x.html", "--white", "16"): "has no pictures",
         (*given, *weights, *out, "--tokenizer", str(tmp_path / "none.json")): "none.json",
         ("build", "lm_tiny", "--tokenizer", "x.json"): "--mode generate",
-        ("build", "resnet18", "--mode", "generate", *weights, *out): "E0660",
+        ("build", "digits_mlp", "--mode", "generate", *weights, *out): "E0660",
     }.items():
         found = meganeura(*words)
         assert found.code
