@@ -385,7 +385,7 @@ class Model:
         with explained_failures():
             chosen = choose_device(device, precision=floats)
             session = open_inference(concrete.graph, chosen.open, rules)
-        session.load(self.values)
+            session.load(self.values)
         return session
 
     def run(

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
-from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
+from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
 from meganeura_runtime.backends.backend import OpenDevice
-from meganeura_runtime.backends.base import Closing, Outputs
+from meganeura_runtime.backends.base import Closing, Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.io.data.batches import even_batch, runs
-from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.anomaly import is_finite
 from meganeura_runtime.train.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.resume import Resumption, origins_of
 from meganeura_runtime.train.run_folder import saved_folder
-from meganeura_runtime.train.session_inputs import clock_names, clock_values
+from meganeura_runtime.train.session_inputs import clock_names, clock_values, without_rate
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -39,109 +39,6 @@ if TYPE_CHECKING:
 
 Batches = Mapping[str, object] | Iterable[Mapping[str, object]]
 """One dict of arrays, or any number of them."""
-
-
-class StepResult:
-    """The loss and the metrics of one step.
-
-    The step may still be under way: reading a number waits for it, and may be put off until later
-    steps are made. Numbers are means over the examples of the batch.
-    """
-
-    def __init__(self, step: int, learning_rate: float, outputs: Outputs) -> None:
-        self.step = step
-        """Its number, from 1."""
-        self.learning_rate = learning_rate
-        """The learning rate that it was made with."""
-        self._outputs = outputs
-
-    @property
-    def loss(self) -> float:
-        """The loss, with the weights from before the step."""
-        return float(self._outputs[LOSS])
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The metrics by name, with the weights from before the step."""
-        return {
-            name: float(self._outputs[name])
-            for name in self._outputs
-            if name not in {LOSS, SKIPPED} and not name.startswith(GRADIENT)
-        }
-
-    @property
-    def is_skipped(self) -> bool:
-        """Whether a gradient was not finite and `not_finite = "skip"` left the update out."""
-        return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
-
-    @property
-    def gradients(self) -> Mapping[str, Array]:
-        """The gradient of each weight that is moved, by path, before gradients are clipped.
-
-        Empty unless the trainer was made with `gradients=True`. They are read from the device when
-        they are asked for, before the next step: later that may raise `SessionError`.
-        """
-        return _Gradients(self._outputs)
-
-    def __repr__(self) -> str:
-        return f"<step {self.step:,}>"
-
-
-class _Gradients(Mapping[str, "Array"]):
-    """The outputs of a step that are gradients."""
-
-    def __init__(self, outputs: Outputs) -> None:
-        self._outputs = outputs
-        self._names = [name.removeprefix(GRADIENT) for name in outputs if name.startswith(GRADIENT)]
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._names:
-            raise KeyError(_unknown(name, self._names))
-        return np.array(self._outputs[f"{GRADIENT}{name}"])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-class Tensors(Mapping[str, "Array"]):
-    """Tensors on the device by path: reading one waits for the steps, writing one sets it."""
-
-    def __init__(self, trainer: Trainer, types: Mapping[str, TensorType]) -> None:
-        self._trainer = trainer
-        self._types = types
-
-    def __getitem__(self, name: str) -> Array:
-        self._require(name)
-        with explained_failures():
-            return self._trainer.trained.session.read(name)
-
-    def __setitem__(self, name: str, value: ArrayLike) -> None:
-        self._require(name)
-        array = np.asarray(value)
-        wanted = self._types[name]
-        if array.shape != wanted.shape:
-            shown = ", ".join(map(str, array.shape))
-            raise ValueError(f"`{name}` is {wanted}, and not {array.dtype}[{shown}]")
-        with explained_failures():
-            self._trainer.trained.session.write(name, array.astype(NUMPY[wanted.dtype]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._types)
-
-    def __len__(self) -> int:
-        return len(self._types)
-
-    def _require(self, name: str) -> None:
-        if name not in self._types:
-            raise KeyError(_unknown(name, self._types))
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, [*known], n=1)
-    return f"there is no `{name}`" + (f"; did you mean {quoted(near)}?" if near else "")
 
 
 class Trainer(Closing):
@@ -209,8 +106,7 @@ class Trainer(Closing):
 
         Setting it ends the schedule. Optimizers of paths keep their ratio to it.
         """
-        by_hand = self._trained.learning_rate
-        return self._recipe.scheduled_rate(self.steps) if by_hand is None else by_hand
+        return self._rate_of(self.steps)
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
@@ -237,14 +133,43 @@ class Trainer(Closing):
         Raises `ProblemError` for a batch that does not fit the inputs, indices out of range, sizes
         the program refuses and failures of the device.
         """
-        trained, recipe = self.trained, self._recipe
-        given = self._read(batch)
-        rate = self.learning_rate
-        with explained_failures(self._batch):
-            data = self._own(given, trained.session.own(self._examples(given)))
-            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
-            outputs = trained.step({**data, **clock})
-        return StepResult(trained.steps, rate, outputs)
+        moves = self._recipe.part_at(self.steps).moves
+        return self._made(batch, moves=moves)
+
+    def gradients(self, batch: Mapping[str, object]) -> StepResult:
+        """Compute the gradients of a batch, and leave the weights as they are.
+
+        They are in `gradients` of the result, and `apply` makes the update. It is a step in all
+        else: it is counted, and the states of the program, such as running means, move. Raises as
+        `step`, and `ValueError` where a step is not one update: with `accumulate`, and where the
+        program computes something from the weights that it moved.
+        """
+        self._require_parts()
+        return self._made(batch, moves=False)
+
+    def apply(self, gradients: Mapping[str, ArrayLike]) -> None:
+        """Move the weights by gradients: one for each that `gradients` gave, by path.
+
+        What the settings say is done to them, as by a step: clipping, the optimizers, averages. The
+        learning rate is that of the last step. Raises `KeyError` for another name, `ValueError` for
+        a gradient that is missing or of another shape, and as `gradients`.
+        """
+        self._require_parts()
+        types = self._moved
+        for name in gradients:
+            if name not in types:
+                raise KeyError(unknown(name, types))
+        missing = next((name for name in types if name not in gradients), None)
+        if missing is not None:
+            raise ValueError(f"there is no gradient for `{missing}`")
+        fed = {
+            f"{GRADIENT}{name}": fitting(name, gradients[name], wanted)
+            for name, wanted in types.items()
+        }
+        if fed:
+            rate = self._rate_of(max(0, self.steps - 1))
+            with explained_failures(self._batch):
+                self.trained.session.step({**fed, LEARNING_RATE: np.array(rate, np.float32)})
 
     def evaluate(self, data: Batches) -> dict[str, float]:
         """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
@@ -308,6 +233,40 @@ class Trainer(Closing):
             self._is_closed = True
             self._trained.close()
 
+    def _rate_of(self, step: int) -> float:
+        by_hand = self._trained.learning_rate
+        return self._recipe.scheduled_rate(step) if by_hand is None else by_hand
+
+    @cached_property
+    def _moved(self) -> dict[str, TensorType]:
+        """The types of the gradients that move something, by path."""
+        recipe = self._recipe
+        moved = recipe.compiled.updates
+        kept = self.trained.session.parameters
+        params = (each.name for each in recipe.parameters if each.kind == "param")
+        return {name: kept[name] for name in params if name in moved}
+
+    def _require_parts(self) -> None:
+        """Raise `ValueError` unless the update can be parted from the gradients."""
+        if self._recipe.settings.accumulate > 1:
+            raise ValueError("with `accumulate` the gradients of several batches make an update")
+        if not self._recipe.is_divisible:
+            raise ValueError("the program computes something from the weights that a step moved")
+
+    def _made(self, batch: Mapping[str, object], *, moves: bool) -> StepResult:
+        """Make a step, or one that moves no weights, and count it."""
+        trained, recipe = self.trained, self._recipe
+        given = self._read(batch)
+        rate = self.learning_rate
+        with explained_failures(self._batch):
+            data = self._own(given, trained.session.own(self._examples(given)))
+            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
+            outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
+        return StepResult(trained.steps, rate, outputs)
+
+    def _session(self) -> Session:
+        return self.trained.session
+
     def _read(self, batch: object) -> Batch:
         """The arrays of a batch, in the types of the inputs."""
         if not isinstance(batch, Mapping):
@@ -318,9 +277,8 @@ class Trainer(Closing):
     def _tensors(self, *, states: bool) -> Tensors:
         weights = {each.name for each in self._recipe.parameters if each.kind != "state"}
         types = self.trained.session.parameters
-        return Tensors(
-            self, {name: each for name, each in types.items() if (name not in weights) == states}
-        )
+        chosen = {name: each for name, each in types.items() if (name not in weights) == states}
+        return Tensors(self._session, chosen)
 
     def _examples(self, batch: Batch) -> int:
         counter = self._recipe.demand.counter

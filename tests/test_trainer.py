@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 import meganeura
@@ -127,6 +128,59 @@ def test_gradients_weights_and_states_go_by_name(program: meganeura.Program, dev
             trainer.weights["fc2.bias"] = np.arange(2)
         with pytest.raises(KeyError, match=r"no `fc2\.bias`"):
             trainer.states["fc2.bias"]
+
+
+def floats(tensors: Mapping[str, Array]) -> dict[str, NDArray[np.float64]]:
+    return {name: each.astype(np.float64) for name, each in tensors.items()}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: str) -> None:
+    """A step in two parts is the step; between them gradients may be changed."""
+    settings = {"clip_norm": 0.5, "ema": 0.9, "schedule": "constant(warmup=4)"}
+    with program.trainer(device=device, settings=settings) as whole:
+        expected = losses(whole, range(2))
+        after = floats({**whole.weights, **whole.states})
+    with program.trainer(device=device, settings=settings) as trainer:
+        for seed in range(2):
+            before, running = {**trainer.weights}, trainer.states["norm.running_mean"]
+            result = trainer.gradients(batch(seed=seed))
+            assert result.loss == pytest.approx(expected[seed], rel=1e-5)
+            assert (result.step, trainer.steps) == (seed + 1, seed + 1)
+            assert result.learning_rate == pytest.approx(0.01 * (seed + 1) / 4)
+            for name, array in trainer.weights.items():
+                np.testing.assert_array_equal(array, before[name], err_msg=name)
+            assert (trainer.states["norm.running_mean"] != running).any()
+            trainer.apply(result.gradients)
+        for name, array in floats({**trainer.weights, **trainer.states}).items():
+            np.testing.assert_allclose(array, after[name], rtol=2e-4, atol=2e-6, err_msg=name)
+    with program.trainer(device=device, settings={"optimizer": "sgd(lr=0.5)"}) as trainer:
+        before = floats(trainer.weights)
+        trainer.gradients(batch())
+        found = trainer.gradients(batch(seed=1)).gradients  # two batches, one update
+        own = {name: np.full(each.shape, 2.0) for name, each in found.items()}
+        trainer.apply({**own, "fc2.bias": [0.0, 1.0, -1.0]})
+        moved = {name: before[name] - now for name, now in floats(trainer.weights).items()}
+        np.testing.assert_allclose(moved["fc2.bias"], [0, 0.5, -0.5], atol=1e-6)
+        assert all(np.allclose(moved[name], 1.0) for name in moved if name != "fc2.bias")
+        with pytest.raises(ValueError, match=r"there is no gradient for `fc1\.weight`"):
+            trainer.apply({name: own[name] for name in own if name != "fc1.weight"})
+        with pytest.raises(KeyError, match=r"did you mean `fc2\.bias`"):
+            trainer.apply({**own, "fc2.bia": own["fc2.bias"]})
+        with pytest.raises(ValueError, match=r"`fc2.bias` is f32\[3\], and not int64\[2\]"):
+            trainer.apply({**own, "fc2.bias": np.arange(2)})
+
+
+def test_a_step_that_cannot_be_divided(program: meganeura.Program) -> None:
+    with program.trainer(device="cpu", settings={"accumulate": 2}) as trainer:
+        for divided in (lambda: trainer.gradients(batch()), lambda: trainer.apply({})):
+            with pytest.raises(ValueError, match="with `accumulate`"):
+                divided()
+    image = np.ones((2, 1, 8, 8), np.float32)
+    with meganeura.load("gan").trainer(device="cpu", settings={"batch": 2}) as trainer:
+        with pytest.raises(ValueError, match="from the weights that a step moved"):
+            trainer.gradients({"image": image})
+        assert trainer.step({"image": image}).step == 1
 
 
 def test_only_what_is_asked_for_is_an_output(program: meganeura.Program) -> None:

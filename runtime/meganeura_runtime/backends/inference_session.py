@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Array, Builder, Graph, reachable, rebuild
+from meganeura_dsl.ir.graph import Array, Graph, reachable
 from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops import Parameter
@@ -21,6 +21,7 @@ from meganeura_runtime.backends.base import (
     Session,
     Uploaded,
     caches_of,
+    kept_first,
     leaf_types,
 )
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
@@ -66,16 +67,7 @@ def shared_form(graph: Graph, rewriting: RewriteOptions) -> Graph:
     checked = with_checks(graph)
     if rewriting.enabled:
         checked = cached_inference(checked, rewriting, "train").graph
-    return _kept_first(checked)
-
-
-def _kept_first(graph: Graph) -> Graph:
-    """The graph with what it keeps first, by name, so that all sizes have it in the same place."""
-    build = Builder()
-    leaves = (value.op for value in graph.values)
-    for leaf in sorted((op for op in leaves if isinstance(op, Parameter)), key=lambda op: op.name):
-        build.add(leaf)
-    return rebuild(graph, build, lambda value, operands: build.reapply(value, *operands))
+    return kept_first(checked)
 
 
 class InferenceSession(SessionProxy):

@@ -1,6 +1,7 @@
 """Generation: prefill and decoding give what the model gives for the whole sequence."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,18 @@ from meganeura_dsl.pipeline import check, loader_beside
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-from meganeura_runtime.infer.generator import CHUNKS, GREEDY, Generator, Sampling, chunks
+from meganeura_runtime.infer.generator import (
+    CHUNKS,
+    GREEDY,
+    ROUNDED,
+    STEPS,
+    UNBOUNDED,
+    Generator,
+    Sampling,
+    capacity_for,
+    chunks,
+    steps_for,
+)
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
@@ -94,6 +106,25 @@ def test_prompts_of_any_length_are_read_in_few_sizes_of_steps() -> None:
             (found,) = generator.tokens(prompt[:length], 1)
             assert [int(found[0])] == expected(model, [*map(int, prompt[:length])], 1)
         assert {size for size, _ in generator._sessions} == {1, 8}
+
+
+def test_capacities_hold_a_prompt_and_what_follows_and_are_few() -> None:
+    """The last token that is drawn is not read, so it needs no place."""
+    for prompt, steps, room in product((1, 63, 64, 65), (1, 2, 36, 64), (64, 100, UNBOUNDED)):
+        needed = prompt + steps - 1
+        if needed > room:
+            with pytest.raises(ProblemError):
+                capacity_for(prompt, steps, room)
+            continue
+        found = capacity_for(prompt, steps, room)
+        assert needed <= found <= min(room, needed + ROUNDED - 1)
+        assert found in (room, ROUNDED * (found // ROUNDED))
+
+
+def test_as_many_tokens_are_drawn_as_fit() -> None:
+    assert [steps_for(prompt, 12) for prompt in (1, 10, 12, 13)] == [12, 3, 1, 1]
+    assert steps_for(5, UNBOUNDED) == steps_for(5, STEPS + 4) == STEPS
+    assert steps_for(5, STEPS + 3) == STEPS - 1
 
 
 def test_several_sequences_go_on_at_once() -> None:

@@ -45,10 +45,10 @@ def require_one_model(
     kept, inputs = leaf_types(graph)
     names = {each.name for each in plan.parameters}
     caches = caches_of(graph)
-    if kept.keys() - {*caches} != tensors.keys() or kept.keys() != names:
+    if {*kept} - {*caches} != {*tensors} or kept.keys() != names:
         raise MismatchError("its tensors are not the parameters of its graph and of its plan")
     changed = {*names} if forms.training is not None else {*caches}
-    if (plan.copies and not changed) or not graph.updates.keys() <= changed:
+    if (plan.copies and not changed) or not {*graph.updates} <= changed:
         raise MismatchError("it changes its parameters, which a compiled model does not")
     if forms.generation is None and caches:
         raise MismatchError("it has caches, which only a model that generates has")
