@@ -81,10 +81,10 @@ def _require_generation(plan: Plan, caches: Sequence[str], form: GenerationForm)
     steps = [(1, plan), *((each.tokens, each.plan) for each in form.prompts)]
     logits = TensorType(DType.F32, (1, form.vocabulary))
     for tokens, step in steps:
-        alike = step.parameters == plan.parameters and places == [
+        same = step.parameters == plan.parameters and places == [
             each for each in step.buffers if each.role is Role.PARAMETERS
         ]
-        if not alike or tokens > form.capacity:
+        if not same or tokens > form.capacity:
             raise MismatchError(f"its step of {tokens} tokens is of another model")
         ids = TensorType(DType.I32, (1, tokens))
         if not _is_fed(step, {**STEPPED, "ids": ids}, "ids") or _logits(step) != logits:
