@@ -14,7 +14,10 @@ from tests.standard import declared
 
 LAYER_FILES = ("nn", "loss")
 
-WITHOUT_FLOATS = [("nn", "sample"), ("augment", "random_box"), ("augment", "random_span")]
+WITHOUT_FLOATS = [
+    *(("nn", name) for name in ("sample", "sample_top")),
+    *(("augment", name) for name in ("random_box", "random_span")),
+]
 """What gives tokens alone, or truth values."""
 
 LAYERS = [
