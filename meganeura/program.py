@@ -28,7 +28,7 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.inference_session import open_inference
-from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.backends.registry import choose_device, meet_hosts, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
@@ -59,8 +59,8 @@ from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
-from meganeura_runtime.train.resume import RunOptions, resume_by_hand
-from meganeura_runtime.train.run_folder import RunFolder, folder_of
+from meganeura_runtime.train.resume import RunOptions, resume_by_hand, resume_job
+from meganeura_runtime.train.run_folder import RunFolder, folder_of, resumed_folder
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -187,6 +187,7 @@ class Program:
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         watch: Watch | Sequence[Watch] | None = None,
+        resume: Path | str | None = None,
     ) -> Run:
         """Train as its `train` block of that name says, with some settings replaced.
 
@@ -201,9 +202,12 @@ class Program:
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
         raises ends the run; `StopTraining` ends it after the current step, and all is saved.
+        `resume` is the folder of a run that goes on, on the same data, as `--resume` has it: to the
+        bit, also where the data is given from Python.
         Losses and metrics are means over examples, in the units of the program. Raises
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
-        or the device, and for a loss that is not finite.
+        or the device, and for a loss that is not finite; `ValueError` for a run that goes on and is
+        given weights or another folder.
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
@@ -213,15 +217,27 @@ class Program:
             overrides += [f"validation={_written('validation', validation)}"]
             validation = None
         given = Given(data, validation)
-        job = prepare(self._program, name, folder, overrides, start, data=given)
         record = _Record(_several(watch))
-        with explained_failures((job.demand.counter or "batch", job.batch)):
+        with ExitStack() as held:
+            if resume is None:
+                job = prepare(self._program, name, folder, overrides, start, data=given)
+                resumed, place = None, None
+            elif out is None and start is None:
+                with explained_failures():
+                    hosts = meet_hosts(device, None)
+                place = held.enter_context(resumed_folder(Path(resume), hosts))
+                job, resumed = resume_job(self._program, name, folder, overrides, place, given)
+            else:
+                raise ValueError("a run that goes on has its folder, and weights of its own")
+            held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
             chosen = job.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
-            with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
-                manner = RunOptions(hosts=chosen.hosts, device=chosen)
-                finished = train(job, place, chosen.open, record, record.is_asked, manner)
+            if place is None:
+                wanted = None if out is None else Path(out)
+                place = held.enter_context(folder_of(name, wanted, chosen.hosts))
+            manner = RunOptions(resumed, hosts=chosen.hosts, device=chosen)
+            finished = train(job, place, chosen.open, record, record.is_asked, manner)
         return Run(
             self,
             name,
@@ -241,6 +257,7 @@ class Program:
         weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
+        out: Path | str | None = None,
         resume: Path | str | None = None,
         gradients: bool = False,
     ) -> Trainer:
@@ -250,6 +267,9 @@ class Program:
         epochs, so a schedule that spreads over the run needs `settings={"steps": 1000}`. `resume`
         is a folder that `Trainer.save`, `train` or `meganeura train` wrote: the trainer goes on
         there, to the bit where the batches are the same. With `gradients` each step gives them.
+
+        `out` is a new folder, or that of `resume`: steps are recorded there as `log_every` says,
+        evaluations too, and `report.html` shows them, as in the folder of `train`.
         """
         name = self._program.train(name)
         overrides = _overrides(settings, device)
@@ -269,7 +289,12 @@ class Program:
             chosen = recipe.spread_over(
                 choose_device(recipe.settings.device, precision=recipe.settings.precision)
             )
-        return Trainer(recipe, chosen, resumed, self._with_values)
+        folder = None
+        if out is not None and resume is not None and Path(out).resolve() == Path(resume).resolve():
+            folder = resumed_folder(Path(out), chosen.hosts)
+        elif out is not None:
+            folder = folder_of(name, Path(out), chosen.hosts)
+        return Trainer(recipe, chosen, resumed, self._with_values, folder)
 
     def _with_values(self, name: str | None, values: Mapping[str, Array]) -> "Model":
         """A model with the values of its parameters among some; raises `ProblemError`."""

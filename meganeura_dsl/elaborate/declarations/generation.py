@@ -9,9 +9,12 @@ tokens of a sequence.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
 from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
@@ -29,10 +32,20 @@ from meganeura_dsl.syntax import ast
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"
 """What a model that generates calls its tokens, where the first is, and how many it remembers."""
 TEMPERATURE, TOKEN = "temperature", "token"
-LOGITS = "logits"
-"""What a step gives that draws nothing."""
-SAMPLE = "sample"
-"""The block of the standard library that draws a token."""
+LOGITS, TOP_K = "logits", "top_k"
+"""What a step and a draw that are graphs of their own hand on, and are fed."""
+SAMPLE, SAMPLE_TOP = "sample", "sample_top"
+"""The blocks of the standard library that draw a token."""
+
+
+class Draw(Enum):
+    """How a token follows from logits."""
+
+    LIKELIEST = "likeliest"
+    ALL = "all"
+    """At random, from all tokens."""
+    TOP = "top"
+    """At random, from the likeliest, whose number is an input."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,68 @@ def elaborate_tokens(
     It is fed `ids`, `position`, the context, and to draw at random also `temperature: f32[]` and
     the counter of random numbers. One that does not draw outputs `logits: f32[rows, vocabulary]`.
     """
+    elaborator, root, logits, context = _logits(module, model, config, step)
+    vocabulary = concrete(logits.type.shape[1])
+    if step.top_k is not None and not step.top_k <= vocabulary:
+        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
+    if step.draws:
+        outputs = {TOKEN: _drawn(elaborator, model, root, logits, step)}
+    else:
+        outputs = {LOGITS: logits}
+    return TokenGraph(finish(root.state, outputs), vocabulary, context)
+
+
+def elaborate_logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> TokenGraph:
+    """The graph of a step that draws nothing: outputs `logits: [rows, vocabulary]`.
+
+    It is fed `ids` and `position` alone. Raises `ProblemError` as `elaborate_tokens`, and for a
+    model that needs a context.
+    """
+    made = elaborate_tokens(module, model, config, replace(step, top_k=None, draws=False))
+    if made.context:
+        faults = tuple(f"needs `{name}`" for name in made.context)
+        raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, faults))
+    return made
+
+
+def elaborate_draw(
+    module: LinkedModule, model: ast.Model, vocabulary: int, draw: Draw
+) -> Elaboration:
+    """The graph that draws a token from `logits: [1, vocabulary]`: outputs `token: i32[1, 1]`.
+
+    To draw at random it is fed `temperature: f32[]` and the counter of random numbers, and for
+    `Draw.TOP` also `top_k: i32[]`, from 1. It draws what `elaborate_tokens` draws.
+    """
+    elaborator, state = Elaborator(), ElaborationState(Builder())
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    span = model.call.span
+
+    def fed(name: str, dtype: DType, *shape: int) -> Tensor:
+        return root.add(span, ops.Input(name, dtype, shape))
+
+    logits = fed(LOGITS, DType.F32, 1, vocabulary)
+    match draw:
+        case Draw.LIKELIEST:
+            token = root.add(span, ops.ArgMax(1), logits)
+        case Draw.ALL:
+            given = Arguments((logits, fed(TEMPERATURE, DType.F32)), {})
+            token = _sampled(elaborator, span, root, SAMPLE, given)
+        case Draw.TOP:
+            values = (logits, fed(TEMPERATURE, DType.F32), fed(TOP_K, DType.I32))
+            token = _sampled(elaborator, span, root, SAMPLE_TOP, Arguments(values, {}))
+        case _:
+            assert_never(draw)
+    return finish(state, {TOKEN: root.add(span, ops.Reshape((1, 1)), token)})
+
+
+def _logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> tuple[Elaborator, Frame, Tensor, tuple[str, ...]]:
+    """The logits `[rows, vocabulary]` after the last token, where they were elaborated, and what
+    the context is.
+    """
     elaborator = Elaborator()
     state = ElaborationState(Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
@@ -80,15 +155,7 @@ def elaborate_tokens(
     numbers = {**dict(step.sizes), rows: step.rows, tokens: step.tokens}
     inputs = Inputs(optional=frozenset({POSITION}))
     results = run_model(elaborator, application, root, numbers, inputs)
-    logits = _last_logits(model, root, results, step)
-    vocabulary = concrete(logits.type.shape[1])
-    if step.top_k is not None and not step.top_k <= vocabulary:
-        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
-    if step.draws:
-        outputs = {TOKEN: _drawn(elaborator, model, root, logits, step)}
-    else:
-        outputs = {LOGITS: logits}
-    return TokenGraph(finish(state, outputs), vocabulary, tuple(context))
+    return elaborator, root, _last_logits(model, root, results, step), tuple(context)
 
 
 def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
@@ -151,11 +218,19 @@ def _drawn(
     if step.top_k is None:
         token = root.add(span, ops.ArgMax(1), logits)
     else:
-        module = next(each for each in library() if SAMPLE in each.own)
-        block = module.own[SAMPLE]
-        assert isinstance(block, ast.Block)
         temperature = root.add(span, ops.Input(TEMPERATURE, DType.F32, ()))
         given = Arguments((logits, temperature), {"top_k": step.top_k})
-        application = Application(module, block, given, "", span, may_own=False)
-        (token,) = elaborator.run_block(application, root)
+        token = _sampled(elaborator, span, root, SAMPLE, given)
     return root.add(span, ops.Reshape((step.rows, 1)), token)
+
+
+def _sampled(
+    elaborator: Elaborator, span: Span, root: Frame, name: str, given: Arguments
+) -> Tensor:
+    """What a block of the standard library draws."""
+    module = next(each for each in library() if name in each.own)
+    block = module.own[name]
+    assert isinstance(block, ast.Block)
+    application = Application(module, block, given, "", span, may_own=False)
+    (token,) = elaborator.run_block(application, root)
+    return token

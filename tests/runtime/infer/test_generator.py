@@ -39,9 +39,9 @@ NARROW_WHISPER = {"d": 4, "heads": 1, "layers": 1, "ffn": 4, "positions": 4, "vo
 DRAWN = Sampling(temperature=0.9, top_k=20, seed=7)
 
 
-def lively(name: str) -> Model:
+def lively(name: str, **config: int) -> Model:
     """A small model whose tokens vary: its weights are far larger than first values."""
-    model = meganeura.load(name).model(name, seed=1)
+    model = meganeura.load(name).model(name, seed=1, config=config)
     generator = np.random.default_rng(0)
     model.values = {
         each.name: (np.ones(1, np.float32) if "norm" in each.name or ".ln_" in each.name else 0)

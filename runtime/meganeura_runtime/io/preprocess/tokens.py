@@ -106,13 +106,13 @@ class FileTokenizer(Tokenizer):
     def __init__(self, path: Path) -> None:
         """Raises `ProblemError` for a file that is none, and where the library is not installed."""
         library = load("tokenizers", "text", "read a tokenizer.json")
-        content = _read(path)
+        content = read_tokenizer(path)
         try:
             self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
         except ValueError as error:
             raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
-        self.ends = _numbers(path.parent, "eos_token_id")
-        self.start = (*_numbers(path.parent, "decoder_start_token_id"), 0)[0]
+        self.ends = numbers_beside(path.parent, "eos_token_id")
+        self.start = (*numbers_beside(path.parent, "decoder_start_token_id"), 0)[0]
 
     @property
     def size(self) -> int:
@@ -155,13 +155,16 @@ class _FileStream(TextStream):
 
 def tokenizer_of(weights: Sequence[Path], chosen: Path | None = None) -> Tokenizer:
     """The tokenizer that is chosen, or else the one beside some weights, or else bytes."""
+    file = tokenizer_file(weights, chosen)
+    return ByteTokenizer() if file is None else FileTokenizer(file)
+
+
+def tokenizer_file(weights: Sequence[Path], chosen: Path | None = None) -> Path | None:
+    """The file of that tokenizer; None for bytes."""
     if chosen is not None:
-        return FileTokenizer(chosen)
-    for path in weights:
-        beside = (path if path.is_dir() else path.parent) / NAME
-        if beside.is_file():
-            return FileTokenizer(beside)
-    return ByteTokenizer()
+        return chosen
+    folders = [path if path.is_dir() else path.parent for path in weights]
+    return next((file for folder in folders if (file := folder / NAME).is_file()), None)
 
 
 def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
@@ -171,7 +174,8 @@ def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
         raise ProblemError(OtherVocabulary(found, tokenizer.size, vocabulary))
 
 
-def _read(path: Path) -> bytes:
+def read_tokenizer(path: Path) -> bytes:
+    """The content of a tokenizer.json, or of a file beside it; raises `ProblemError`."""
     try:
         return read_bytes(path, LONGEST)
     except TooLongError as error:
@@ -180,8 +184,8 @@ def _read(path: Path) -> bytes:
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
 
 
-def _numbers(folder: Path, key: str) -> tuple[int, ...]:
-    """The token or tokens that the files of a checkpoint name so."""
+def numbers_beside(folder: Path, key: str) -> tuple[int, ...]:
+    """The token or tokens that the files of a checkpoint name so; raises `ProblemError`."""
     for name in CONFIGS:
         path = folder / name
         if path.is_file():
@@ -196,7 +200,7 @@ def _numbers(folder: Path, key: str) -> tuple[int, ...]:
 def read_json(path: Path) -> Mapping[str, object]:
     """What a file of a checkpoint says; raises `ProblemError`."""
     try:
-        content = cast("object", json.loads(_read(path)))
+        content = cast("object", json.loads(read_tokenizer(path)))
     except (ValueError, RecursionError) as error:
         raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
     return cast("Mapping[str, object]", content if isinstance(content, dict) else {})
