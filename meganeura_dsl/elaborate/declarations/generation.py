@@ -140,9 +140,7 @@ def elaborate_draw(
 def _logits(
     module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
 ) -> tuple[Elaborator, Frame, Tensor, tuple[str, ...]]:
-    """The logits `[rows, vocabulary]` after the last token, where they were elaborated, and what
-    the context is.
-    """
+    """The logits `[rows, vocabulary]` after the last token, their frame, and the context."""
     elaborator = Elaborator()
     state = ElaborationState(Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
