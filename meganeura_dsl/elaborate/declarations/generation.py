@@ -7,8 +7,11 @@ the tokens of a prompt and for one token: both graphs are of one program, and ke
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
 from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
@@ -26,8 +29,20 @@ from meganeura_dsl.syntax import ast
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"
 """What a model that generates calls its tokens, where the first is, and how many it remembers."""
 TEMPERATURE, TOKEN = "temperature", "token"
-SAMPLE = "sample"
-"""The block of the standard library that draws a token."""
+LOGITS, TOP_K = "logits", "top_k"
+"""What a step and a draw that are graphs of their own hand on, and are fed."""
+SAMPLE, SAMPLE_TOP = "sample", "sample_top"
+"""The blocks of the standard library that draw a token."""
+
+
+class Draw(Enum):
+    """How a token follows from logits."""
+
+    LIKELIEST = "likeliest"
+    ALL = "all"
+    """At random, from all tokens."""
+    TOP = "top"
+    """At random, from the likeliest, whose number is an input."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,60 @@ def elaborate_tokens(
     It is fed `ids`, `position`, and to draw at random also `temperature: f32[]` and the counter
     of random numbers.
     """
+    elaborator, root, logits = _logits(module, model, config, step)
+    vocabulary = concrete(logits.type.shape[1])
+    if step.top_k is not None and not step.top_k <= vocabulary:
+        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
+    token = _drawn(elaborator, model, root, logits, step)
+    return TokenGraph(finish(root.state, {TOKEN: token}), vocabulary)
+
+
+def elaborate_logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> TokenGraph:
+    """The graph of a step that draws nothing: outputs `logits: [rows, vocabulary]`.
+
+    It is fed `ids` and `position`. Raises `ProblemError` as `elaborate_tokens`.
+    """
+    _, root, logits = _logits(module, model, config, step)
+    vocabulary = concrete(logits.type.shape[1])
+    return TokenGraph(finish(root.state, {LOGITS: logits}), vocabulary)
+
+
+def elaborate_draw(
+    module: LinkedModule, model: ast.Model, vocabulary: int, draw: Draw
+) -> Elaboration:
+    """The graph that draws a token from `logits: [1, vocabulary]`: outputs `token: i32[1, 1]`.
+
+    To draw at random it is fed `temperature: f32[]` and the counter of random numbers, and for
+    `Draw.TOP` also `top_k: i32[]`, from 1. It draws what `elaborate_tokens` draws.
+    """
+    elaborator, state = Elaborator(), ElaborationState(Builder())
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    span = model.call.span
+
+    def fed(name: str, dtype: DType, *shape: int) -> Tensor:
+        return root.add(span, ops.Input(name, dtype, shape))
+
+    logits = fed(LOGITS, DType.F32, 1, vocabulary)
+    match draw:
+        case Draw.LIKELIEST:
+            token = root.add(span, ops.ArgMax(1), logits)
+        case Draw.ALL:
+            given = Arguments((logits, fed(TEMPERATURE, DType.F32)), {})
+            token = _sampled(elaborator, span, root, SAMPLE, given)
+        case Draw.TOP:
+            values = (logits, fed(TEMPERATURE, DType.F32), fed(TOP_K, DType.I32))
+            token = _sampled(elaborator, span, root, SAMPLE_TOP, Arguments(values, {}))
+        case _:
+            assert_never(draw)
+    return finish(state, {TOKEN: root.add(span, ops.Reshape((1, 1)), token)})
+
+
+def _logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> tuple[Elaborator, Frame, Tensor]:
+    """The logits `[rows, vocabulary]` after the last token, and where they were elaborated."""
     elaborator = Elaborator()
     state = ElaborationState(Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
@@ -69,12 +138,7 @@ def elaborate_tokens(
     numbers = {sizes[0]: step.rows, sizes[1]: step.tokens}
     inputs = Inputs(optional=frozenset({POSITION}))
     results = run_model(elaborator, application, root, numbers, inputs)
-    logits = _last_logits(model, root, results, step)
-    vocabulary = concrete(logits.type.shape[1])
-    if step.top_k is not None and not step.top_k <= vocabulary:
-        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
-    token = _drawn(elaborator, model, root, logits, step)
-    return TokenGraph(finish(state, {TOKEN: token}), vocabulary)
+    return elaborator, root, _last_logits(model, root, results, step)
 
 
 def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, str]:
@@ -127,11 +191,19 @@ def _drawn(
     if step.top_k is None:
         token = root.add(span, ops.ArgMax(1), logits)
     else:
-        module = next(each for each in library() if SAMPLE in each.own)
-        block = module.own[SAMPLE]
-        assert isinstance(block, ast.Block)
         temperature = root.add(span, ops.Input(TEMPERATURE, DType.F32, ()))
         given = Arguments((logits, temperature), {"top_k": step.top_k})
-        application = Application(module, block, given, "", span, may_own=False)
-        (token,) = elaborator.run_block(application, root)
+        token = _sampled(elaborator, span, root, SAMPLE, given)
     return root.add(span, ops.Reshape((step.rows, 1)), token)
+
+
+def _sampled(
+    elaborator: Elaborator, span: Span, root: Frame, name: str, given: Arguments
+) -> Tensor:
+    """What a block of the standard library draws."""
+    module = next(each for each in library() if name in each.own)
+    block = module.own[name]
+    assert isinstance(block, ast.Block)
+    application = Application(module, block, given, "", span, may_own=False)
+    (token,) = elaborator.run_block(application, root)
+    return token

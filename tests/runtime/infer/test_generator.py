@@ -36,9 +36,9 @@ PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
 DRAWN = Sampling(temperature=0.9, top_k=20, seed=7)
 
 
-def lively(name: str) -> Model:
+def lively(name: str, **config: int) -> Model:
     """A small model whose tokens vary: its weights are far larger than first values."""
-    model = meganeura.load(name).model(name, seed=1)
+    model = meganeura.load(name).model(name, seed=1, config=config)
     generator = np.random.default_rng(0)
     model.values = {
         each.name: (np.ones(1, np.float32) if "norm" in each.name or ".ln_" in each.name else 0)

@@ -99,12 +99,12 @@ class FileTokenizer(Tokenizer):
     def __init__(self, path: Path) -> None:
         """Raises `ProblemError` for a file that is none, and where the library is not installed."""
         library = load("tokenizers", "text", "read a tokenizer.json")
-        content = _read(path)
+        content = read_tokenizer(path)
         try:
             self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
         except ValueError as error:
             raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
-        self.ends = _ends(path.parent)
+        self.ends = ends_beside(path.parent)
 
     @property
     def size(self) -> int:
@@ -147,13 +147,16 @@ class _FileStream(TextStream):
 
 def tokenizer_of(weights: Sequence[Path], chosen: Path | None = None) -> Tokenizer:
     """The tokenizer that is chosen, or else the one beside some weights, or else bytes."""
+    file = tokenizer_file(weights, chosen)
+    return ByteTokenizer() if file is None else FileTokenizer(file)
+
+
+def tokenizer_file(weights: Sequence[Path], chosen: Path | None = None) -> Path | None:
+    """The file of that tokenizer; None for bytes."""
     if chosen is not None:
-        return FileTokenizer(chosen)
-    for path in weights:
-        beside = (path if path.is_dir() else path.parent) / NAME
-        if beside.is_file():
-            return FileTokenizer(beside)
-    return ByteTokenizer()
+        return chosen
+    folders = [path if path.is_dir() else path.parent for path in weights]
+    return next((file for folder in folders if (file := folder / NAME).is_file()), None)
 
 
 def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
@@ -163,7 +166,8 @@ def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
         raise ProblemError(OtherVocabulary(found, tokenizer.size, vocabulary))
 
 
-def _read(path: Path) -> bytes:
+def read_tokenizer(path: Path) -> bytes:
+    """The content of a tokenizer.json, or of a file beside it; raises `ProblemError`."""
     try:
         return read_bytes(path, LONGEST)
     except TooLongError as error:
@@ -172,13 +176,13 @@ def _read(path: Path) -> bytes:
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
 
 
-def _ends(folder: Path) -> tuple[int, ...]:
-    """The tokens at which a text ends, as the files of a checkpoint say."""
+def ends_beside(folder: Path) -> tuple[int, ...]:
+    """The tokens at which a text ends, as the files of a checkpoint say; raises `ProblemError`."""
     for name in CONFIGS:
         path = folder / name
         if path.is_file():
             try:
-                content = cast("object", json.loads(_read(path)))
+                content = cast("object", json.loads(read_tokenizer(path)))
             except (ValueError, RecursionError) as error:
                 raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
             said = cast("Mapping[str, object]", content if isinstance(content, dict) else {})
