@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meganeura.program import Model, Program, Run, Weights
-    from meganeura.trainer import StepResult, Trainer
+    from meganeura.trainer import Trainer
+    from meganeura.trainer_results import StepResult
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -66,7 +67,7 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
-    "StepResult": "meganeura.trainer",
+    "StepResult": "meganeura.trainer_results",
     "StopTraining": "meganeura_runtime.train.events",
     "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",

@@ -392,10 +392,10 @@ PLANTS = (
         ("tests/runtime/backends/test_index_checks.py",),
     ),
     Plant(
-        "what is loaded after a smaller batch goes to the other session",
+        "the session of a smaller batch keeps values of its own",
         "runtime/meganeura_runtime/backends/sized_session.py",
-        "self._current.write(name, array)",
-        "next(iter(self._opened.values())).write(name, array)",
+        "other.share(self._first)",
+        "other.adopt(self._first)",
         ("tests/runtime/train/test_last_batch.py",),
     ),
     Plant(

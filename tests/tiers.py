@@ -67,6 +67,7 @@ FULL = (
     "fuzz/test_readers.py::test_hostile_programs",
     "fuzz/test_readers.py::test_hostile_safetensors",
     "parity",
+    "plans/test_cases.py",
     "plans/test_models.py",
     "properties",
     "runtime/backends/test_caches.py",

@@ -54,5 +54,10 @@ class SessionProxy(Session):
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.stage(feeds)
 
+    @property
+    def innermost(self) -> Session:
+        """That of the other session."""
+        return self._inner.innermost
+
     def _share(self, other: Session) -> None:
-        self._inner.share(other._inner if isinstance(other, SessionProxy) else other)  # noqa: SLF001
+        self._inner.share(other)

@@ -70,24 +70,23 @@ def train(
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
     weights = origins_of(job, manner.resumption)
-    folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    others = () if job.last is None else (job.last,)
-    with (
-        logged(LogStart(folder, job.settings, manner.step), watch) as logging,
-        reported(job, folder, manner.device, logging) as watched,
-        TrainingSession(job, open_session, others) as trained,
-    ):
-        trained.origins = weights
-        loop = Loop(job, folder, trained, watched, stop)
-        loop.looks_at_every_step = manner.detect_anomaly
-        loop.span = manner.span
-        loop.hosts = manner.hosts
-        if first is not None:
-            loop.begin(first.result())
-        elif manner.resumption is not None:
-            loop.go_on(manner.resumption)
-        return loop.run()
+    with logged(LogStart(folder, job.settings, manner.step), watch) as logging:
+        folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        with (
+            reported(job, folder, manner.device, logging) as watched,
+            TrainingSession(job, open_session, job.others) as trained,
+        ):
+            trained.origins = weights
+            loop = Loop(job, folder, trained, watched, stop)
+            loop.looks_at_every_step = manner.detect_anomaly
+            loop.span = manner.span
+            loop.hosts = manner.hosts
+            if first is not None:
+                loop.begin(first.result())
+            elif manner.resumption is not None:
+                loop.go_on(manner.resumption)
+            return loop.run()
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ class Loop:
         """Hand one step to the device, and read the losses that are there by now."""
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(self.step), perf_counter()
-        outputs = self._look(examples) if self.looks_at_every_step else self._run()
+        outputs = self._look() if self.looks_at_every_step else self._run()
         self.clock.examples += examples
         rate = self.feeder.rate(self.step - 1)
         lasted = began, perf_counter()
@@ -299,11 +298,11 @@ class Loop:
             self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
-    def _look(self, examples: int) -> Outputs:
+    def _look(self) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
         suspect = Suspect(self.step, self.session.kept(), self.feeder.whole(self.step))
         outputs = self.trained.step(self.feeder.feeds(self.step))
-        anomaly = suspect.judge(self.job.step_on(examples), self.session, outputs)
+        anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
         if anomaly is not None:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
         return outputs

@@ -55,7 +55,10 @@ class Prefetcher:
         """Stage the inputs of the next step once more, with another learning rate."""
         if self._next is None or self._next.exception() is not None:
             return
-        self._next.result().close()
+        staged = self._next.result()
+        if LEARNING_RATE not in self._fed:
+            return
+        staged.close()
         fed = self._fed | {LEARNING_RATE: np.array(rate, np.float32)}
         self._next = self._thread.submit(self._session.stage, fed)
 

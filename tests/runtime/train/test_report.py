@@ -19,7 +19,7 @@ from meganeura_runtime.train.folder_lock import locked
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.report.page import comparison_page, run_page
 from meganeura_runtime.train.report.page_data import MOST, thinned
-from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, _Writer, reported
+from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
 from meganeura_runtime.train.report.run_records import Curve, RunRecords
 from meganeura_runtime.train.report.run_summary import labels, summary_of
@@ -178,7 +178,7 @@ def test_of_several_processes_only_the_first_writes(place: Place) -> None:
 def test_the_writer_takes_a_bounded_share_of_the_time(place: Place) -> None:
     folder = place.run_folder("run")
     folder.write_settings(place.job().settings)
-    writer = _Writer(place.job(), folder, None)
+    writer = ReportWriter(place.job(), folder, None)
     assert writer._write() >= PAUSE
     assert writer._write(taken=2.0) >= 2.0 / SHARE
 

@@ -149,3 +149,4 @@ def test_what_the_library_refuses_is_a_problem(
     monkeypatch.setitem(sys.modules, "wandb", Recorded(begin))
     with pytest.raises(ProblemError, match=r"E0622"):
         place.start("run", WANDB)
+    assert not [*(place.folder / "run").iterdir()]

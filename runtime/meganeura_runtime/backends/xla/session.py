@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -43,14 +42,6 @@ SMALL = 1 << 16
 Placed = dict[str, jax.Array]
 
 
-@dataclass
-class _Kept:
-    """What sessions keep that share it: the arrays of steps that update some of them."""
-
-    constant: Placed
-    updated: Placed
-
-
 class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
@@ -60,7 +51,10 @@ class XlaSession(Session):
             kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
-        self._kept_arrays = _Kept({}, {})
+        self._arrays: Placed = {}
+        """What is kept; sessions that share it have one dictionary."""
+        self._updated = [name for name in kept if name in program.graph.updates]
+        self._constant = [name for name in kept if name not in program.graph.updates]
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 
@@ -100,13 +94,12 @@ class XlaSession(Session):
     def wait(self) -> None:
         """Wait for the devices."""
         with explained():
-            jax.block_until_ready((self._kept_arrays.updated, [*self._running]))
+            jax.block_until_ready((self._arrays, [*self._running]))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; a session that shares it has it still."""
         self._compiling.exception()
-        self._kept_arrays.constant.clear()
-        self._kept_arrays.updated.clear()
+        self._arrays = {}
         self._running.clear()
 
     def adopt(self, other: Session) -> None:
@@ -117,35 +110,25 @@ class XlaSession(Session):
         other.require_values()
         for name, array in other.values().items():
             placed = jax.device_put(array, self.program.kept[name], may_alias=False)
-            self._place(name, placed)
+            self._arrays[name] = placed
         self._missing.clear()
 
     def _share(self, other: Session) -> None:
-        if (
-            not isinstance(other, XlaSession)
-            or other.program.kept != self.program.kept
-            or other.program.graph.updates.keys() != self.program.graph.updates.keys()
-        ):
+        if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
             raise SessionError(NOT_ALIKE)
-        self._kept_arrays = other._kept_arrays  # noqa: SLF001 - of this class
+        self._arrays = other._arrays  # noqa: SLF001 - of this class
 
     def values(self) -> Mapping[str, jax.Array]:
         """The parameters and states where they lie; the next step overwrites those it updates."""
-        return {**self._kept_arrays.constant, **self._kept_arrays.updated}
-
-    def _place(self, name: str, array: jax.Array) -> None:
-        kept = self._kept_arrays
-        group = kept.updated if name in self.program.graph.updates else kept.constant
-        group[name] = array
+        return self._arrays
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.
-            placed = placed_whole(array, self.program.kept[name])
-        self._place(name, placed)
+            self._arrays[name] = placed_whole(array, self.program.kept[name])
 
     def _get(self, name: str) -> Array:
-        return on_host(self.values()[name])
+        return on_host(self._arrays[name])
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
@@ -176,8 +159,11 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
-                kept = self._kept_arrays
-                outputs, kept.updated = self.compiled(kept.updated, kept.constant, fed)
+                arrays = self._arrays
+                updated = {name: arrays[name] for name in self._updated}
+                constant = {name: arrays[name] for name in self._constant}
+                outputs, new = self.compiled(updated, constant, fed)
+                arrays.update(new)
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error

@@ -198,18 +198,19 @@ class Node:
     def label(self, parts: Mapping[str, Known], default: str) -> Words:
         """The path of a layer with these parameters: what their names have in common.
 
-        Where they have nothing in common, the name of the node says it, or the default.
+        Where they have nothing in common, the name of the node says it, unless initializers lie
+        below that, or the default.
         """
         stems = [
             known.name.removesuffix(f".{suffix}")
             for suffix, known in parts.items()
             if known.name.endswith(f".{suffix}")
         ]
-        scope = scope_of(self.name)
         if stems:
             return self.paths.layer(path_words(stems[0], is_label=True))
-        if scope:
-            return self.paths.layer(path_words(scope, is_label=True))
+        scope = path_words(scope_of(self.name), is_label=True)
+        if scope_of(self.name) and scope not in self.paths.above:
+            return self.paths.layer(scope)
         return self.paths.fresh(default)
 
     def keep(
