@@ -42,9 +42,13 @@ def share(config: pytest.Config) -> None:
     """Look for proofs here where a test has no cache of its own; the first process removes them."""
     if VARIABLE not in os.environ:
         folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="meganeura-proofs-")
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        config.add_cleanup(lambda: os.environ.pop(VARIABLE))
+        config.add_cleanup(lambda: _remove(folder))
     shared = SharedProofs(Path(os.environ[VARIABLE]))
     patch = pytest.MonkeyPatch()
     patch.setattr(proof_cache, "user_cache", lambda: user_cache() or shared)
     config.add_cleanup(patch.undo)
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    del os.environ[VARIABLE]
