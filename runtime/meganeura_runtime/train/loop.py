@@ -228,7 +228,8 @@ class Loop:
             self.watch(Compiling(kernels))
             with self.span("compile"):
                 self.session.ready()
-            self.watch(Compiled(kernels, perf_counter() - self.opened))
+            seconds = perf_counter() - self.opened
+            self.watch(Compiled(kernels, seconds, self.session.memory()))
         if self.saving is not None:
             self.saving.result()
 
