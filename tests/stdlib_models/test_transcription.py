@@ -44,7 +44,7 @@ def tones(folder: Path) -> list[tuple[str, str]]:
     model = program.model(weights=run.weights)
     both = [soundfile.read(folder / f"{name}.wav")[0] for name in ("up", "low")]
     soundfile.write(folder / "uplow.wav", np.concatenate(both), RATE)
-    names = (*SOUNDS, "uplow")
+    names = ("mid", "uplow")
     return [
         ("".join(model.transcribe(folder / f"{name}.wav", device="cpu")), name) for name in names
     ]
