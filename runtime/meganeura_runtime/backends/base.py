@@ -105,6 +105,10 @@ class Session(Closing):
         """
         return range(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """The bytes of a step on a device, by role, where a compiler has said it by now."""
+        return None
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process of a run wishes something; all of them ask after the same step."""
         return wish
@@ -250,6 +254,14 @@ class Session(Closing):
     @abstractmethod
     def ahead(self) -> int:
         """How many steps may be handed to the device before the first of them is done."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step that was handed to the device is not done yet; never waits.
+
+        A session that has made a step when the call returns is never busy between calls.
+        """
+        return False
 
     @property
     @abstractmethod

@@ -179,7 +179,7 @@ def alone(place: Path) -> Path:
     return place / "alone"
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, *(WHOLE if effort(0, 1) else ())])
+@pytest.mark.parametrize("program", effort([*PROGRAMS], [*PROGRAMS, *WHOLE]))
 def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None:
     data, shardings = {**PROGRAMS, **WHOLE}[program]
     sets = (f"data={data}.safetensors", "batch=16", "epochs=1", "log_every=1")
