@@ -139,8 +139,10 @@ def test_a_failure_is_a_reason_and_no_crash(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    both = tuple(Case(DIGITS, 2, trains=trains) for trains in (False, True))
+    monkeypatch.setattr(worker, "cases", lambda **_: both)
     monkeypatch.setattr(worker, "CONTENDERS", {"JAX": lambda _: _Fails(error, at_once=at_once)})
-    chosen = ["resnet18, 2, infer", "resnet18, 2, train"]
+    chosen = [case.name for case in both]
     options = argparse.Namespace(small=True, cases=chosen, contenders=["JAX"], folder=tmp_path)
     with ExitStack() as stack:
         one = worker.Worker(options, stack)

@@ -105,6 +105,10 @@ class Session(Closing):
         """
         return range(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """The bytes of a step on a device, by role, where a compiler has said it by now."""
+        return None
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process of a run wishes something; all of them ask after the same step."""
         return wish

@@ -27,6 +27,10 @@ class SessionProxy(Session):
         """Those that the other session feeds."""
         return self._inner.own(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """What the other session says."""
+        return self._inner.memory()
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it."""
         return self._inner.agree(wish=wish)

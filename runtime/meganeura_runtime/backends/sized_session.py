@@ -65,6 +65,10 @@ class SizedSession(Session):
         """Those that each session feeds."""
         return self._first.own(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """That of the first one, which is the whole step."""
+        return self._first.memory()
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it."""
         return self._first.agree(wish=wish)

@@ -62,6 +62,8 @@ class Compiled:
     kernels: int
     seconds: float
     """Since the first of them was begun; other things were done meanwhile."""
+    memory: Mapping[str, int] | None = None
+    """The bytes of a step by role, where the compiler says them."""
 
 
 @dataclass(frozen=True)

@@ -69,23 +69,23 @@ def train(
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
     weights = origins_of(job, manner.resumption)
-    folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    with (
-        logged(LogStart(folder, job.settings, manner.step), watch) as logging,
-        reported(job, folder, manner.device, logging) as watched,
-        TrainingSession(job, open_session, job.others) as trained,
-    ):
-        trained.origins = weights
-        loop = Loop(job, folder, trained, watched, stop)
-        loop.looks_at_every_step = manner.detect_anomaly
-        loop.span = manner.span
-        loop.hosts = manner.hosts
-        if first is not None:
-            loop.begin(first.result())
-        elif manner.resumption is not None:
-            loop.go_on(manner.resumption)
-        return loop.run()
+    with logged(LogStart(folder, job.settings, manner.step), watch) as logging:
+        folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        with (
+            reported(job, folder, manner.device, logging) as watched,
+            TrainingSession(job, open_session, job.others) as trained,
+        ):
+            trained.origins = weights
+            loop = Loop(job, folder, trained, watched, stop)
+            loop.looks_at_every_step = manner.detect_anomaly
+            loop.span = manner.span
+            loop.hosts = manner.hosts
+            if first is not None:
+                loop.begin(first.result())
+            elif manner.resumption is not None:
+                loop.go_on(manner.resumption)
+            return loop.run()
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,8 @@ class Loop:
             self.watch(Compiling(kernels))
             with self.span("compile"):
                 self.session.ready()
-            self.watch(Compiled(kernels, perf_counter() - self.opened))
+            seconds = perf_counter() - self.opened
+            self.watch(Compiled(kernels, seconds, self.session.memory()))
         if self.saving is not None:
             self.saving.result()
 

@@ -22,7 +22,7 @@ from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.memory import step_memory
+from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
     on_host,
@@ -76,6 +76,15 @@ class XlaSession(Session):
     def own(self, examples: int) -> range:
         """Those that the devices of this process hold."""
         return self.program.placement.own(examples)
+
+    def memory(self) -> Mapping[str, int] | None:
+        """As XLA has laid it out on the fullest device, once it is compiled."""
+        if not self._compiling.done() or self._compiling.exception() is not None:
+            return None
+        program = self.program
+        placed = {**program.kept, **program.fed}
+        found = memory_by_role(program.graph, self.compiled, placed)
+        return None if found is None else {str(role): size for role, size in found.roles.items()}
 
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it, by a sum over all of them."""
