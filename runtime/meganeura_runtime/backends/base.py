@@ -252,6 +252,14 @@ class Session(Closing):
         """How many steps may be handed to the device before the first of them is done."""
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a step that was handed to the device is not done yet; never waits.
+
+        A session that has made a step when the call returns is never busy between calls.
+        """
+        return False
+
+    @property
     @abstractmethod
     def kernels(self) -> int:
         """How many kernels opening the session began to compile."""

@@ -19,6 +19,11 @@ class SessionProxy(Session):
         return self._inner.ahead
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the other session is."""
+        return self._inner.is_busy
+
+    @property
     def kernels(self) -> int:
         """Those of the other session."""
         return self._inner.kernels

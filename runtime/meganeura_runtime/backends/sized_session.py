@@ -57,6 +57,11 @@ class SizedSession(Session):
         return max(each.ahead for each in self._opened.values())
 
     @property
+    def is_busy(self) -> bool:
+        """Whether any session is."""
+        return any(each.is_busy for each in self._opened.values())
+
+    @property
     def kernels(self) -> int:
         """Those of all that are open."""
         return sum(each.kernels for each in self._opened.values())

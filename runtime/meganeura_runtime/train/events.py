@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meganeura_runtime.train.device_usage import DeviceUsage
+
 
 @dataclass(frozen=True)
 class Group:
@@ -84,6 +86,8 @@ class Logged:
     metrics: Mapping[str, float]
     learning_rate: float
     steps_per_second: float
+    examples_per_second: float
+    """Of all devices together."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ class Finished:
     steps: int
     seconds: float
     interrupted: bool
+    usage: DeviceUsage | None = None
+    """How busy the devices of this process were; `None` where no step was made."""
 
 
 Event = (

@@ -83,6 +83,11 @@ class WebGpuSession(Session):
         return AHEAD
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a submission is not done."""
+        return bool(self._running) and self.device.is_busy
+
+    @property
     def kernels(self) -> int:
         """Those no other session of the device has."""
         return self._new_kernels

@@ -64,6 +64,11 @@ class XlaSession(Session):
         return AHEAD
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the last step is not done."""
+        return bool(self._running) and not all(each.is_ready() for each in self._running[-1])
+
+    @property
     def kernels(self) -> int:
         """A step is one program."""
         return 1
