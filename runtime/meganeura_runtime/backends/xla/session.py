@@ -111,25 +111,10 @@ class XlaSession(Session):
         self._arrays = {}
         self._running.clear()
 
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on the same devices they are copied there."""
-        if not isinstance(other, XlaSession):
-            super().adopt(other)
-            return
-        other.require_values()
-        for name, array in other.values().items():
-            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
-            self._arrays[name] = placed
-        self._missing.clear()
-
     def _share(self, other: Session) -> None:
         if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
             raise SessionError(NOT_ALIKE)
         self._arrays = other._arrays  # noqa: SLF001 - of this class
-
-    def values(self) -> Mapping[str, jax.Array]:
-        """The parameters and states where they lie; the next step overwrites those it updates."""
-        return self._arrays
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
@@ -141,8 +126,7 @@ class XlaSession(Session):
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
-        values = self.values()
-        for array in values.values():
+        for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
         return super().kept()
