@@ -16,7 +16,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import Schedule
 
-SMALL = 4 << 20
+SMALL = 8 << 20
 """Bytes that a GPU reads while it could launch a kernel: those that read more fill it anyway."""
 WINDOW = 4
 """Launches that a kernel may be moved ahead by: its results wait in memory meanwhile."""

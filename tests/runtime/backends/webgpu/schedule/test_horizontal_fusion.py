@@ -125,7 +125,7 @@ def test_a_launch_is_bound_to_no_more_than_an_adapter_allows() -> None:
 def test_large_kernels_and_software_adapters_launch_each_for_itself() -> None:
     net = Net()
     x = net.input("x", 1, 1024)
-    graph = net.build.graph({f"y{size}": net.projection(x, f"w{size}", size) for size in (2048, 3)})
+    graph = net.build.graph({f"y{size}": net.projection(x, f"w{size}", size) for size in (4096, 3)})
     assert [len(each) for each in names(planned(graph))] == [1, 1]
     small = Net()
     y = small.input("x", 1, 48)

@@ -47,7 +47,7 @@ FEWEST_TERMS = 32
 """Terms for which it is worth to work together."""
 MANY_COLUMNS = 1 << 14
 """Rows whose terms lie far apart keep a GPU busy by themselves if they are so many."""
-FEW_ROWS = 8
+FEW_ROWS = 64
 """Rows so few that they are over the sooner, the less each lane does."""
 LONG = 256
 """Terms that one invocation should not sum alone."""
