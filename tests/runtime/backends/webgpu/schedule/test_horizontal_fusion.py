@@ -1,6 +1,5 @@
 """Kernels side by side in one launch: what may be, what may not, and that results stay."""
 
-
 import numpy as np
 import pytest
 

@@ -47,8 +47,8 @@ FEWEST_TERMS = 32
 """Terms for which it is worth to work together."""
 MANY_COLUMNS = 1 << 14
 """Rows whose terms lie far apart keep a GPU busy by themselves if they are so many."""
-FEW_ROWS = 64
-"""Rows so few that they are over the sooner, the less each lane does."""
+FEW_ROWS, SOME_ROWS = 128, 1024
+"""Rows so few that they are done the sooner, the less each lane does."""
 LONG = 256
 """Terms that one invocation should not sum alone."""
 
@@ -103,12 +103,12 @@ class _Team:
         each = 4 if rows.terms % 4 == 0 else 1
         if rows.contiguous:
             busy = 1024 if rows.count < 512 else 256
-            turns = 1 if rows.count < FEW_ROWS else 4
-            lanes = _power(rows.terms // (turns * each), 8, min(busy, most))
+            lanes = _power(rows.terms // (_turns(rows.count) * each), 8, min(busy, most))
             together = _power(rows.count, 1, max(1, min(128, most) // lanes))
             return _Team(together, lanes, each, contiguous=True)
         together = 8 if rows.count < 2048 else 32
-        lanes = _power(rows.terms // (4 * each), 1, min(1024, most) // together)
+        turns = _turns(rows.count // together)
+        lanes = _power(rows.terms // (turns * each), 1, min(1024, most) // together)
         return _Team(together, lanes, each, contiguous=False)
 
     @property
@@ -128,6 +128,13 @@ class _Team:
     def apart(self) -> int:
         """How far apart lanes of one row are."""
         return 1 if self.contiguous else self.rows
+
+
+def _turns(teams: int) -> int:
+    """How often a lane reads, at the least: few teams wait for memory, many keep it busy."""
+    if teams < FEW_ROWS:
+        return 1
+    return 2 if teams < SOME_ROWS else 4
 
 
 def _elements(value: Value) -> int:
