@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
 from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Closing, Session
@@ -27,8 +29,10 @@ from meganeura_runtime.train.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.resume import Resumption, origins_of
-from meganeura_runtime.train.run_folder import saved_folder
+from meganeura_runtime.train.run_folder import RunFolder, saved_folder
 from meganeura_runtime.train.session_inputs import clock_names, clock_values, without_rate
+from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.step_log import StepLog, logged_by_hand
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -58,13 +62,20 @@ class Trainer(Closing):
         device: OpenDevice,
         resumption: Resumption | None,
         make_model: Callable[[str | None, Mapping[str, Array]], Model],
+        folder: AbstractContextManager[RunFolder] | None = None,
     ) -> None:
         self._recipe = recipe
         self._device = device
         self._make_model = make_model
         self._batch = recipe.demand.counter or "batch", recipe.batch
         self._reader = BatchReader(recipe.name, recipe.demand.inputs)
+        self._log: StepLog | None = None
+        progress = None if resumption is None else resumption.progress
+        self._reduction = Reduction() if progress is None else progress.reduction
+        self._best = None if progress is None else progress.best_value
+        self._stale = 0 if progress is None else progress.stale
         with explained_failures(self._batch), ExitStack() as opened:
+            place = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
             trained.origins = origins_of(recipe, resumption)
             if resumption is None:
@@ -73,7 +84,12 @@ class Trainer(Closing):
                 trained.session.load(resumption.kept)
                 trained.steps = resumption.progress.step
                 trained.learning_rate = resumption.progress.learning_rate
-            opened.pop_all()
+            if place is not None:
+                place.write_settings(recipe.settings, trained.origins)
+                place.forget_after(trained.steps)
+                log = logged_by_hand(recipe, place, device, trained)
+                self._log = opened.enter_context(log)
+            self._held = opened.pop_all()
         self._trained = trained
         self._clock = clock_names(recipe.compiled)
         self._is_closed = False
@@ -104,7 +120,8 @@ class Trainer(Closing):
     def learning_rate(self) -> float:
         """The learning rate of the next step: what it was set to, or as the schedule has it.
 
-        Setting it ends the schedule. Optimizers of paths keep their ratio to it.
+        Setting it ends the schedule. Optimizers of paths keep their ratio to it. The schedule
+        `plateau` follows `evaluate`.
         """
         return self._rate_of(self.steps)
 
@@ -114,6 +131,17 @@ class Trainer(Closing):
         if not 0 <= rate < float("inf"):
             raise ValueError(f"a learning rate is finite and at least 0, and not {rate}")
         self.trained.learning_rate = rate
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether as many evaluations gave nothing better as the setting `stop_after` says."""
+        most = self._recipe.settings.stop_after
+        return most is not None and self._stale >= most
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, if it has one."""
+        return None if self._log is None else self._log.folder.path
 
     @property
     def weights(self) -> Tensors:
@@ -171,27 +199,31 @@ class Trainer(Closing):
             with explained_failures(self._batch):
                 self.trained.session.step({**fed, LEARNING_RATE: np.array(rate, np.float32)})
 
-    def evaluate(self, data: Batches) -> dict[str, float]:
+    def evaluate(self, data: Batches, *, counts: bool = True) -> dict[str, float]:
         """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
 
         `data` is a dict of arrays, which is cut into batches, or dicts of arrays one after the
-        other, each a batch. Every example counts the same. Raises `ProblemError` as `step`, and
-        `ValueError` if there is no example.
+        other, each a batch. Every example counts the same. The schedule `plateau` and `should_stop`
+        follow these measurements, and the folder of the run records them, unless `counts` is false.
+        Raises `ProblemError` as `step`, and `ValueError` if there is no example.
         """
-        trained = self.trained
+        trained, shown = self.trained, Shown()
         with explained_failures(self._batch):
-            found = trained.measure(self._held(data), trained.session.kept())
+            kept = trained.session.kept()
+            found = trained.measure(self._given(data), kept, shown)
         if not found:
             raise ValueError("there is no example to evaluate on")
+        if counts:
+            self._follow(found, kept, shown)
         return found
 
-    def save(self, folder: Path | str) -> None:
-        """Save the run in a folder, which is made where there is none.
+    def save(self, folder: Path | str | None = None) -> None:
+        """Save the run in a folder, which is made where there is none, or in its own.
 
         `checkpoint.safetensors` is what `resume` and `meganeura train --resume` go on with,
         `weights.safetensors` what `Program.model` reads, `settings.json` the settings; older ones
         are replaced. Raises `ProblemError` where a file cannot be written, and for weights that are
-        not finite: what is there stays as it is.
+        not finite: what is there stays as it is. Raises `ValueError` if there is no folder.
         """
         trained, recipe = self.trained, self._recipe
         with explained_failures():
@@ -208,8 +240,11 @@ class Trainer(Closing):
             weights=trained.origins,
             is_by_hand=True,
             learning_rate=trained.learning_rate,
+            best_value=self._best,
+            stale=self._stale,
+            reduction=self._reduction,
         )
-        with saved_folder(Path(folder), self._device.hosts) as place:
+        with self._place(folder) as place:
             place.write_settings(recipe.settings, trained.origins)
             if place.writes:
                 trained.write_weights(place.weights, kept)
@@ -228,14 +263,26 @@ class Trainer(Closing):
         return self._make_model(name, self.trained.averaged(kept))
 
     def close(self) -> None:
-        """Give the memory of the device back. Nothing is saved."""
+        """Give the memory of the device back and complete the page of the run; nothing is saved."""
+        self.__exit__(None, None, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; the page of a run that an error ended says so."""
         if not self._is_closed:
             self._is_closed = True
-            self._trained.close()
+            with explained_failures():
+                self._held.__exit__(kind, error, trace)
 
     def _rate_of(self, step: int) -> float:
         by_hand = self._trained.learning_rate
-        return self._recipe.scheduled_rate(step) if by_hand is None else by_hand
+        if by_hand is not None:
+            return by_hand
+        return self._recipe.scheduled_rate(step) * self._reduction.scale
 
     @cached_property
     def _moved(self) -> dict[str, TensorType]:
@@ -262,7 +309,37 @@ class Trainer(Closing):
             data = self._own(given, trained.session.own(self._examples(given)))
             clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
             outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
+            if self._log is not None:
+                self._log.stepped(trained.steps, rate, outputs, trained.session.ahead)
         return StepResult(trained.steps, rate, outputs)
+
+    def _follow(self, found: Mapping[str, float], kept: Mapping[str, Array], shown: Shown) -> None:
+        """Let the schedule, the best weights and the records follow an evaluation."""
+        settings, before = self._recipe.settings, self.learning_rate
+        if settings.schedule.follows is not None:
+            value = found[settings.schedule.follows]
+            self._reduction = settings.schedule.measured(self._reduction, value)
+        value = found[settings.best_metric.name]
+        is_best = settings.best_metric.is_better(value, self._best)
+        self._stale = 0 if is_best else self._stale + 1
+        if is_best:
+            self._best = value
+        if self._log is None:
+            return
+        rate = self.learning_rate if self.learning_rate != before else None
+        with explained_failures():
+            self._log.evaluated(self.steps, found, shown, best=is_best, rate=rate)
+        if is_best and self._log.folder.writes:
+            self._trained.write_weights(self._log.folder.best, kept)
+
+    def _place(self, folder: Path | str | None) -> AbstractContextManager[RunFolder]:
+        """The folder to save the run in, locked."""
+        own = None if self._log is None else self._log.folder
+        if own is not None and (folder is None or own.path.resolve() == Path(folder).resolve()):
+            return nullcontext(own)
+        if folder is None:
+            raise ValueError("say where to save it: the trainer was made without `out`")
+        return saved_folder(Path(folder), self._device.hosts)
 
     def _session(self) -> Session:
         return self.trained.session
@@ -300,7 +377,7 @@ class Trainer(Closing):
             for name, array in batch.arrays.items()
         }
 
-    def _held(self, data: Batches) -> Iterator[HeldBatch]:
+    def _given(self, data: Batches) -> Iterator[HeldBatch]:
         """What to evaluate on, batch by batch."""
         if isinstance(data, Mapping):
             batch = self._read(cast("object", data))

@@ -53,15 +53,21 @@ def open_shared(
     It shares what `other` keeps, or is the first, whose caches are cleared. The indices it is fed
     are for the caller to check; those it computes are checked. Raises as `open_inference`.
     """
-    checked = with_checks(graph)
-    if rewriting.enabled:
-        checked = cached_inference(checked, rewriting, "train").graph
-    session = open_session(kept_first(checked))
+    checked = shared_form(graph, rewriting)
+    session = open_session(checked)
     if other is None:
         session.begin(caches_of(graph))
     else:
         session.share(other)
     return with_indices_checked(checked, session, {})
+
+
+def shared_form(graph: Graph, rewriting: RewriteOptions) -> Graph:
+    """The graph as `open_shared` runs it: with checks, optimized, what it keeps first."""
+    checked = with_checks(graph)
+    if rewriting.enabled:
+        checked = cached_inference(checked, rewriting, "train").graph
+    return kept_first(checked)
 
 
 class InferenceSession(SessionProxy):

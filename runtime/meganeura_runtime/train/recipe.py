@@ -27,7 +27,7 @@ from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.parameter_groups import group_problems
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.settings.settings_problems import MetricTaken
+from meganeura_dsl.settings.settings_problems import MetricTaken, NothingToFollow
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
@@ -42,7 +42,7 @@ from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
-from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -299,13 +299,28 @@ def recipe_by_hand(
 ) -> Recipe:
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
     needs = settings.schedule.needs
-    known = {"": True, "steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
-    if not known.get(needs):
+    known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
+    if not known.get(needs, True):
         raise ProblemError(NoLength(settings.schedule.word, needs))
     signature = Signature.of(program, train, settings)
+    require_measured(program, train, settings, signature)
     require_shares(signature.demand.counter, signature.demand.batch, settings)
     options = StepOptions(steered=True, gradients=gradients)
     return recipe_of(program, train, settings, signature, start, options)
+
+
+def require_measured(
+    program: Program, train: str, settings: RunSettings, signature: Signature
+) -> None:
+    """Raise `ProblemError` unless what the best is chosen by, and a schedule follows, is there."""
+    best, schedule = settings.best_metric.name, settings.schedule
+    if best not in signature.measured:
+        raise ProblemError(NoSuchMetric(best, signature.measured))
+    if schedule.follows is not None and schedule.follows not in signature.measured:
+        written = pipeline.train_settings(program, train)
+        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        known = signature.measured
+        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
 
 
 def settings_of(
