@@ -45,6 +45,7 @@ from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (
     EpochEnded,
@@ -95,6 +96,8 @@ class Run:
     """The loss and metrics on the held-out examples after each epoch that was evaluated."""
     epochs: tuple[float, ...] = ()
     """The mean training loss of each epoch, over all of its examples."""
+    usage: DeviceUsage | None = None
+    """How busy the devices were; `None` where no step was made."""
 
     @property
     def final_loss(self) -> float | None:
@@ -246,6 +249,7 @@ class Program:
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
+            finished.usage,
         )
 
     def trainer(

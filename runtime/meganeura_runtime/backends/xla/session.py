@@ -22,7 +22,7 @@ from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.memory import step_memory
+from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
     on_host,
@@ -64,6 +64,11 @@ class XlaSession(Session):
         return AHEAD
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the last step is not done."""
+        return bool(self._running) and not all(each.is_ready() for each in self._running[-1])
+
+    @property
     def kernels(self) -> int:
         """A step is one program."""
         return 1
@@ -76,6 +81,15 @@ class XlaSession(Session):
     def own(self, examples: int) -> range:
         """Those that the devices of this process hold."""
         return self.program.placement.own(examples)
+
+    def memory(self) -> Mapping[str, int] | None:
+        """As XLA has laid it out on the fullest device, once it is compiled."""
+        if not self._compiling.done() or self._compiling.exception() is not None:
+            return None
+        program = self.program
+        placed = {**program.kept, **program.fed}
+        found = memory_by_role(program.graph, self.compiled, placed)
+        return None if found is None else {str(role): size for role, size in found.roles.items()}
 
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it, by a sum over all of them."""
@@ -97,25 +111,10 @@ class XlaSession(Session):
         self._arrays = {}
         self._running.clear()
 
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on the same devices they are copied there."""
-        if not isinstance(other, XlaSession):
-            super().adopt(other)
-            return
-        other.require_values()
-        for name, array in other.values().items():
-            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
-            self._arrays[name] = placed
-        self._missing.clear()
-
     def _share(self, other: Session) -> None:
         if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
             raise SessionError(NOT_ALIKE)
         self._arrays = other._arrays  # noqa: SLF001 - of this class
-
-    def values(self) -> Mapping[str, jax.Array]:
-        """The parameters and states where they lie; the next step overwrites those it updates."""
-        return self._arrays
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
@@ -127,8 +126,7 @@ class XlaSession(Session):
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
-        values = self.values()
-        for array in values.values():
+        for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
         return super().kept()
