@@ -37,14 +37,6 @@ def test_a_name_is_not_the_beginning_of_another() -> None:
     assert not is_full("dsl/syntax/test_problems.py::test_deep_nesting_of_blocks[sum]")
 
 
-def test_the_night_runs_every_file_that_tries_more_then() -> None:
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    (command,) = (line for line in lines if "MEGANEURA_NIGHTLY=1" in line)
-    named = [ROOT / name for name in re.findall(r"tests/\S+", command)]
-    files = [path for path in TESTS.rglob("test_*.py") if "\nfrom tests.effort" in path.read_text()]
-    assert not [path for path in files if not {path, *path.parents}.intersection(named)]
-
-
 PROBE = """
 import pytest, sys
 
