@@ -53,6 +53,7 @@ __all__ = [
     "__version__",
     "check",
     "import_onnx",
+    "import_torch",
     "load",
 ]
 
@@ -117,3 +118,18 @@ def import_onnx(
     from meganeura_runtime.importing.onnx.importing import import_onnx
 
     return import_onnx(Path(model), Path(program), sizes)
+
+
+def import_torch(
+    exported: object, program: Path | str, *, sizes: Mapping[str, int] | None = None
+) -> Imported:
+    """Read what `torch.export.export` gave and write it as the program `net.mgn`, with its weights.
+
+    PyTorch writes it as ONNX, which is read as `import_onnx` reads it, with the extra `torch`.
+    Raises what that raises; `TypeError` for what is not an exported program.
+    """
+    from pathlib import Path
+
+    from meganeura_runtime.importing.torch_program import import_torch
+
+    return import_torch(exported, Path(program), sizes)

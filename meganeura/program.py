@@ -35,16 +35,17 @@ from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_coun
 from meganeura_runtime.infer.generator import (
     Generator,
     Sampling,
-    capacity_for,
-    room_for,
-    steps_for,
     streamed,
 )
 from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.infer.text_task import TextTask
+from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
+from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
 from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (
     EpochEnded,
@@ -95,6 +96,8 @@ class Run:
     """The loss and metrics on the held-out examples after each epoch that was evaluated."""
     epochs: tuple[float, ...] = ()
     """The mean training loss of each epoch, over all of its examples."""
+    usage: DeviceUsage | None = None
+    """How busy the devices were; `None` where no step was made."""
 
     @property
     def final_loss(self) -> float | None:
@@ -246,6 +249,7 @@ class Program:
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
+            finished.usage,
         )
 
     def trainer(
@@ -453,26 +457,27 @@ class Model:
         capacity: int,
         *,
         rows: int = 1,
+        sizes: Mapping[str, int] | None = None,
         device: str = "auto",
         precision: str = "f32",
     ) -> Generator:
         """The model on a device as what draws tokens, with caches for `capacity` of them.
 
         `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
-        gives what follows a prompt. Raises `ProblemError` for a model that does not generate, and
-        as `session` does.
+        gives what follows a prompt. If the model takes other inputs than tokens, `read` takes them
+        before; `sizes` gives those sizes that they leave open. Raises `ProblemError` for a model
+        that does not generate, and as `session` does.
         """
+        step = TokenStep(capacity, 1, rows, sizes=tuple((sizes or {}).items()))
+        return self._generator(step, device, precision)
+
+    def _generator(self, step: TokenStep, device: str, precision: str = "f32") -> Generator:
         self._require_values()
         floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
             chosen = choose_device(device, precision=floats)
-            return Generator(
-                self._token_step,
-                self.values,
-                chosen.open,
-                RewriteOptions(device=model_of(device, floats)),
-                TokenStep(capacity, 1, rows),
-            )
+            return Generator(self._token_step, self.values, chosen.open, rules, step)
 
     def generate(
         self,
@@ -487,9 +492,10 @@ class Model:
     ) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.
 
-        Of at most `steps` tokens: 128, or as many as fit, where that is not given.
-        `tokenizer` is a tokenizer.json; without one, the one beside the weights is taken, or the
-        bytes of the text. Tokens are the likeliest at temperature 0, otherwise drawn from
+        A model that takes a text beside its tokens, as T5 does, answers the prompt. Of at most
+        `steps` tokens: 128, or as many as fit, where that is not given. `tokenizer` is a
+        tokenizer.json; without one, the one beside the weights is taken, or the bytes of the text.
+        Tokens are the likeliest at temperature 0, otherwise drawn from
         softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
         with a token that the checkpoint says ends it. To generate often, keep a `generator`.
         Raises `ProblemError` for a prompt that is empty or too long, a setting that is out of
@@ -497,18 +503,57 @@ class Model:
         """
         words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
         sampling = Sampling(temperature, top_k, seed)
-        ids = words.encode(prompt)
-        room = room_for(self._token_step)
-        most = steps_for(len(ids), room) if steps is None else steps
-        capacity = capacity_for(len(ids), most, room)
-        generator = self.generator(capacity, device=device)
+        task = TextTask.of(self._token_step, words, prompt, steps, sampling)
+        generator = self._generator(task.step, device)
         require_vocabulary(words, generator.vocabulary)
 
         def pieces() -> Iterator[str]:
             with generator:
-                yield from streamed(words, generator.tokens(ids, most, sampling))
+                if task.context:
+                    generator.read(task.context)
+                tokens = generator.tokens(task.ids, task.steps, sampling)
+                yield from streamed(words, tokens, task.ends)
 
         return pieces()
+
+    def transcribe(
+        self,
+        sound: Path | str,
+        *,
+        language: str | None = None,
+        task: str | None = None,
+        timestamps: bool = False,
+        steps: int | None = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        seed: int = 0,
+        tokenizer: Path | str | None = None,
+        device: str = "auto",
+    ) -> Iterator[str]:
+        """What is said in a sound file, piece by piece; with `timestamps` a line for each part.
+
+        `language` is a code such as `en`, the one that is heard if it is not given; `task` is
+        `transcribe` or `translate`. What there is of these is said by the `generation_config.json`
+        beside the weights. `steps` is the most tokens of a window, 30 s for Whisper; the others
+        are those of `generate`. Raises `ProblemError` for a model that takes no sound, for what it
+        cannot do, for a file that is no sound, and as `generator` does.
+        """
+        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
+        sampling = Sampling(temperature, top_k, seed)
+        speech_task = SpeechTask.of(self._token_step, self._files)
+        with ExitStack() as stack:
+            generator = stack.enter_context(self._generator(speech_task.step, device))
+            require_vocabulary(words, generator.vocabulary)
+            known = speech_tokens(self._files, words, generator.vocabulary)
+            transcriber = Transcriber(generator, speech_task, words, known)
+            pieces = transcriber(Path(sound), Speech(language, task, timestamps), steps, sampling)
+            opened = stack.pop_all()
+
+        def closing_pieces() -> Iterator[str]:
+            with opened:
+                yield from pieces
+
+        return closing_pieces()
 
     def _token_step(self, step: TokenStep) -> TokenGraph:
         return pipeline.elaborate_tokens(self._program, self._name, self._config, step)

@@ -87,7 +87,7 @@ class Trainer(Closing):
             if place is not None:
                 place.write_settings(recipe.settings, trained.origins)
                 place.forget_after(trained.steps)
-                log = logged_by_hand(recipe, place, device, trained.steps)
+                log = logged_by_hand(recipe, place, device, trained)
                 self._log = opened.enter_context(log)
             self._held = opened.pop_all()
         self._trained = trained

@@ -395,7 +395,7 @@ PLANTS = (
         "the session of a smaller batch keeps values of its own",
         "runtime/meganeura_runtime/backends/sized_session.py",
         "other.share(self._first)",
-        "other.adopt(self._first)",
+        "other.settle()",
         ("tests/runtime/train/test_last_batch.py",),
     ),
     Plant(

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 import meganeura
 from meganeura import Trainer
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_runtime.backends import sized_session
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.report.run_summary import summary_of
@@ -94,9 +95,12 @@ def test_resumed_is_uninterrupted(program: meganeura.Program, tmp_path: Path, de
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_batches_may_differ_in_size(program: meganeura.Program, device: str) -> None:
-    """Each size has a session of its own; six are too many to be open at a time."""
-    sizes = [4, 2, 4, 3, 5, 6, 7, 2, 4]
+def test_batches_may_differ_in_size(
+    program: meganeura.Program, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each size has a session of its own; three are too many to be open at a time."""
+    monkeypatch.setattr(sized_session, "MOST", 2)
+    sizes = [4, 2, 4, 3, 2, 4]
     results = []
     with program.trainer(device=device) as trainer:
         for seed, size in enumerate(sizes):
@@ -155,7 +159,10 @@ def test_an_update_by_gradients_of_ones_own(program: meganeura.Program, device: 
             trainer.apply(result.gradients)
         for name, array in floats({**trainer.weights, **trainer.states}).items():
             np.testing.assert_allclose(array, after[name], rtol=2e-4, atol=2e-6, err_msg=name)
-    with program.trainer(device=device, settings={"optimizer": "sgd(lr=0.5)"}) as trainer:
+
+
+def test_gradients_may_be_any(program: meganeura.Program) -> None:
+    with program.trainer(device="cpu", settings={"optimizer": "sgd(lr=0.5)"}) as trainer:
         before = floats(trainer.weights)
         trainer.gradients(batch())
         found = trainer.gradients(batch(seed=1)).gradients  # two batches, one update
@@ -388,7 +395,7 @@ def test_a_trainer_keeps_a_folder(program: meganeura.Program, tmp_path: Path, de
 
 
 def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: Path) -> None:
-    out, settings = tmp_path / "run", {"log_every": 1, "log": ["tensorboard"]}
+    out, settings = tmp_path / "run", {"log_every": 1}
     with program.trainer(device="cpu", settings=settings, out=out) as trainer:
         losses(trainer, range(3))
         trainer.save()
@@ -399,7 +406,6 @@ def test_a_trainer_goes_on_in_its_folder(program: meganeura.Program, tmp_path: P
     curve = summary_of(out).records.curve("step", "loss")
     assert curve is not None
     assert [*curve.steps] == [1, 2, 3, 4, 5]
-    assert len([*(out / "tensorboard").iterdir()]) == 2
 
     def failing() -> None:
         with program.trainer(device="cpu", out=tmp_path / "b") as trainer:

@@ -31,7 +31,7 @@ NAMES = (
 )
 
 # These need another library, or stand for what is shown elsewhere.
-FOREIGN = ("from safetensors.torch",)
+FOREIGN = ("from safetensors.torch", "import torch")
 
 
 def blocks(name: str, language: str) -> list[str]:

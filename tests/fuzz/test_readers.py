@@ -8,13 +8,12 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
 
 from fuzz.corpus import FOUND, corpus
-from fuzz.mutate import mutate
+from fuzz.mutants import mutant
 from fuzz.readers import READERS
 from meganeura.cli.reports.model_outputs import read_labels
 from meganeura_dsl.diagnostics.problem import ProblemError
@@ -55,7 +54,7 @@ def test_whole_inputs(reader: str) -> None:
 def test_damaged_inputs(reader: str) -> None:
     inputs = corpus(reader)
     for seed in range(MUTANTS.get(reader, effort(250, 100_000))):
-        data = mutate(Random(seed), inputs)
+        data = mutant(reader, seed, inputs)
         try:
             READERS[reader](data)
         except Exception as error:

@@ -105,6 +105,10 @@ class Session(Closing):
         """
         return range(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """The bytes of a step on a device, by role, where a compiler has said it by now."""
+        return None
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process of a run wishes something; all of them ask after the same step."""
         return wish
@@ -137,10 +141,6 @@ class Session(Closing):
         """Raise `SessionError` unless every parameter and state has a value."""
         if self._missing:
             raise SessionError(f"no value was written for {quoted(self._missing)}")
-
-    def adopt(self, other: "Session") -> None:
-        """Take the values of all parameters and states from a session that has the same."""
-        self.load(other.kept())
 
     def share(self, other: "Session") -> None:
         """Use the parameters, states and caches of another session in place of own ones.
@@ -250,6 +250,14 @@ class Session(Closing):
     @abstractmethod
     def ahead(self) -> int:
         """How many steps may be handed to the device before the first of them is done."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step that was handed to the device is not done yet; never waits.
+
+        A session that has made a step when the call returns is never busy between calls.
+        """
+        return False
 
     @property
     @abstractmethod

@@ -57,6 +57,11 @@ class SizedSession(Session):
         return max(each.ahead for each in self._opened.values())
 
     @property
+    def is_busy(self) -> bool:
+        """Whether any session is."""
+        return any(each.is_busy for each in self._opened.values())
+
+    @property
     def kernels(self) -> int:
         """Those of all that are open."""
         return sum(each.kernels for each in self._opened.values())
@@ -64,6 +69,10 @@ class SizedSession(Session):
     def own(self, examples: int) -> range:
         """Those that each session feeds."""
         return self._first.own(examples)
+
+    def memory(self) -> Mapping[str, int] | None:
+        """That of the first one, which is the whole step."""
+        return self._first.memory()
 
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it."""

@@ -16,6 +16,7 @@ from meganeura_runtime.train.report.report_writer import reported_by_hand
 from meganeura_runtime.train.run_folder import RunFolder
 from meganeura_runtime.train.run_logs import LogStart, logged
 from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.training_session import TrainingSession
 
 
 @dataclass(frozen=True)
@@ -93,19 +94,19 @@ class StepLog:
 
 @contextmanager
 def logged_by_hand(
-    recipe: Recipe, folder: RunFolder, device: OpenDevice, step: int
+    recipe: Recipe, folder: RunFolder, device: OpenDevice, trained: TrainingSession
 ) -> Generator[StepLog]:
-    """Keep the folder of a run that has made so many steps, until the block ends.
+    """Keep the folder of a run that is trained by hand, until the block ends.
 
     Its settings are there already. Raises `ProblemError` for a file that cannot be written and a
     log that is refused.
     """
     with (
-        logged(LogStart(folder, recipe.settings, step), _nobody) as watch,
-        reported_by_hand(recipe, folder, device) as refresh,
+        logged(LogStart(folder, recipe.settings, trained.steps), _nobody) as watch,
+        reported_by_hand(recipe, folder, device, trained.session.memory) as refresh,
     ):
         log = StepLog(recipe, folder, watch, refresh)
-        log.start(step)
+        log.start(trained.steps)
         yield log
         log.read(1 << 62)
 

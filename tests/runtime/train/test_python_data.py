@@ -128,6 +128,23 @@ def test_what_has_no_length_trains_so_many_steps(program: Program) -> None:
     assert train(program, iter([(X[:4], Y[:4])] * 6), steps_per_epoch=3).losses == run.losses
 
 
+def test_streams_of_their_own_lengths_feed_one_step(program: Program) -> None:
+    """What is fed whole comes anew with each batch, from data that knows nothing of the other."""
+    Path("two.mgn").write_text(
+        PROGRAM.replace("y: i32[batch])", "y: i32[batch], other: whole [many, 6])").replace(
+            "linear(3), y)", "linear(3), y) + mean(other ** 2)"
+        )
+    )
+    two, sizes = meganeura.load("two.mgn"), {"many": 7, "steps_per_epoch": 5, "shuffle": False}
+    others = [np.full((7, 6), each, np.float32) for each in range(10)]
+    labelled = [{"x": X[at : at + 4], "y": Y[at : at + 4]} for at in range(0, 20, 4)]
+    both = ({**labelled[each % 5], "other": others[each]} for each in range(10))
+    run = train(two, both, **sizes)
+    alone = train(program, labelled, shuffle=False)
+    for (step, loss), (_, plain) in zip(run.losses, alone.losses, strict=True):
+        assert loss == pytest.approx(plain + (step - 1) ** 2, rel=1e-6)
+
+
 def stopping(after: int) -> Callable[[Event], None]:
     """Ends a run after so many of its steps."""
     made: list[Event] = []

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.reference.device import ReferenceDevice
@@ -145,6 +146,22 @@ def test_what_is_raised_by_who_watches_ends_the_run_and_is_told(place: Place) ->
         train(place.job(), folder, CPU.open, watch, lambda: False)
     about = run_of(folder.path)["about"]
     assert (about["status"], about["error"]) == ("failed", "ZeroDivisionError: by whom")
+
+
+def test_a_compiler_says_what_a_step_takes(place: Place) -> None:
+    """Without a second compilation: of a run, and of steps by hand."""
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    run = program.train(device="xla:cpu", settings={"epochs": 1}, out=place.folder / "run")
+    settings, out = {"steps": 20, "log_every": 1}, place.folder / "by-hand"
+    batch = {"x": np.ones((4, 6), np.float32), "y": [0, 1, 2, 0]}
+    with program.trainer(device="xla:cpu", settings=settings, out=out) as trainer:
+        trainer.step(batch)
+    for folder in (run.folder, out):
+        about = summary_of(folder).description
+        assert about is not None
+        assert about.memory is not None
+        assert about.memory["temporaries"] > 0
+        assert about.memory["parameters"] == 4 * (8 * 6 + 8 + 2 * 8 + 3 * 8 + 3)
 
 
 def test_ctrl_c_is_no_failure(place: Place) -> None:

@@ -15,7 +15,7 @@ from meganeura_runtime.io.files.file_problems import UnreadableFile
 from meganeura_runtime.io.preprocess.token_problems import OtherVocabulary
 from meganeura_runtime.io.preprocess.tokens import (
     BYTES,
-    ends_beside,
+    numbers_beside,
     read_tokenizer,
     tokenizer_file,
 )
@@ -64,7 +64,7 @@ def portable_tokenizer(weights: Sequence[Path], chosen: Path | None = None) -> P
         fault, text, size = "it is no tokenizer of byte-level BPE", "", 0
     if fault is not None:
         raise ProblemError(UnreadableFile(file, f"{fault}, which a page does not know"))
-    return PortableTokenizer(text, ends_beside(file.parent), size)
+    return PortableTokenizer(text, numbers_beside(file.parent, "eos_token_id"), size)
 
 
 def _fault(file: Json) -> str | None:

@@ -5,7 +5,6 @@ A `Loop` is one if its rounds are counted before it begins; what a round decides
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from onnx import GraphProto
 
@@ -95,8 +94,8 @@ def loop_rounds(node: Node, results: int) -> Rounds:
     if not node.has(0):
         raise UnsayableError("when it ends depends on data")
     counts = node.sizes(0, "rounds")
-    if len(counts) != 1 or isinstance(cast("object", counts[0]), float):
-        raise UnsayableError("its rounds are not one whole number")
+    if len(counts) != 1:
+        raise UnsayableError("its rounds are not one number")
     starts = [node.tensor(index) for index in range(2, len(node.inputs))]
     if results < len(starts):
         raise UnsayableError("it has other results than it says")

@@ -137,12 +137,20 @@ class Node:
         is_usual = isinstance(number, Dim) or bool(np.isfinite(number))
         return number if is_usual else self.tensor(index)
 
-    def sizes(self, index: int, what: str) -> list[Size]:
-        """An operand that has to be known, as sizes or numbers."""
+    def numbers(self, index: int, what: str) -> list[Size | float]:
+        """An operand that has to be known, as sizes or numbers of any kind."""
         found = self.value(index)
         if isinstance(found, Known):
-            return found.numbers
+            return list(found.numbers)
         raise UnsayableError(f"its {what} depend on data")
+
+    def sizes(self, index: int, what: str) -> list[Size]:
+        """An operand that has to be known, as sizes or whole numbers."""
+        found = self.numbers(index, what)
+        whole = [each for each in found if isinstance(each, int | Dim)]
+        if len(whole) < len(found):
+            raise UnsayableError(f"its {what} are no whole numbers")
+        return whole
 
     def integers(self, index: int, what: str) -> list[int]:
         """An operand that has to be whole numbers."""

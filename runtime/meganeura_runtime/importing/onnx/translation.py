@@ -48,6 +48,7 @@ from meganeura_runtime.importing.onnx.onnx_file import (
     type_name,
 )
 from meganeura_runtime.importing.onnx.ops.table import TABLE
+from meganeura_runtime.importing.onnx.schemas import require_conforming
 
 ELEMENT: Mapping[int, DType] = {
     Proto.FLOAT: DType.F32,
@@ -242,8 +243,7 @@ class _Translator:
         readers = self.readers.get(name, []) if depth == 0 else []
         if len(readers) != 1 or readers[0].op_type != "Add" or self.sites[name] != 1:
             return None
-        (other,) = [each for each in readers[0].input if each != name] or [""]
-        found = scope.values.get(other)
+        found = scope.values.get(next((each for each in readers[0].input if each != name), ""))
         return (readers[0], found) if isinstance(found, Known) else None
 
     def _node(self, proto: NodeProto, scope: _Scope, depth: int) -> None:
@@ -256,6 +256,9 @@ class _Translator:
             raise ProblemError(NoForm(proto.op_type, label[:200], str(error))) from None
         except (OverflowError, MemoryError, FloatingPointError) as error:
             reason = f"its constants cannot be computed ({type(error).__name__})"
+            raise ProblemError(NoForm(proto.op_type, label[:200], reason)) from None
+        except (ValueError, IndexError) as error:  # of rows that should be equally long
+            reason = f"its operands and attributes do not fit: {str(error)[:120]}"
             raise ProblemError(NoForm(proto.op_type, label[:200], reason)) from None
         if len(results) < sum(map(bool, proto.output)):
             reason = f"result {len(results)} of it is not read"
@@ -275,6 +278,7 @@ class _Translator:
             return self._function(local, proto, inputs, scope, depth, label)
         if proto.domain not in ("", "ai.onnx"):
             raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
+        require_conforming(proto, inputs, scope.opset)
         if proto.op_type == "If":
             return self._branch(proto, inputs, scope, depth, label)
         if proto.op_type in ("Scan", "Loop"):

@@ -1,6 +1,6 @@
 """Writes the page of a run while it trains, by a thread, and completes it when the run ends."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +11,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.background import begin
-from meganeura_runtime.train.events import Event, Finished, Started, Watch
+from meganeura_runtime.train.events import Compiled, Event, Finished, Started, Watch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.page import run_page
 from meganeura_runtime.train.report.run_description import (
@@ -59,18 +59,27 @@ def reported(
 
 @contextmanager
 def reported_by_hand(
-    recipe: Recipe, folder: RunFolder, device: OpenDevice
+    recipe: Recipe,
+    folder: RunFolder,
+    device: OpenDevice,
+    memory: Callable[[], Mapping[str, int] | None],
 ) -> Generator[Callable[[], None]]:
     """Complete the page of a run when the block ends; gives what writes it anew when it is due.
 
+    `memory` gives the bytes of a step by role, where what compiled it says so.
     Raises `ProblemError` where the page cannot be written.
     """
     if not folder.writes:
         yield lambda: None
         return
     writer = ReportWriter(recipe, folder, device)
+
+    def refresh() -> None:
+        writer.told = memory()
+        writer.refresh()
+
     try:
-        yield writer.refresh
+        yield refresh
     except BaseException as error:
         with suppress(ProblemError):
             writer.complete(*_end(error))
@@ -96,6 +105,8 @@ class ReportWriter:
         self._ended = Signal()
         self.status = Status.STOPPED
         """How the run ends, as far as its events say."""
+        self.told: Mapping[str, int] | None = None
+        """The memory of a step, where what compiled it says so."""
         self._job = job
         self._folder = folder
         self._device = device
@@ -115,6 +126,8 @@ class ReportWriter:
         match event:
             case Started():
                 self._thread = begin("report", self._write_while_it_trains)
+            case Compiled(memory=memory) if memory is not None:
+                self.told = memory
             case Finished(interrupted=interrupted):
                 self.status = Status.STOPPED if interrupted else Status.FINISHED
             case _:
@@ -150,8 +163,14 @@ class ReportWriter:
         self._about = self._about.model_copy(
             update={"status": status, "error": error, "seconds": seconds}
         )
-        _write_description(self._folder.description, self._about)
+        _write_description(self._folder.description, self._described())
         self._write()
+
+    def _described(self) -> RunDescription:
+        """The run, with the memory of a step where that is known."""
+        if self._about.memory is not None or self.told is None:
+            return self._about
+        return self._about.model_copy(update={"memory": dict(self.told)})
 
     def _write(self, taken: float = 0.0) -> float:
         """Write the page as it is now; gives the seconds until the next one is due.
@@ -161,7 +180,7 @@ class ReportWriter:
         began = thread_time()
         if self._folder.metrics.is_file():
             self._records.read()
-        about = self._about
+        about = self._described()
         summary = RunSummary(self._folder.path, self._records, self._settings, about)
         every = PAUSE if about.status is Status.RUNNING else 0.0
         write_text(self._folder.report, run_page(summary, every))
