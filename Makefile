@@ -30,7 +30,7 @@ NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast nightly coverage mutation check check-parity format setup wheel-test clean
+.PHONY: help demo test test-fast nightly coverage mutation check check-parity format setup wheel-test npm-package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minu
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/fuzz tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py tests/runtime/web/test_tint.py
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $$(grep -lr '^from tests.effort import' --include='test_*.py' tests)
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/plant_bugs.py
@@ -87,6 +87,11 @@ setup: $(PACKAGE) $(TESTING) $(PARITY_STAMP) $(LINTERS) ## Install everything a 
 
 wheel-test: $(PACKAGE) ## Build the wheel and use what it carries, away from this checkout
 	$(PYTHON) scripts/check_wheel.py
+
+npm-package: $(TESTING) ## Pack the runtime of pages for npm, into dist/
+	@scripts/ensure_browser.sh $(VENV)
+	@mkdir -p dist
+	cd runtime/web && PATH="$(abspath $(VENV))/bin:$$PATH" npm pack --pack-destination ../../dist
 
 clean: ## Remove .venv, build products and caches
 	rm -rf .venv build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache

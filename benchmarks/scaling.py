@@ -174,7 +174,7 @@ def _measured(
     if devices > 1:
         rows = {"image": 1, "label": 1, "ids": 1}
         device = device.spread(Spread(devices, DeviceSharding(sharding), rows))
-    graph = _step(workload, batch, arguments.device)
+    graph = step_graph(workload, batch, arguments.device)
     memory = device.backend.memory(graph, device)
     ms, hlo = _milliseconds(graph, device, arguments.steps)
     sent = collectives(hlo, devices)
@@ -195,7 +195,7 @@ def _measured(
     )
 
 
-def _step(workload: Workload, batch: int, device: str) -> Graph:
+def step_graph(workload: Workload, batch: int, device: str) -> Graph:
     """The optimized graph of a training step."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fit.mgn"

@@ -10,7 +10,6 @@ import time
 import traceback
 from importlib import import_module
 from pathlib import Path
-from random import Random
 
 READER_ARGUMENT, BLIND = 1, "--blind"
 LONGEST = {"program": 768, "graph": 2048}
@@ -45,13 +44,13 @@ def fuzz_guided(reader: str, options: list[str]) -> int:
 def fuzz_blindly(reader: str, count: int) -> int:
     """Mutants one after the other; the slowest is told at the end."""
     from fuzz.corpus import corpus
-    from fuzz.mutate import mutate
+    from fuzz.mutants import mutant
     from fuzz.readers import READERS
 
     inputs, read = corpus(reader), READERS[reader]
     slowest, failures = (0.0, 0), 0
     for seed in range(count):
-        data = mutate(Random(seed), inputs)
+        data = mutant(reader, seed, inputs)
         started = time.perf_counter()
         try:
             read(data)

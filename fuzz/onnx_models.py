@@ -44,7 +44,7 @@ def drawn(*shape: int, seed: int = 0) -> Array:
 
 def onnx_models() -> list[ModelProto]:
     """One of each kind."""
-    return [convolutional(), reshaped(), branched(), repeated(), resized()]
+    return [convolutional(), reshaped(), branched(), repeated(), resized(), looped()]
 
 
 def convolutional() -> ModelProto:
@@ -149,3 +149,32 @@ def resized() -> ModelProto:
         helper.make_node("Resize", ["q", "", "scales"], ["y"], mode="linear"),
     ]
     return model(nodes, [value("x", [1, 2, 6, 6])], [value("y", [1, 2, 6, 8])], weights)
+
+
+def looped() -> ModelProto:
+    """A `Loop` around a `Scan`, whose body reads what is around it."""
+    scan = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["a", "w"], ["m"]),
+            helper.make_node("Add", ["m", "row"], ["t"]),
+            helper.make_node("Tanh", ["t"], ["b"]),
+        ],
+        "scan", [value("a", [3]), value("row", [3])], [value("b", [3]), value("t", [3])],
+    )  # fmt: skip
+    loop = helper.make_graph(
+        [
+            helper.make_node("Scan", ["h", "x"], ["g", "ts"], body=scan, num_scan_inputs=1),
+            helper.make_node("Gather", ["ts", "i"], ["z"]),
+        ],
+        "loop",
+        [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL), value("h", [3])],
+        [value("on", [], TensorProto.BOOL), value("g", [3]), value("z", [3])],
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Squeeze", ["s"], ["count"]),
+        helper.make_node("Loop", ["count", "", "start"], ["y", "zs"], body=loop),
+    ]
+    weights = {"w": drawn(3, 3), "start": drawn(3)}
+    outputs = [value("y", [3]), value("zs", ["s", 3])]
+    return model(nodes, [value("x", ["s", 3])], outputs, weights)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meganeura.program import Model, Program, Run, Weights
-    from meganeura.trainer import StepResult, Trainer
+    from meganeura.trainer import Trainer
+    from meganeura.trainer_results import StepResult
     from meganeura_dsl.ir.interpreter import FeedError
     from meganeura_dsl.pipeline import CheckResult
     from meganeura_runtime.backends.base import Session, SessionError
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "check",
     "import_onnx",
+    "import_torch",
     "load",
 ]
 
@@ -66,7 +68,7 @@ _LOADED_WHEN_USED = {
     "Run": "meganeura.program",
     "Session": "meganeura_runtime.backends.base",
     "SessionError": "meganeura_runtime.backends.base",
-    "StepResult": "meganeura.trainer",
+    "StepResult": "meganeura.trainer_results",
     "StopTraining": "meganeura_runtime.train.events",
     "Trainer": "meganeura.trainer",
     "Weights": "meganeura.program",
@@ -116,3 +118,18 @@ def import_onnx(
     from meganeura_runtime.importing.onnx.importing import import_onnx
 
     return import_onnx(Path(model), Path(program), sizes)
+
+
+def import_torch(
+    exported: object, program: Path | str, *, sizes: Mapping[str, int] | None = None
+) -> Imported:
+    """Read what `torch.export.export` gave and write it as the program `net.mgn`, with its weights.
+
+    PyTorch writes it as ONNX, which is read as `import_onnx` reads it, with the extra `torch`.
+    Raises what that raises; `TypeError` for what is not an exported program.
+    """
+    from pathlib import Path
+
+    from meganeura_runtime.importing.torch_program import import_torch
+
+    return import_torch(exported, Path(program), sizes)

@@ -1,7 +1,7 @@
 """A program in Python's hands: its models, and its training."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
@@ -28,23 +28,24 @@ from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.backends.inference_session import open_inference
-from meganeura_runtime.backends.registry import choose_device, model_of
+from meganeura_runtime.backends.registry import choose_device, meet_hosts, model_of
 from meganeura_runtime.export.onnx.export import export_onnx
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OnnxOptions
 from meganeura_runtime.infer.feeds import COUNTER, as_tensors, feeds, first_counter
 from meganeura_runtime.infer.generator import (
     Generator,
     Sampling,
-    capacity_for,
-    room_for,
-    steps_for,
     streamed,
 )
 from meganeura_runtime.infer.size_binding import bind_sizes
+from meganeura_runtime.infer.text_task import TextTask
+from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
+from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
 from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import Allowed, initial_values, of_values, write_weights
 from meganeura_runtime.support.byte_sizes import parsed_bytes
+from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.evaluation import Evaluator, held_batches
 from meganeura_runtime.train.events import (
     EpochEnded,
@@ -59,8 +60,8 @@ from meganeura_runtime.train.job_data import Given
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.memory_fit import Fit, MemoryProbe, fit
 from meganeura_runtime.train.recipe import Start, recipe_by_hand, settings_of
-from meganeura_runtime.train.resume import RunOptions, resume_by_hand
-from meganeura_runtime.train.run_folder import RunFolder, folder_of
+from meganeura_runtime.train.resume import RunOptions, resume_by_hand, resume_job
+from meganeura_runtime.train.run_folder import RunFolder, folder_of, resumed_folder
 
 Files = Path | str | Sequence[Path | str]
 """A file of weights, an index of shards, a folder of either, or all shards one by one."""
@@ -95,6 +96,8 @@ class Run:
     """The loss and metrics on the held-out examples after each epoch that was evaluated."""
     epochs: tuple[float, ...] = ()
     """The mean training loss of each epoch, over all of its examples."""
+    usage: DeviceUsage | None = None
+    """How busy the devices were; `None` where no step was made."""
 
     @property
     def final_loss(self) -> float | None:
@@ -187,6 +190,7 @@ class Program:
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
         watch: Watch | Sequence[Watch] | None = None,
+        resume: Path | str | None = None,
     ) -> Run:
         """Train as its `train` block of that name says, with some settings replaced.
 
@@ -201,9 +205,12 @@ class Program:
         `allow_unexpected` may excuse as `model` says. `watch` is called with each event of
         `meganeura_runtime.train.events`, from the thread that trains, and may be several. What it
         raises ends the run; `StopTraining` ends it after the current step, and all is saved.
+        `resume` is the folder of a run that goes on, on the same data, as `--resume` has it: to the
+        bit, also where the data is given from Python.
         Losses and metrics are means over examples, in the units of the program. Raises
         `ProblemError` or `ProblemsError` for everything that is wrong with settings, data, weights
-        or the device, and for a loss that is not finite.
+        or the device, and for a loss that is not finite; `ValueError` for a run that goes on and is
+        given weights or another folder.
         """
         name = self._program.train(name)
         folder = pipeline.find(self._target).path.parent
@@ -213,15 +220,27 @@ class Program:
             overrides += [f"validation={_written('validation', validation)}"]
             validation = None
         given = Given(data, validation)
-        job = prepare(self._program, name, folder, overrides, start, data=given)
         record = _Record(_several(watch))
-        with explained_failures((job.demand.counter or "batch", job.batch)):
+        with ExitStack() as held:
+            if resume is None:
+                job = prepare(self._program, name, folder, overrides, start, data=given)
+                resumed, place = None, None
+            elif out is None and start is None:
+                with explained_failures():
+                    hosts = meet_hosts(device, None)
+                place = held.enter_context(resumed_folder(Path(resume), hosts))
+                job, resumed = resume_job(self._program, name, folder, overrides, place, given)
+            else:
+                raise ValueError("a run that goes on has its folder, and weights of its own")
+            held.enter_context(explained_failures((job.demand.counter or "batch", job.batch)))
             chosen = job.spread_over(
                 choose_device(job.settings.device, precision=job.settings.precision)
             )
-            with folder_of(name, None if out is None else Path(out), chosen.hosts) as place:
-                manner = RunOptions(hosts=chosen.hosts, device=chosen)
-                finished = train(job, place, chosen.open, record, record.is_asked, manner)
+            if place is None:
+                wanted = None if out is None else Path(out)
+                place = held.enter_context(folder_of(name, wanted, chosen.hosts))
+            manner = RunOptions(resumed, hosts=chosen.hosts, device=chosen)
+            finished = train(job, place, chosen.open, record, record.is_asked, manner)
         return Run(
             self,
             name,
@@ -230,6 +249,7 @@ class Program:
             tuple(record.losses),
             tuple(record.held_out),
             tuple(record.epochs),
+            finished.usage,
         )
 
     def trainer(
@@ -241,6 +261,7 @@ class Program:
         weights: Files | Weights | None = None,
         allow_missing: Sequence[str] = (),
         allow_unexpected: Sequence[str] = (),
+        out: Path | str | None = None,
         resume: Path | str | None = None,
         gradients: bool = False,
     ) -> Trainer:
@@ -250,6 +271,9 @@ class Program:
         epochs, so a schedule that spreads over the run needs `settings={"steps": 1000}`. `resume`
         is a folder that `Trainer.save`, `train` or `meganeura train` wrote: the trainer goes on
         there, to the bit where the batches are the same. With `gradients` each step gives them.
+
+        `out` is a new folder, or that of `resume`: steps are recorded there as `log_every` says,
+        evaluations too, and `report.html` shows them, as in the folder of `train`.
         """
         name = self._program.train(name)
         overrides = _overrides(settings, device)
@@ -269,7 +293,12 @@ class Program:
             chosen = recipe.spread_over(
                 choose_device(recipe.settings.device, precision=recipe.settings.precision)
             )
-        return Trainer(recipe, chosen, resumed, self._with_values)
+        folder = None
+        if out is not None and resume is not None and Path(out).resolve() == Path(resume).resolve():
+            folder = resumed_folder(Path(out), chosen.hosts)
+        elif out is not None:
+            folder = folder_of(name, Path(out), chosen.hosts)
+        return Trainer(recipe, chosen, resumed, self._with_values, folder)
 
     def _with_values(self, name: str | None, values: Mapping[str, Array]) -> "Model":
         """A model with the values of its parameters among some; raises `ProblemError`."""
@@ -385,7 +414,7 @@ class Model:
         with explained_failures():
             chosen = choose_device(device, precision=floats)
             session = open_inference(concrete.graph, chosen.open, rules)
-        session.load(self.values)
+            session.load(self.values)
         return session
 
     def run(
@@ -428,26 +457,27 @@ class Model:
         capacity: int,
         *,
         rows: int = 1,
+        sizes: Mapping[str, int] | None = None,
         device: str = "auto",
         precision: str = "f32",
     ) -> Generator:
         """The model on a device as what draws tokens, with caches for `capacity` of them.
 
         `rows` is how many sequences of one length it goes on with at once. Its method `tokens`
-        gives what follows a prompt. Raises `ProblemError` for a model that does not generate, and
-        as `session` does.
+        gives what follows a prompt. If the model takes other inputs than tokens, `read` takes them
+        before; `sizes` gives those sizes that they leave open. Raises `ProblemError` for a model
+        that does not generate, and as `session` does.
         """
+        step = TokenStep(capacity, 1, rows, sizes=tuple((sizes or {}).items()))
+        return self._generator(step, device, precision)
+
+    def _generator(self, step: TokenStep, device: str, precision: str = "f32") -> Generator:
         self._require_values()
         floats = ComputePrecision(precision)
+        rules = RewriteOptions(device=model_of(device, floats))
         with explained_failures():
             chosen = choose_device(device, precision=floats)
-            return Generator(
-                self._token_step,
-                self.values,
-                chosen.open,
-                RewriteOptions(device=model_of(device, floats)),
-                TokenStep(capacity, 1, rows),
-            )
+            return Generator(self._token_step, self.values, chosen.open, rules, step)
 
     def generate(
         self,
@@ -462,9 +492,10 @@ class Model:
     ) -> Iterator[str]:
         """The text that follows a prompt, a piece for each token that finishes a character.
 
-        Of at most `steps` tokens: 128, or as many as fit, where that is not given.
-        `tokenizer` is a tokenizer.json; without one, the one beside the weights is taken, or the
-        bytes of the text. Tokens are the likeliest at temperature 0, otherwise drawn from
+        A model that takes a text beside its tokens, as T5 does, answers the prompt. Of at most
+        `steps` tokens: 128, or as many as fit, where that is not given. `tokenizer` is a
+        tokenizer.json; without one, the one beside the weights is taken, or the bytes of the text.
+        Tokens are the likeliest at temperature 0, otherwise drawn from
         softmax(logits / temperature), from the `top_k` likeliest if that is not 0. The text ends
         with a token that the checkpoint says ends it. To generate often, keep a `generator`.
         Raises `ProblemError` for a prompt that is empty or too long, a setting that is out of
@@ -472,18 +503,57 @@ class Model:
         """
         words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
         sampling = Sampling(temperature, top_k, seed)
-        ids = words.encode(prompt)
-        room = room_for(self._token_step)
-        most = steps_for(len(ids), room) if steps is None else steps
-        capacity = capacity_for(len(ids), most, room)
-        generator = self.generator(capacity, device=device)
+        task = TextTask.of(self._token_step, words, prompt, steps, sampling)
+        generator = self._generator(task.step, device)
         require_vocabulary(words, generator.vocabulary)
 
         def pieces() -> Iterator[str]:
             with generator:
-                yield from streamed(words, generator.tokens(ids, most, sampling))
+                if task.context:
+                    generator.read(task.context)
+                tokens = generator.tokens(task.ids, task.steps, sampling)
+                yield from streamed(words, tokens, task.ends)
 
         return pieces()
+
+    def transcribe(
+        self,
+        sound: Path | str,
+        *,
+        language: str | None = None,
+        task: str | None = None,
+        timestamps: bool = False,
+        steps: int | None = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        seed: int = 0,
+        tokenizer: Path | str | None = None,
+        device: str = "auto",
+    ) -> Iterator[str]:
+        """What is said in a sound file, piece by piece; with `timestamps` a line for each part.
+
+        `language` is a code such as `en`, the one that is heard if it is not given; `task` is
+        `transcribe` or `translate`. What there is of these is said by the `generation_config.json`
+        beside the weights. `steps` is the most tokens of a window, 30 s for Whisper; the others
+        are those of `generate`. Raises `ProblemError` for a model that takes no sound, for what it
+        cannot do, for a file that is no sound, and as `generator` does.
+        """
+        words = tokenizer_of(self._files, None if tokenizer is None else Path(tokenizer))
+        sampling = Sampling(temperature, top_k, seed)
+        speech_task = SpeechTask.of(self._token_step, self._files)
+        with ExitStack() as stack:
+            generator = stack.enter_context(self._generator(speech_task.step, device))
+            require_vocabulary(words, generator.vocabulary)
+            known = speech_tokens(self._files, words, generator.vocabulary)
+            transcriber = Transcriber(generator, speech_task, words, known)
+            pieces = transcriber(Path(sound), Speech(language, task, timestamps), steps, sampling)
+            opened = stack.pop_all()
+
+        def closing_pieces() -> Iterator[str]:
+            with opened:
+                yield from pieces
+
+        return closing_pieces()
 
     def _token_step(self, step: TokenStep) -> TokenGraph:
         return pipeline.elaborate_tokens(self._program, self._name, self._config, step)

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from difflib import get_close_matches
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import cached_property
 from pathlib import Path
+from time import perf_counter
+from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meganeura.trainer_results import StepResult, Tensors, fitting, unknown
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
-from meganeura_dsl.transforms.training_step import GRADIENT, LOSS, SKIPPED
+from meganeura_dsl.transforms.optimizers.schedules import Reduction
+from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
 from meganeura_runtime.backends.backend import OpenDevice
-from meganeura_runtime.backends.base import Closing, Outputs
+from meganeura_runtime.backends.base import Closing, Session
 from meganeura_runtime.backends.device_failures import explained_failures
 from meganeura_runtime.io.checkpoint import Progress, write_checkpoint
 from meganeura_runtime.io.data.batches import even_batch, runs
-from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
+from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.anomaly import is_finite
 from meganeura_runtime.train.batch_arrays import Batch, BatchReader
 from meganeura_runtime.train.evaluation import HeldBatch
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.resume import Resumption, origins_of
-from meganeura_runtime.train.run_folder import saved_folder
-from meganeura_runtime.train.session_inputs import clock_names, clock_values
+from meganeura_runtime.train.run_folder import RunFolder, saved_folder
+from meganeura_runtime.train.session_inputs import clock_names, clock_values, without_rate
+from meganeura_runtime.train.shown import Shown
+from meganeura_runtime.train.step_log import StepLog, logged_by_hand
 from meganeura_runtime.train.training_problems import LossNotFinite
 from meganeura_runtime.train.training_session import TrainingSession
 
@@ -39,109 +44,6 @@ if TYPE_CHECKING:
 
 Batches = Mapping[str, object] | Iterable[Mapping[str, object]]
 """One dict of arrays, or any number of them."""
-
-
-class StepResult:
-    """The loss and the metrics of one step.
-
-    The step may still be under way: reading a number waits for it, and may be put off until later
-    steps are made. Numbers are means over the examples of the batch.
-    """
-
-    def __init__(self, step: int, learning_rate: float, outputs: Outputs) -> None:
-        self.step = step
-        """Its number, from 1."""
-        self.learning_rate = learning_rate
-        """The learning rate that it was made with."""
-        self._outputs = outputs
-
-    @property
-    def loss(self) -> float:
-        """The loss, with the weights from before the step."""
-        return float(self._outputs[LOSS])
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The metrics by name, with the weights from before the step."""
-        return {
-            name: float(self._outputs[name])
-            for name in self._outputs
-            if name not in {LOSS, SKIPPED} and not name.startswith(GRADIENT)
-        }
-
-    @property
-    def is_skipped(self) -> bool:
-        """Whether a gradient was not finite and `not_finite = "skip"` left the update out."""
-        return SKIPPED in self._outputs and bool(self._outputs[SKIPPED])
-
-    @property
-    def gradients(self) -> Mapping[str, Array]:
-        """The gradient of each weight that is moved, by path, before gradients are clipped.
-
-        Empty unless the trainer was made with `gradients=True`. They are read from the device when
-        they are asked for, before the next step: later that may raise `SessionError`.
-        """
-        return _Gradients(self._outputs)
-
-    def __repr__(self) -> str:
-        return f"<step {self.step:,}>"
-
-
-class _Gradients(Mapping[str, "Array"]):
-    """The outputs of a step that are gradients."""
-
-    def __init__(self, outputs: Outputs) -> None:
-        self._outputs = outputs
-        self._names = [name.removeprefix(GRADIENT) for name in outputs if name.startswith(GRADIENT)]
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._names:
-            raise KeyError(_unknown(name, self._names))
-        return np.array(self._outputs[f"{GRADIENT}{name}"])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-class Tensors(Mapping[str, "Array"]):
-    """Tensors on the device by path: reading one waits for the steps, writing one sets it."""
-
-    def __init__(self, trainer: Trainer, types: Mapping[str, TensorType]) -> None:
-        self._trainer = trainer
-        self._types = types
-
-    def __getitem__(self, name: str) -> Array:
-        self._require(name)
-        with explained_failures():
-            return self._trainer.trained.session.read(name)
-
-    def __setitem__(self, name: str, value: ArrayLike) -> None:
-        self._require(name)
-        array = np.asarray(value)
-        wanted = self._types[name]
-        if array.shape != wanted.shape:
-            shown = ", ".join(map(str, array.shape))
-            raise ValueError(f"`{name}` is {wanted}, and not {array.dtype}[{shown}]")
-        with explained_failures():
-            self._trainer.trained.session.write(name, array.astype(NUMPY[wanted.dtype]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._types)
-
-    def __len__(self) -> int:
-        return len(self._types)
-
-    def _require(self, name: str) -> None:
-        if name not in self._types:
-            raise KeyError(_unknown(name, self._types))
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, [*known], n=1)
-    return f"there is no `{name}`" + (f"; did you mean {quoted(near)}?" if near else "")
 
 
 class Trainer(Closing):
@@ -161,13 +63,20 @@ class Trainer(Closing):
         device: OpenDevice,
         resumption: Resumption | None,
         make_model: Callable[[str | None, Mapping[str, Array]], Model],
+        folder: AbstractContextManager[RunFolder] | None = None,
     ) -> None:
         self._recipe = recipe
         self._device = device
         self._make_model = make_model
         self._batch = recipe.demand.counter or "batch", recipe.batch
         self._reader = BatchReader(recipe.name, recipe.demand.inputs)
+        self._log: StepLog | None = None
+        progress = None if resumption is None else resumption.progress
+        self._reduction = Reduction() if progress is None else progress.reduction
+        self._best = None if progress is None else progress.best_value
+        self._stale = 0 if progress is None else progress.stale
         with explained_failures(self._batch), ExitStack() as opened:
+            place = None if folder is None else opened.enter_context(folder)
             trained = opened.enter_context(TrainingSession(recipe, device.open, any_size=True))
             trained.origins = origins_of(recipe, resumption)
             if resumption is None:
@@ -176,7 +85,12 @@ class Trainer(Closing):
                 trained.session.load(resumption.kept)
                 trained.steps = resumption.progress.step
                 trained.learning_rate = resumption.progress.learning_rate
-            opened.pop_all()
+            if place is not None:
+                place.write_settings(recipe.settings, trained.origins)
+                place.forget_after(trained.steps)
+                log = logged_by_hand(recipe, place, device, trained)
+                self._log = opened.enter_context(log)
+            self._held = opened.pop_all()
         self._trained = trained
         self._clock = clock_names(recipe.compiled)
         self._is_closed = False
@@ -207,10 +121,10 @@ class Trainer(Closing):
     def learning_rate(self) -> float:
         """The learning rate of the next step: what it was set to, or as the schedule has it.
 
-        Setting it ends the schedule. Optimizers of paths keep their ratio to it.
+        Setting it ends the schedule. Optimizers of paths keep their ratio to it. The schedule
+        `plateau` follows `evaluate`.
         """
-        by_hand = self._trained.learning_rate
-        return self._recipe.scheduled_rate(self.steps) if by_hand is None else by_hand
+        return self._rate_of(self.steps)
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
@@ -218,6 +132,17 @@ class Trainer(Closing):
         if not 0 <= rate < float("inf"):
             raise ValueError(f"a learning rate is finite and at least 0, and not {rate}")
         self.trained.learning_rate = rate
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether as many evaluations gave nothing better as the setting `stop_after` says."""
+        most = self._recipe.settings.stop_after
+        return most is not None and self._stale >= most
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run, if it has one."""
+        return None if self._log is None else self._log.folder.path
 
     @property
     def weights(self) -> Tensors:
@@ -237,36 +162,71 @@ class Trainer(Closing):
         Raises `ProblemError` for a batch that does not fit the inputs, indices out of range, sizes
         the program refuses and failures of the device.
         """
-        trained, recipe = self.trained, self._recipe
-        given = self._read(batch)
-        rate = self.learning_rate
-        with explained_failures(self._batch):
-            data = self._own(given, trained.session.own(self._examples(given)))
-            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
-            outputs = trained.step({**data, **clock})
-        return StepResult(trained.steps, rate, outputs)
+        moves = self._recipe.part_at(self.steps).moves
+        return self._made(batch, moves=moves)
 
-    def evaluate(self, data: Batches) -> dict[str, float]:
+    def gradients(self, batch: Mapping[str, object]) -> StepResult:
+        """Compute the gradients of a batch, and leave the weights as they are.
+
+        They are in `gradients` of the result, and `apply` makes the update. It is a step in all
+        else: it is counted, and the states of the program, such as running means, move. Raises as
+        `step`, and `ValueError` where a step is not one update: with `accumulate`, and where the
+        program computes something from the weights that it moved.
+        """
+        self._require_parts()
+        return self._made(batch, moves=False)
+
+    def apply(self, gradients: Mapping[str, ArrayLike]) -> None:
+        """Move the weights by gradients: one for each that `gradients` gave, by path.
+
+        What the settings say is done to them, as by a step: clipping, the optimizers, averages. The
+        learning rate is that of the last step. Raises `KeyError` for another name, `ValueError` for
+        a gradient that is missing or of another shape, and as `gradients`.
+        """
+        self._require_parts()
+        types = self._moved
+        for name in gradients:
+            if name not in types:
+                raise KeyError(unknown(name, types))
+        missing = next((name for name in types if name not in gradients), None)
+        if missing is not None:
+            raise ValueError(f"there is no gradient for `{missing}`")
+        fed = {
+            f"{GRADIENT}{name}": fitting(name, gradients[name], wanted)
+            for name, wanted in types.items()
+        }
+        if fed:
+            rate = self._rate_of(max(0, self.steps - 1))
+            with explained_failures(self._batch):
+                self.trained.session.step({**fed, LEARNING_RATE: np.array(rate, np.float32)})
+
+    def evaluate(self, data: Batches, *, counts: bool = True) -> dict[str, float]:
         """The mean loss and metrics over examples, in evaluation mode, with the weights of now.
 
         `data` is a dict of arrays, which is cut into batches, or dicts of arrays one after the
-        other, each a batch. Every example counts the same. Raises `ProblemError` as `step`, and
-        `ValueError` if there is no example.
+        other, each a batch. Every example counts the same. The schedule `plateau` and `should_stop`
+        follow these measurements, and the folder of the run records them, unless `counts` is false.
+        Raises `ProblemError` as `step`, and `ValueError` if there is no example.
         """
-        trained = self.trained
+        trained, shown, started = self.trained, Shown(), perf_counter()
         with explained_failures(self._batch):
-            found = trained.measure(self._held(data), trained.session.kept())
+            kept = trained.session.kept()
+            found = trained.measure(self._given(data), kept, shown)
         if not found:
             raise ValueError("there is no example to evaluate on")
+        if counts:
+            self._follow(found, kept, shown)
+        if self._log is not None:
+            self._log.leave_out(perf_counter() - started)
         return found
 
-    def save(self, folder: Path | str) -> None:
-        """Save the run in a folder, which is made where there is none.
+    def save(self, folder: Path | str | None = None) -> None:
+        """Save the run in a folder, which is made where there is none, or in its own.
 
         `checkpoint.safetensors` is what `resume` and `meganeura train --resume` go on with,
         `weights.safetensors` what `Program.model` reads, `settings.json` the settings; older ones
         are replaced. Raises `ProblemError` where a file cannot be written, and for weights that are
-        not finite: what is there stays as it is.
+        not finite: what is there stays as it is. Raises `ValueError` if there is no folder.
         """
         trained, recipe = self.trained, self._recipe
         with explained_failures():
@@ -283,8 +243,11 @@ class Trainer(Closing):
             weights=trained.origins,
             is_by_hand=True,
             learning_rate=trained.learning_rate,
+            best_value=self._best,
+            stale=self._stale,
+            reduction=self._reduction,
         )
-        with saved_folder(Path(folder), self._device.hosts) as place:
+        with self._place(folder) as place:
             place.write_settings(recipe.settings, trained.origins)
             if place.writes:
                 trained.write_weights(place.weights, kept)
@@ -303,10 +266,87 @@ class Trainer(Closing):
         return self._make_model(name, self.trained.averaged(kept))
 
     def close(self) -> None:
-        """Give the memory of the device back. Nothing is saved."""
+        """Give the memory of the device back and complete the page of the run; nothing is saved."""
+        self.__exit__(None, None, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; the page of a run that an error ended says so."""
         if not self._is_closed:
             self._is_closed = True
-            self._trained.close()
+            with explained_failures():
+                self._held.__exit__(kind, error, trace)
+
+    def _rate_of(self, step: int) -> float:
+        by_hand = self._trained.learning_rate
+        if by_hand is not None:
+            return by_hand
+        return self._recipe.scheduled_rate(step) * self._reduction.scale
+
+    @cached_property
+    def _moved(self) -> dict[str, TensorType]:
+        """The types of the gradients that move something, by path."""
+        recipe = self._recipe
+        moved = recipe.compiled.updates
+        kept = self.trained.session.parameters
+        params = (each.name for each in recipe.parameters if each.kind == "param")
+        return {name: kept[name] for name in params if name in moved}
+
+    def _require_parts(self) -> None:
+        """Raise `ValueError` unless the update can be parted from the gradients."""
+        if self._recipe.settings.accumulate > 1:
+            raise ValueError("with `accumulate` the gradients of several batches make an update")
+        if not self._recipe.is_divisible:
+            raise ValueError("the program computes something from the weights that a step moved")
+
+    def _made(self, batch: Mapping[str, object], *, moves: bool) -> StepResult:
+        """Make a step, or one that moves no weights, and count it."""
+        trained, recipe = self.trained, self._recipe
+        given = self._read(batch)
+        rate = self.learning_rate
+        with explained_failures(self._batch):
+            data = self._own(given, trained.session.own(self._examples(given)))
+            clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
+            outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
+            if self._log is not None:
+                ahead = trained.session.ahead
+                self._log.stepped(trained.steps, self._examples(given), rate, outputs, ahead)
+        return StepResult(trained.steps, rate, outputs)
+
+    def _follow(self, found: Mapping[str, float], kept: Mapping[str, Array], shown: Shown) -> None:
+        """Let the schedule, the best weights and the records follow an evaluation."""
+        settings, before = self._recipe.settings, self.learning_rate
+        if settings.schedule.follows is not None:
+            value = found[settings.schedule.follows]
+            self._reduction = settings.schedule.measured(self._reduction, value)
+        value = found[settings.best_metric.name]
+        is_best = settings.best_metric.is_better(value, self._best)
+        self._stale = 0 if is_best else self._stale + 1
+        if is_best:
+            self._best = value
+        if self._log is None:
+            return
+        rate = self.learning_rate if self.learning_rate != before else None
+        with explained_failures():
+            self._log.evaluated(self.steps, found, shown, best=is_best, rate=rate)
+        if is_best and self._log.folder.writes:
+            self._trained.write_weights(self._log.folder.best, kept)
+
+    def _place(self, folder: Path | str | None) -> AbstractContextManager[RunFolder]:
+        """The folder to save the run in, locked."""
+        own = None if self._log is None else self._log.folder
+        if own is not None and (folder is None or own.path.resolve() == Path(folder).resolve()):
+            return nullcontext(own)
+        if folder is None:
+            raise ValueError("say where to save it: the trainer was made without `out`")
+        return saved_folder(Path(folder), self._device.hosts)
+
+    def _session(self) -> Session:
+        return self.trained.session
 
     def _read(self, batch: object) -> Batch:
         """The arrays of a batch, in the types of the inputs."""
@@ -318,9 +358,8 @@ class Trainer(Closing):
     def _tensors(self, *, states: bool) -> Tensors:
         weights = {each.name for each in self._recipe.parameters if each.kind != "state"}
         types = self.trained.session.parameters
-        return Tensors(
-            self, {name: each for name, each in types.items() if (name not in weights) == states}
-        )
+        chosen = {name: each for name, each in types.items() if (name not in weights) == states}
+        return Tensors(self._session, chosen)
 
     def _examples(self, batch: Batch) -> int:
         counter = self._recipe.demand.counter
@@ -342,7 +381,7 @@ class Trainer(Closing):
             for name, array in batch.arrays.items()
         }
 
-    def _held(self, data: Batches) -> Iterator[HeldBatch]:
+    def _given(self, data: Batches) -> Iterator[HeldBatch]:
         """What to evaluate on, batch by batch."""
         if isinstance(data, Mapping):
             batch = self._read(cast("object", data))

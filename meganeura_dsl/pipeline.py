@@ -504,6 +504,22 @@ def elaborate_tokens(
     return generation.elaborate_tokens(program.module, node, config, step)
 
 
+def elaborate_logits(
+    program: Program, model: str | None, config: Mapping[str, Static], step: generation.TokenStep
+) -> generation.TokenGraph:
+    """The graph that gives the logits of the token after some others. Raises `ProblemError`."""
+    node = program.module.models[program.model(model)]
+    return generation.elaborate_logits(program.module, node, config, step)
+
+
+def elaborate_draw(
+    program: Program, model: str | None, vocabulary: int, draw: generation.Draw
+) -> Elaboration:
+    """The graph that draws a token from the logits of a model."""
+    node = program.module.models[program.model(model)]
+    return generation.elaborate_draw(program.module, node, vocabulary, draw)
+
+
 def elaborate_train(
     program: Program, train: str | None = None, *, sizes: Mapping[str, int], training: bool
 ) -> Elaboration:

@@ -2,16 +2,22 @@
 # requires-python = ">=3.11"
 # dependencies = ["numpy", "safetensors"]
 # ///
-"""Makes spoken words for Whisper's encoder without a recording: `synthetic_speech.py DATA`.
+"""Makes spoken words for Whisper without a recording: `synthetic_speech.py DATA [SOUNDS]`.
 
 A word is two vowels, each one of /a/, /i/ and /u/, so there are nine. A voice is the harmonics of a
 gliding pitch, as strong as three resonances at the formants of the vowel let them be (Peterson and
 Barney 1952 measured them). Speakers differ in pitch and in the length of the vocal tract, words in
 tempo and loudness, and each has noise. `mel` is what Whisper hears of it: f32[words, 80, 64], which
 is 0.64 seconds.
+
+With a second argument, a folder, they are sentences of one to three words, to be written down:
+`mel` is f32[sentences, 80, 192], and `text` i32[sentences, 10] has the bytes of the words, a 0
+before and behind them, and -100 after that. The folder gets 20 that are held out as sounds, named
+by their words.
 """
 
 import sys
+import wave
 from itertools import product
 from pathlib import Path
 
@@ -26,6 +32,8 @@ RATE = 16_000
 
 HOP, WINDOW, BANDS, FRAMES = 160, 400, 80, 64
 """Whisper's features: a frame every 10 ms over 25 ms, in 80 bands; and the frames of a clip."""
+
+WORDS_AT_MOST, NOTHING = 3, -100
 
 VOWELS = {"a": (730, 1090, 2440), "i": (270, 2290, 3010), "u": (300, 870, 2240)}
 WORDS = ["".join(pair) for pair in product(VOWELS, repeat=2)]
@@ -92,15 +100,58 @@ def mel_filters() -> Array:
 def log_mel(clip: Array, filters: Array) -> Array:
     """As Whisper's: the log10 of the power in each band, within 8 of the loudest, then scaled."""
     padded = np.pad(clip, WINDOW // 2, mode="reflect")
-    frames = np.stack([padded[HOP * i : HOP * i + WINDOW] for i in range(FRAMES)])
+    starts = range(0, clip.size, HOP)
+    frames = np.stack([padded[start : start + WINDOW] for start in starts])
     window = np.sin(np.pi * np.arange(WINDOW) / WINDOW) ** 2
     power = np.abs(np.fft.rfft(frames * window)) ** 2
     logs = np.log10(np.maximum(power @ filters.T, 1e-10))
     return ((np.maximum(logs, logs.max() - 8) + 4) / 4).T
 
 
-def main() -> None:
-    """Write 60 utterances of each word to train on, and 15 held out, by other speakers."""
+# --- files ---------------------------------------------------------------------------------------
+
+
+def sentence(chance: np.random.Generator) -> tuple[list[str], Array]:
+    """One to three words, and how they sound, in a clip that is as long as three."""
+    words = [WORDS[int(each)] for each in chance.integers(0, len(WORDS), chance.integers(1, 4))]
+    silence = 0.01 * chance.normal(size=(WORDS_AT_MOST - len(words)) * FRAMES * HOP)
+    return words, np.concatenate([*(spoken(word, chance) for word in words), silence])
+
+
+def as_tokens(words: list[str]) -> NDArray[np.int32]:
+    """The bytes of words between zeros, as many as those of the longest sentence."""
+    longest = 3 * WORDS_AT_MOST - 1
+    text = " ".join(words).encode()
+    tokens = [0, *text, 0, *[NOTHING] * (longest - len(text))]
+    return np.array(tokens, np.int32)
+
+
+def write_sound(path: Path, clip: Array) -> None:
+    """A WAV file of 16 bits."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((np.clip(clip, -1, 1) * 32_767).astype("<i2").tobytes())
+
+
+def sentences(sounds: Path) -> dict[str, NDArray[np.generic]]:
+    """Sentences to train on and to try; the first of the latter also as files."""
+    chance, filters = np.random.default_rng(0), mel_filters()
+    sounds.mkdir(parents=True, exist_ok=True)
+    tensors: dict[str, NDArray[np.generic]] = {}
+    for split, count in (("train", 1200), ("test", 100)):
+        said = [sentence(chance) for _ in range(count)]
+        mels = [log_mel(clip, filters) for _, clip in said]
+        tensors[f"{split}.mel"] = np.array(mels, np.float32)
+        tensors[f"{split}.text"] = np.stack([as_tokens(words) for words, _ in said])
+    for number, (words, clip) in enumerate(said[:20]):
+        write_sound(sounds / f"{number:02}-{'-'.join(words)}.wav", clip)
+    return tensors
+
+
+def single_words() -> dict[str, NDArray[np.generic]]:
+    """60 utterances of each word to train on, and 15 held out, by other speakers."""
     chance, filters = np.random.default_rng(0), mel_filters()
     tensors: dict[str, NDArray[np.generic]] = {}
     for split, times in (("train", 60), ("test", 15)):
@@ -108,6 +159,12 @@ def main() -> None:
         heard = [log_mel(spoken(WORDS[int(label)], chance), filters) for label in labels]
         tensors[f"{split}.mel"] = np.array(heard, np.float32)
         tensors[f"{split}.label"] = labels.astype(np.int32)
+    return tensors
+
+
+def main() -> None:
+    """Write words, or sentences."""
+    tensors = sentences(Path(sys.argv[2])) if len(sys.argv) > 2 else single_words()
     Path(sys.argv[1]).write_bytes(save(tensors))
     for name, tensor in tensors.items():
         print(f"{name}: {tensor.dtype} {list(tensor.shape)}")

@@ -13,6 +13,7 @@ import pytest
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
+from tests.shared_proofs import share
 from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
@@ -43,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The fast tier runs as on a machine without wgpu, so that none of it needs an adapter."""
+    share(config)
     if config.getoption("--fast"):
         sys.modules["wgpu"] = cast("ModuleType", None)
 

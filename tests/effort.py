@@ -1,8 +1,11 @@
 """How much is tried: a little in every run of the suite, a lot at night."""
 
 import os
+from typing import TypeVar
+
+_Effort = TypeVar("_Effort")
 
 
-def effort(usual: int, nightly: int) -> int:
-    """A number of attempts; `make nightly` sets `MEGANEURA_NIGHTLY`."""
+def effort(usual: _Effort, nightly: _Effort) -> _Effort:
+    """A number of attempts, or the cases tried; `make nightly` sets `MEGANEURA_NIGHTLY`."""
     return nightly if os.environ.get("MEGANEURA_NIGHTLY") == "1" else usual

@@ -284,14 +284,20 @@ EXAMPLES: Mapping[str, Problem] = {
         NotGenerating(
             Location(within(MLP, "digits_mlp", "digits_mlp.mgn")),
             "digits_mlp",
-            ("takes no `ids: i32[n, s]`", "takes no `position: i32[] = 0`", "needs `image`"),
+            (
+                "takes no `ids: i32[n, s]`",
+                "takes no `position: i32[] = 0`",
+                "has no parameter `capacity`",
+            ),
         ),
         TooLong(16, 100, 64),
-        WrongSampling("temperature", "-1.0", "from 0 to 1,000"),
+        WrongSampling("temperature", "-1.0", "a number from 0 to 1,000"),
         OtherVocabulary("the tokenizer", 50257, 256),
         TooFewTokens(300, 256),
         EmptyPrompt(),
-        NoOnnxForm("RandomBits", "it has no counterpart there", within(FIT, "image |> fc"), "fc"),
+        NoOnnxForm(
+            "RandomBits", "it has a counterpart from opset 18 on", within(FIT, "image |> fc"), "fc"
+        ),
         OnnxDiffers("`output` differs by 0.0371, and 0.0001 is allowed", (("n", 1), ("s", 32))),
         UnreadableOnnx(
             Path("model.onnx"), "`fc.weight`: cannot reshape array of size 3 into shape (2,2)"

@@ -33,6 +33,8 @@ OF_OTHERS = {
     "LockFile",
     "ModelCheckpoint",
     "None",
+    "ReduceLROnPlateau",
+    "TensorBoardLogger",
     "TerminateOnNaN",
     "True",
 }

@@ -1,15 +1,17 @@
-"""What is compared: models, batches, and the same weights and inputs for everybody."""
+"""What is compared: models at batch sizes, with the same weights and inputs for everybody."""
 
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from meganeura_dsl.ir.cost_model import GPU
+from benchmarks.peers.models import BATCHES, LARGE, SMALL, Model
+from meganeura_dsl.ir.cost_model import DeviceModel
 from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.index_checks import leaf_bounds
 from meganeura_dsl.ir.ops import Input
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
@@ -23,39 +25,6 @@ LOSSES = 3
 """So many first losses of a training are compared: they depend on gradients and updates too."""
 
 Values = Mapping[str, Array]
-Prepared = Mapping[str, tuple[Graph, Graph]]
-"""By the name of a case: the graph that runs, and how the parameters it adds are computed."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model of the standard library, and a program that trains it."""
-
-    name: str
-    file: str
-    program: str
-    sizes: Mapping[str, int]
-    batches: tuple[int, ...]
-
-
-IMAGES = """(x: [batch, 3, {size}, {size}], label: i32[batch]):
-  logits = x |> {name}
-  minimize cross_entropy(logits, label)
-"""
-SOUNDS = """(x: [batch, 80, 3000], y: [batch, 1500, 384]):
-  z = x |> {name}
-  minimize mean((z - y) ** 2)
-"""
-
-
-def models(*, small: bool) -> Iterator[Model]:
-    """The models of the table; small ones only show that all of it works."""
-    size = 64 if small else 224
-    for name, file in (("resnet18", "resnet"), ("repvgg_a0", "repvgg")):
-        program = IMAGES.format(size=size, name=name)
-        yield Model(name, file, program, {"h": size, "w": size}, (2,) if small else (1, 32))
-    program = SOUNDS.format(name="whisper_tiny")
-    yield Model("whisper_tiny", "whisper", program, {"t": 3000}, (1,) if small else (1, 8))
 
 
 @dataclass(frozen=True)
@@ -68,19 +37,18 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
-        return f"{self.model.name}, {self.batch}, {'train' if self.trains else 'infer'}"
+        """What the table and the command line call it."""
+        return f"{self.model.name}-b{self.batch}-{'train' if self.trains else 'infer'}"
 
 
-def cases(*, small: bool, only: str = "") -> tuple[Case, ...]:
-    """All of them whose name contains a text, the cheap ones first."""
-    found = (
-        Case(model, batch, trains)
-        for model in models(small=small)
-        for batch in model.batches
-        for trains in (False, True)
-    )
-    return tuple(case for case in found if only in case.name)
+def cases(*, small: bool, wanted: Sequence[str] = ("*",)) -> tuple[Case, ...]:
+    """Those whose name one of some patterns of the shell matches, large batches first."""
+    found: list[Case] = []
+    for batch_of in (lambda model: BATCHES[model.name], lambda _: 1):
+        for model in SMALL if small else LARGE:
+            batch = min(4, batch_of(model)) if small else batch_of(model)
+            found += [Case(model, batch, trains=trains) for trains in (True, False)]
+    return tuple(case for case in found if any(fnmatch(case.name, each) for each in wanted))
 
 
 @dataclass(frozen=True)
@@ -96,25 +64,24 @@ class Material:
 
 def material(case: Case) -> Material:
     """Random, and the same in every process."""
-    if case.trains:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "benchmark.mgn"
-            source = f"from {case.model.file} import {case.model.name}\n\ntrain fit"
-            path.write_text(source + case.model.program)
-            found = elaborate_train(
-                load(str(path)), "fit", sizes={"batch": case.batch}, training=True
-            )
-    else:
-        sizes = {"n": case.batch, **case.model.sizes}
-        found = elaborate_model(load(case.model.file), case.model.name, sizes=sizes)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "benchmark.mgn"
+        path.write_text(case.model.program)
+        program = load(str(path))
+        if case.trains:
+            found = elaborate_train(program, "fit", sizes={"batch": case.batch}, training=True)
+        else:
+            sizes = {"n": case.batch, **case.model.sizes}
+            found = elaborate_model(program, "subject", sizes=sizes)
     return Material(
         case, found.graph, initial_values(found.parameters, 0), random_inputs(found.graph)
     )
 
 
 def random_inputs(graph: Graph) -> Values:
-    """Numbers for pictures and sounds, and classes for labels."""
+    """Numbers for pictures and sounds; for what picks something, what there is to pick."""
     generator = np.random.default_rng(0)
+    bounds = leaf_bounds(graph)
     found: dict[str, Array] = {}
     for value in graph.values:
         if isinstance(value.op, Input):
@@ -122,25 +89,16 @@ def random_inputs(graph: Graph) -> Values:
             if value.type.dtype.is_float:
                 found[value.op.name] = generator.standard_normal(shape, np.float32)
             else:
-                found[value.op.name] = generator.integers(0, 1000, shape).astype(np.int32)
+                count = bounds[value.op.name].count
+                found[value.op.name] = generator.integers(0, count, shape).astype(np.int32)
     return found
 
 
-def optimized(one: Material) -> tuple[Graph, Graph]:
+def optimized(one: Material, device: DeviceModel) -> tuple[Graph, Graph]:
     """The graph that runs, and how the parameters that the optimizer added are computed."""
+    options = RewriteOptions(device=device)
     if one.case.trains:
         settings = TrainingSettings(Sgd(lr=LEARNING_RATE, momentum=MOMENTUM))
-        step = optimized_training_step(one.graph, settings, RewriteOptions(device=GPU))
-        return step.graph, Graph((), {}, {})
-    found = RewriteOptions(device=GPU).optimize(one.graph, "infer")
+        return optimized_training_step(one.graph, settings, options).graph, Graph((), {}, {})
+    found = options.optimize(one.graph, "infer")
     return found.graph, found.load
-
-
-def prepare(path: Path, chosen: tuple[Case, ...]) -> None:
-    """Write the optimized graphs of cases."""
-    path.write_bytes(pickle.dumps({case.name: optimized(material(case)) for case in chosen}))
-
-
-def read_prepared(path: Path) -> Prepared:
-    """What `prepare` wrote."""
-    return pickle.loads(path.read_bytes())  # noqa: S301  our own file

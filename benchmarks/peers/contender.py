@@ -1,28 +1,40 @@
 """What all contenders have in common: they run a case, and are timed in the same way."""
 
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from benchmarks.peers.case import Material
 from meganeura_dsl.ir.graph import Array
 
-HOST_ROUNDS = 9
+SAMPLE = 1 << 20
+"""The most elements of an output that are compared."""
+RESIDENT = ""
+"""The way in which inputs and outputs stay on the device."""
+
+Precision = Literal["f32", "tf32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("f32", "tf32", "bf16")
+TOLERANCE: Mapping[Precision, float] = {"f32": 5e-3, "tf32": 1e-2, "bf16": 5e-2}
+"""A contender whose outputs differ by more, of the largest element, computes something else."""
 Step = Callable[[], object]
 Figure = Callable[[], float]
 
 
-def nothing() -> None:
-    """A step that is not needed."""
-
-
 class Absent(Exception):
     """A contender cannot run here; says why."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a device did in some steps, in seconds since the profiler was started."""
+
+    name: str
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -32,26 +44,17 @@ class Running:
     outputs: Array
     """The output of an inference, or the first losses of a training."""
     steps: Mapping[str, Step]
-    """Ways to begin a step, by the column they are timed for."""
+    """Ways to begin a step, by name; the first is the one that is profiled."""
     wait: Step
     """Returns once everything begun is done."""
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
-    """More columns, computed after the times."""
-    settle: Step = nothing
-    """Done before it is timed, once it has the machine to itself."""
+    """What else a step takes, computed after the times."""
+    profile: Callable[[Step], Sequence[Kernel]] | None = None
+    """The kernels of what a function does; `None` where there is no profiler."""
 
 
 class Contender(Protocol):
-    """A framework that can run the cases."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the table."""
-        ...
-
-    def columns(self, *, trains: bool) -> tuple[str, ...]:
-        """The case that is timed, before it has run."""
-        ...
+    """A framework in one of its modes."""
 
     def run(self, one: Material) -> AbstractContextManager[Running]:
         """Load and compile a case, and take its first steps; `Absent` where that cannot be."""
@@ -60,21 +63,21 @@ class Contender(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure."""
+    """How long to measure at one visit."""
 
-    rounds: int = 20
-    """Of which the median counts."""
-    warm_seconds: float = 0.15
+    warm_seconds: float = 0.05
+    """Of steps before the clock starts, which bring the device to its speed."""
+    rounds: int = 4
     round_seconds: float = 0.03
     least_steps: int = 3
     """Of a round: so many that the host can prepare the next one while one runs."""
 
 
-QUICK = Effort(rounds=1, warm_seconds=0.0, round_seconds=0.0, least_steps=1)
+QUICK = Effort(warm_seconds=0.0, rounds=1, round_seconds=0.0, least_steps=1)
 
 
-def median_ms(step: Step, wait: Step, effort: Effort) -> float:
-    """The time of a step while many follow each other."""
+def rounds_ms(step: Step, wait: Step, effort: Effort) -> list[float]:
+    """The milliseconds of a step while many follow each other, in each of some rounds."""
     step()
     wait()
     start = perf_counter()
@@ -85,7 +88,7 @@ def median_ms(step: Step, wait: Step, effort: Effort) -> float:
         count += 1
     share = effort.round_seconds / effort.warm_seconds if effort.warm_seconds else 0.0
     each = max(effort.least_steps, int(count * share))
-    return 1e3 * statistics.median(_round(step, wait, each) for _ in range(effort.rounds))
+    return [1e3 * _round(step, wait, each) for _ in range(effort.rounds)]
 
 
 def _round(step: Step, wait: Step, steps: int) -> float:
@@ -96,15 +99,10 @@ def _round(step: Step, wait: Step, steps: int) -> float:
     return (perf_counter() - start) / steps
 
 
-def host_ms(step: Step, wait: Step, effort: Effort) -> float:
-    """The time until a step is begun and the host has nothing more to do with it."""
-    times: list[float] = []
-    for _ in range(min(HOST_ROUNDS, effort.rounds)):
-        start = perf_counter()
-        step()
-        times.append(1e3 * (perf_counter() - start))
-        wait()
-    return statistics.median(times)
+def sampled(outputs: Array) -> Array:
+    """So many elements of an output as a file may hold, evenly spread."""
+    flat = np.asarray(outputs, np.float32).reshape(-1)
+    return flat[:: -(-flat.size // SAMPLE)]
 
 
 def difference(found: Array, expected: Array) -> float:

@@ -1,22 +1,38 @@
-"""Ours: a plan on an adapter."""
+"""Ours: a session on a device of one of the backends."""
 
 import statistics
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from benchmarks.peers.case import LOSSES, Material, Prepared, Values, optimized
-from benchmarks.peers.contender import Absent, Running
+from benchmarks.peers.case import LOSSES, Material, Values, optimized
+from benchmarks.peers.contender import (
+    RESIDENT,
+    Absent,
+    Figure,
+    Kernel,
+    Precision,
+    Running,
+    Step,
+)
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.interpreter import storage_type
+from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.inference_session import Derivation
-from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.webgpu.plan import Role
-from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 
-RESIDENT, FED, ROUND_TRIP = "ours", "ours, fed", "ours, there and back"
+if TYPE_CHECKING:
+    from meganeura_runtime.backends.xla.session import XlaSession
+
+FED, ROUND_TRIP = "fed", "there and back"
 
 
 class Ours:
@@ -25,72 +41,80 @@ class Ours:
     An inference is also timed there and back: fed, run, and its output read.
     """
 
-    name = "ours"
-
-    def __init__(self, selector: str, prepared: Prepared | None = None) -> None:
+    def __init__(self, selector: str, precision: Precision) -> None:
         self._selector = selector
-        self._prepared = prepared
-        self._device: Device | None = None
-
-    def columns(self, *, trains: bool) -> tuple[str, ...]:
-        """What it is timed for."""
-        return (RESIDENT, FED) if trains else (RESIDENT, FED, ROUND_TRIP)
+        try:
+            self._device = choose_device(selector, precision=ComputePrecision(precision))
+        except DeviceError as error:
+            raise Absent(str(error)) from error
+        except ProblemError as error:
+            raise Absent(str(error)) from error
 
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
-        """Plan a case, and open a session."""
-        device = self._opened()
-        graph, derived = optimized(one) if self._prepared is None else self._prepared[one.case.name]
-        plan = plan_graph(graph, device.limits, device.style)
+        """Compile a case, and open a session."""
+        graph, derived = optimized(one, model_of(self._selector))
         with ExitStack() as stack:
-            session = stack.enter_context(WebGpuSession(plan, device))
-            session.load(kept(graph, derived, one.weights))
+            session = stack.enter_context(self._device.open(graph))
+            session.load(loaded(graph, derived, one.weights))
             first = next(iter(graph.outputs))
             count = LOSSES if one.case.trains else 1
             found = [np.asarray(session.step(one.inputs)[first]) for _ in range(count)]
             uploaded = stack.enter_context(session.upload(one.inputs))
-            steps = {
+            steps: dict[str, Step] = {
                 RESIDENT: lambda: session.step(uploaded),
                 FED: lambda: session.step(one.inputs),
-                ROUND_TRIP: lambda: session.step(one.inputs)[first],
             }
+            if not one.case.trains:
+                steps[ROUND_TRIP] = lambda: session.step(one.inputs)[first]
             yield Running(
                 np.stack(found) if one.case.trains else found[0],
-                {name: steps[name] for name in self.columns(trains=one.case.trains)},
+                steps,
                 session.wait,
-                {
-                    "ours: kernels": lambda: _kernels_ms(session),
-                    "ours: dispatches": lambda: float(len(plan.dispatches)),
-                    "ours: MiB": lambda: sum(map(plan.bytes_for, Role)) / 2**20,
-                },
+                _figures(session),
+                _profiler(session),
             )
 
-    def _opened(self) -> Device:
-        if self._device is None:
-            try:
-                self._device = open_device(self._selector)
-            except DeviceError as error:
-                raise Absent(str(error)) from error
-        return self._device
-
     def __str__(self) -> str:
-        return str(self._opened())
+        return str(self._device.description)
 
 
-def _kernels_ms(session: WebGpuSession) -> float:
-    """The sum of the kernels' times by the adapter's clock."""
-    return 1e3 * statistics.median(sum(session.profile(before=3)) for _ in range(5))
+def _figures(session: Session) -> Mapping[str, Figure]:
+    if isinstance(session, WebGpuSession):
+        plan = session.plan
+        return {
+            "MiB": lambda: sum(map(plan.bytes_for, Role)) / 2**20,
+            "dispatches": lambda: float(len(plan.dispatches)),
+            "kernels, ms": lambda: 1e3 * statistics.median(_kernels(session)),
+        }
+    from benchmarks.peers.jax_tools import mebibytes  # noqa: PLC0415  JAX may be missing
+
+    compiled = cast("XlaSession", session).compiled
+    return {"MiB": lambda: mebibytes(compiled)}
 
 
-def kept(graph: Graph, derived: Graph, weights: Values) -> Values:
+def _kernels(session: WebGpuSession) -> list[float]:
+    """The sum of the kernels' times by the adapter's clock, in some steps."""
+    return [sum(session.profile(before=3)) for _ in range(5)]
+
+
+def _profiler(session: Session) -> Callable[[Step], Sequence[Kernel]] | None:
+    if isinstance(session, WebGpuSession):
+        return None
+    from benchmarks.peers.jax_tools import kernels  # noqa: PLC0415  JAX may be missing
+
+    return kernels
+
+
+def loaded(graph: Graph, derived: Graph, weights: Values) -> Values:
     """What a session is loaded with: weights, what follows from them, and zeros."""
     everything = {**weights, **Derivation(derived)(weights)}
     return {
-        value.op.name: everything.get(value.op.name, _zeros(value.type.shape))
+        leaf.name: everything.get(leaf.name, _zeros(leaf))
         for value in graph.values
-        if isinstance(value.op, Leaf) and value.op.is_kept
+        if isinstance(leaf := value.op, Leaf) and leaf.is_kept
     }
 
 
-def _zeros(shape: tuple[object, ...]) -> Array:
-    return np.zeros(tuple(int(str(size)) for size in shape), np.float32)
+def _zeros(leaf: Leaf) -> Array:
+    return np.zeros(concrete_shape(leaf.shape), storage_type(leaf.dtype))

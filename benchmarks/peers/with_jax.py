@@ -1,7 +1,9 @@
-"""JAX, with the precision `highest`: single precision throughout."""
+"""JAX, written by hand: one jitted step that gives its memory to the next."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,106 +11,159 @@ from jax import Array
 from jax import numpy as jnp
 
 from benchmarks.peers.case import LEARNING_RATE, LOSSES, MOMENTUM, Material
-from benchmarks.peers.contender import Running
-from benchmarks.peers.jax_models import NETWORKS, Network, fused_repvgg
+from benchmarks.peers.contender import RESIDENT, Absent, Precision, Running
+from benchmarks.peers.jax_models import NETWORKS, Scope, fused_repvgg
+from benchmarks.peers.jax_tools import kernels, mebibytes
+from benchmarks.peers.models import Kind
+from meganeura_dsl.ir.graph import Array as HostArray
 
 State = dict[str, Array]
-FIXED = ("running_mean", "running_var", "embed_positions.weight")
+Network = Callable[[State, Array], tuple[Array, State]]
+"""From weights and an input to outputs and running statistics."""
+STATISTICS = ("running_mean", "running_var")
+FIXED = (*STATISTICS, "embed_positions.weight")
 """The ends of names of what no gradient changes."""
+MATMUL: Mapping[Precision, str] = {"f32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
 
 
+@dataclass(frozen=True)
 class WithJax:
-    """A function that is compiled ahead; a training step gives its memory to the next."""
+    """Compiled ahead. In `bf16` a step rounds its master weights of float32 where it begins."""
 
-    name = "JAX"
-
-    def columns(self, *, trains: bool) -> tuple[str, ...]:  # noqa: ARG002
-        """What it is timed for."""
-        return (self.name,)
+    platform: str
+    precision: Precision
 
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
         """Compile a case."""
-        with jax.default_matmul_precision("highest"):
-            yield _training(one) if one.case.trains else _inference(one)
+        try:
+            device = jax.devices(self.platform)[0]
+        except RuntimeError as error:
+            raise Absent(f"JAX has no {self.platform}") from error
+        with jax.default_device(device), jax.default_matmul_precision(MATMUL[self.precision]):
+            step, held, compiled = self._training(one) if one.case.trains else self._inference(one)
+            count = LOSSES if one.case.trains else 1
+            found = [np.asarray(step(), np.float32) for _ in range(count)]
+            yield Running(
+                np.stack(found) if one.case.trains else found[0],
+                {RESIDENT: step},
+                lambda: jax.block_until_ready(held),
+                {"MiB": lambda: mebibytes(compiled)},
+                kernels,
+            )
+
+    @property
+    def _dtype(self) -> jnp.dtype[Any]:
+        return jnp.dtype(jnp.bfloat16 if self.precision == "bf16" else jnp.float32)
+
+    def _network(self, one: Material) -> Network:
+        """The model in the precision."""
+        function, arguments = NETWORKS[one.case.model.block], one.case.model.arguments
+
+        def network(weights: State, x: Array) -> tuple[Array, State]:
+            scope = Scope(rounded(weights, self._dtype), one.case.trains)
+            x = x.astype(self._dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+            y = function(scope, x, **arguments)
+            return y, scope.running
+
+        return network
+
+    def _inference(self, one: Material) -> tuple[Callable[[], Array], list[Any], Any]:
+        weights = one.weights
+        if one.case.model.block == "RepVGG":
+            weights = fused_repvgg(weights, one.case.model.arguments["depths"])
+        # Weights that do not change are rounded once.
+        placed = rounded(jax.device_put(_floats(weights)), self._dtype)
+        x, _ = _inputs(one)
+        network = self._network(one)
+        function = jax.jit(lambda weights, x: network(weights, x)[0])
+        compiled = function.lower(placed, x).compile()
+        held: list[Any] = [None]
+
+        def step() -> Array:
+            held[0] = compiled(placed, x)
+            return held[0]
+
+        return step, held, compiled
+
+    def _training(self, one: Material) -> tuple[Callable[[], Array], list[Any], Any]:
+        values = _floats(one.weights)
+        trained = {name: array for name, array in values.items() if not name.endswith(FIXED)}
+        fixed = jax.device_put({name: values[name] for name in values if name not in trained})
+        velocity = jax.device_put({name: np.zeros_like(array) for name, array in trained.items()})
+        x, y = _inputs(one)
+        state = (jax.device_put(trained), fixed, velocity)
+        function = jax.jit(_step_of(self._network(one), one.case.model.kind), donate_argnums=0)
+        compiled = function.lower(state, x, y).compile()
+        held: list[Any] = [state, None]
+
+        def step() -> Array:
+            held[:] = compiled(held[0], x, y)
+            return held[1]
+
+        return step, held, compiled
 
     def __str__(self) -> str:
-        return f"JAX {jax.__version__} on {jax.devices()[0].device_kind}"
+        return f"JAX {jax.__version__} on {jax.devices(self.platform)[0].device_kind}"
 
 
-def _inference(one: Material) -> Running:
-    network = NETWORKS[one.case.model.name]
-    weights = fused_repvgg(one.weights) if network is NETWORKS["repvgg_a0"] else one.weights
-    weights = jax.device_put(dict(weights))
-    (x,) = jax.device_put(list(one.inputs.values()))
-    function = jax.jit(lambda weights, x: network(weights, x, trains=False)[0])
-    compiled = function.lower(weights, x).compile()
-    last = [compiled(weights, x)]
-
-    def step() -> None:
-        last[0] = compiled(weights, x)
-
-    return Running(
-        np.asarray(last[0]),
-        {"JAX": step},
-        lambda: jax.block_until_ready(last),
-        {"JAX: MiB": lambda: _mebibytes(compiled)},
-    )
+def rounded(weights: Mapping[str, Array], dtype: jnp.dtype[Any]) -> State:
+    """Weights in the type that products are of; those of norms and statistics stay float32."""
+    return {
+        name: array if _is_of_norm(name, weights) else array.astype(dtype)
+        for name, array in weights.items()
+    }
 
 
-def _training(one: Material) -> Running:
-    network = NETWORKS[one.case.model.name]
-    values = {name: array for name, array in one.weights.items() if array.dtype == np.float32}
-    trained = {name: array for name, array in values.items() if not name.endswith(FIXED)}
-    fixed = jax.device_put({name: values[name] for name in values if name not in trained})
-    velocity = jax.device_put({name: np.zeros_like(array) for name, array in trained.items()})
-    x, target = jax.device_put(list(one.inputs.values()))
-    state = (jax.device_put(trained), fixed, velocity)
-    function = jax.jit(_step_of(network), donate_argnums=(0, 1, 2))
-    compiled = function.lower(*state, x, target).compile()
-    held: list[object] = [state, None]
-
-    def step() -> Array:
-        *changed, loss = compiled(*held[0], x, target)
-        held[:] = [tuple(changed), loss]
-        return loss
-
-    losses = np.stack([np.asarray(step()) for _ in range(LOSSES)])
-    return Running(
-        losses,
-        {"JAX": step},
-        lambda: jax.block_until_ready(held),
-        {"JAX: MiB": lambda: _mebibytes(compiled)},
-    )
+def _is_of_norm(name: str, weights: Mapping[str, Array]) -> bool:
+    """Whether a weight is a scale or shift, which has one axis and belongs to no product."""
+    owner = name.rpartition(".")[0]
+    weight = weights.get(f"{owner}.weight")
+    return name.endswith(STATISTICS) or (weight is not None and weight.ndim == 1)
 
 
-def _step_of(network: Network):  # noqa: ANN202  what `jax.jit` takes
+def _floats(weights: Mapping[str, HostArray]) -> dict[str, HostArray]:
+    """Kernels of convolutions as JAX has them: [h, w, in, out]."""
+    return {
+        name: np.moveaxis(array, (0, 1), (-1, -2)) if array.ndim > 2 and _is_kernel(name) else array
+        for name, array in weights.items()
+        if array.dtype == np.float32
+    }
+
+
+def _is_kernel(name: str) -> bool:
+    return name.endswith(".weight")
+
+
+def _inputs(one: Material) -> tuple[Array, Array | None]:
+    """What goes in, with its channels last, and what should come out."""
+    x, *others = one.inputs.values()
+    match one.case.model.kind:
+        case "images" | "sounds":
+            placed = jax.device_put(np.ascontiguousarray(np.moveaxis(x, 1, -1)))
+            return placed, jax.device_put(others[0]) if others else None
+        case "tokens" if one.case.trains:
+            return jax.device_put(x[:, :-1].copy()), jax.device_put(x[:, 1:].copy())
+        case "tokens":
+            return jax.device_put(x), None
+
+
+def _step_of(network: Network, kind: Kind) -> Callable[..., Any]:
     """Gradient descent with momentum, and the running statistics."""
 
-    def loss_of(trained: State, fixed: State, x: Array, target: Array) -> tuple[Array, State]:
-        y, running = network({**trained, **fixed}, x, trains=True)
-        if y.shape == target.shape:
-            return jnp.mean((y - target) ** 2), running
-        chosen = jnp.take_along_axis(jax.nn.log_softmax(y), target[:, None], 1)
-        return -chosen.mean(), running
+    def loss_of(trained: State, fixed: State, x: Array, y: Array) -> tuple[Array, State]:
+        found, running = network({**trained, **fixed}, x)
+        found = found.astype(jnp.float32)
+        if kind == "sounds":
+            return jnp.mean(jnp.square(found - y)), running
+        chosen = jnp.take_along_axis(found, y[..., None], -1)[..., 0]
+        return jnp.mean(jax.nn.logsumexp(found, -1) - chosen), running
 
-    def step(trained: State, fixed: State, velocity: State, x: Array, target: Array):  # noqa: ANN202
-        (loss, running), gradients = jax.value_and_grad(loss_of, has_aux=True)(
-            trained, fixed, x, target
-        )
+    def step(state: tuple[State, State, State], x: Array, y: Array):  # noqa: ANN202
+        trained, fixed, velocity = state
+        (loss, running), gradients = jax.value_and_grad(loss_of, has_aux=True)(trained, fixed, x, y)
         velocity = {name: MOMENTUM * velocity[name] + gradients[name] for name in trained}
         trained = {name: trained[name] - LEARNING_RATE * velocity[name] for name in trained}
-        return trained, {**fixed, **running}, velocity, loss
+        return (trained, {**fixed, **running}, velocity), loss
 
     return step
-
-
-def _mebibytes(compiled: jax.stages.Compiled) -> float:
-    """What a step takes at its peak: what goes in, what comes out elsewhere, what lies between."""
-    sizes = compiled.memory_analysis()
-    parts: Mapping[str, int] = {
-        "in": sizes.argument_size_in_bytes,
-        "out": sizes.output_size_in_bytes - sizes.alias_size_in_bytes,
-        "between": sizes.temp_size_in_bytes,
-    }
-    return sum(parts.values()) / 2**20

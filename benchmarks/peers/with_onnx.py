@@ -10,7 +10,8 @@ import torch
 from onnx import TensorProto, helper
 
 from benchmarks.peers.case import Material
-from benchmarks.peers.contender import Absent, Running
+from benchmarks.peers.contender import RESIDENT, Absent, Running
+from benchmarks.peers.ours import ROUND_TRIP
 from benchmarks.peers.with_torch import network
 from meganeura_dsl.ir.graph import Array
 
@@ -18,21 +19,16 @@ PROVIDER = "WebGpuExecutionProvider"
 DEVICE = "webgpu"
 OPSET = 18
 IR_VERSION = 10
-RESIDENT, FED = "ORT WebGPU", "ORT WebGPU, there and back"
 
 
 class WithOnnx:
     """Inputs and outputs that stay on the GPU, and the usual call, which carries both."""
 
-    name = RESIDENT
-
-    def columns(self, *, trains: bool) -> tuple[str, ...]:
-        """What it is timed for."""
-        return () if trains else (RESIDENT, FED)
-
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
         """Export a case, and open a session that runs on the GPU alone."""
+        if one.case.trains:
+            raise Absent("ONNX Runtime's WebGPU does not train")
         if PROVIDER not in onnxruntime.get_available_providers():
             raise Absent(f"this build of onnxruntime {onnxruntime.__version__} has no {PROVIDER}")
         options = onnxruntime.SessionOptions()
@@ -52,7 +48,7 @@ class WithOnnx:
             np.asarray(session.run(None, {source.name: x})[0]),
             {
                 RESIDENT: lambda: session.run_with_iobinding(binding),
-                FED: lambda: session.run(None, {source.name: x}),
+                ROUND_TRIP: lambda: session.run(None, {source.name: x}),
             },
             # What is read comes after everything that was begun before.
             lambda: probe.run(None, {"x": nothing}),
@@ -83,7 +79,7 @@ def _identity(x: Array, options: onnxruntime.SessionOptions) -> onnxruntime.Infe
 
 def _exported(one: Material) -> bytes:
     (x,) = (torch.tensor(array) for array in one.inputs.values())
-    model = network(one).cpu().to(memory_format=torch.contiguous_format)
+    model = network(one, "cpu").to(memory_format=torch.contiguous_format)
     content = io.BytesIO()
     torch.onnx.export(model, (x,), content, opset_version=OPSET, dynamo=False)
     return content.getvalue()

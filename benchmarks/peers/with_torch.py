@@ -1,122 +1,185 @@
-"""PyTorch: in the same arithmetic, eager and compiled, and in the fastest arithmetic it has."""
+"""PyTorch: eager, compiled, and compiled with CUDA graphs, in each precision."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.peers.case import LEARNING_RATE, LOSSES, MOMENTUM, Material
-from benchmarks.peers.contender import Running, Step
+from benchmarks.peers.contender import (
+    RESIDENT,
+    Absent,
+    Figure,
+    Kernel,
+    Precision,
+    Running,
+    Step,
+)
 from benchmarks.peers.torch_models import MODELS, RepVGG
 from meganeura_dsl.ir.graph import Array
 
-Arithmetic = Literal["strict", "TF32", "bf16"]
-SETTLING = 3
-"""Steps in which cuDNN looks for its fastest algorithms."""
+Mode = Literal["eager", "compiled", "graphs"]
+Placed = TypeVar("Placed", Tensor, nn.Module)
 
 
 @dataclass(frozen=True)
 class WithTorch:
-    """Inputs stay on the GPU, images are channels last, and cuDNN searches for algorithms.
+    """Inputs stay on the device, images are channels last, cuDNN searches for its algorithms.
 
-    The search is made when a case has the GPU to itself; until then cuDNN takes other ones.
-    `strict` is single precision throughout, TF32 takes tensor cores for products, and bf16 is
-    automatic mixed precision.
+    `tf32` takes tensor cores for products of float32. `bf16` is automatic mixed precision, around
+    the forward pass and the loss; an inference has its weights and inputs in bfloat16 instead,
+    unless it is to be `mixed` too. The optimizer is the fused one, and `graphs` is torch.compile's
+    mode `reduce-overhead`.
     """
 
-    name: str
-    arithmetic: Arithmetic
-    compiled: bool
-
-    def columns(self, *, trains: bool) -> tuple[str, ...]:  # noqa: ARG002
-        """What it is timed for."""
-        return (self.name,)
+    device: str
+    mode: Mode
+    precision: Precision
+    mixed: bool = False
 
     @contextmanager
     def run(self, one: Material) -> Generator[Running]:
         """Build a case, compile it if that is asked for, and take its first steps."""
-        allow_tf32(allowed=self.arithmetic != "strict")
-        torch.backends.cudnn.deterministic = True
-        torch.backends.cudnn.benchmark = False
-        before = memory_allocated()
-        step = self._step(one)
-        with self._mode(trains=one.case.trains):
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise Absent("PyTorch finds no CUDA device")
+        allow_tf32(allowed=self.precision == "tf32")
+        torch.backends.cudnn.benchmark = True
+        with torch.set_grad_enabled(one.case.trains):
+            step = self._step(one)
             count = LOSSES if one.case.trains else 1
             found = [_array(step()) for _ in range(count)]
-        own = memory_allocated() - before
-
-        def timed() -> None:
-            with self._mode(trains=one.case.trains):
-                step()
-
-        def settle() -> None:
-            # What was chosen in the first steps is remembered for these settings.
-            torch.backends.cudnn.deterministic = False
-            torch.backends.cudnn.benchmark = True
-            for _ in range(SETTLING):
-                timed()
-            synchronize()
-
-        figures = {f"{self.name}: MiB": lambda: _peak(timed, own)}
-        yield Running(
-            np.stack(found) if one.case.trains else found[0],
-            {self.name: timed},
-            synchronize,
-            figures if torch.cuda.is_available() else {},
-            settle,
-        )
-
-    @contextmanager
-    def _mode(self, *, trains: bool) -> Generator[None]:
-        mixed = torch.autocast(
-            _device(), torch.bfloat16, enabled=self.arithmetic == "bf16", cache_enabled=trains
-        )
-        with torch.set_grad_enabled(trains), mixed:
-            yield
+            yield Running(
+                np.stack(found) if one.case.trains else found[0],
+                {RESIDENT: step},
+                self._wait,
+                self._figures(step),
+                self._kernels,
+            )
 
     def _step(self, one: Material) -> Callable[[], Tensor]:
-        model = network(one)
-        run = torch.compile(model, dynamic=False) if self.compiled else model
-        x, *others = (_placed(torch.tensor(array), one) for array in one.inputs.values())
-        if not one.case.trains:
-            return lambda: run(x)
-        (target,) = others
-        if target.dtype == torch.int32:
-            target = target.long()
-        optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
+        model = network(one, self.device)
+        tensors = [self._placed(each) for each in one.inputs.values()]
+        if one.case.trains:
+            return self._training(one, model, *tensors)
+        (x,) = tensors
+        if self.precision == "bf16" and not self.mixed:
+            model = model.bfloat16()
+            x = x.bfloat16() if x.is_floating_point() else x
+        run = self._compiled(model)
+        autocast = self._autocast(enabled=self.mixed)
 
-        def step() -> Tensor:
+        def infer() -> Tensor:
+            self._begin()
+            with autocast:
+                return run(x)
+
+        return infer
+
+    def _training(
+        self, one: Material, model: nn.Module, x: Tensor, y: Tensor | None = None
+    ) -> Callable[[], Tensor]:
+        if y is None:
+            x, y = x[:, :-1].contiguous(), x[:, 1:].contiguous()
+        target = y if y.is_floating_point() else y.long()
+        loss_of = functional.mse_loss if one.case.model.kind == "sounds" else _cross_entropy
+        optimizer = torch.optim.SGD(
+            [each for each in model.parameters() if each.requires_grad],
+            lr=LEARNING_RATE,
+            momentum=MOMENTUM,
+            fused=True,
+        )
+        # The loss is compiled with the model, so that what it reads need not be stored.
+        forward = self._compiled(lambda: loss_of(model(x), target))
+        autocast = self._autocast(enabled=True)
+
+        def train() -> Tensor:
+            self._begin()
             optimizer.zero_grad(set_to_none=True)
-            y = run(x)
-            is_regression = y.shape == target.shape
-            loss_of = functional.mse_loss if is_regression else functional.cross_entropy
-            loss = loss_of(y, target)
+            with autocast:
+                loss = forward()
             loss.backward()
             optimizer.step()
             return loss.detach()
 
-        return step
+        return train
+
+    def _compiled(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        match self.mode:
+            case "eager":
+                return function
+            case "compiled":
+                return torch.compile(function, dynamic=False)
+            case "graphs":
+                return torch.compile(function, dynamic=False, mode="reduce-overhead")
+
+    def _begin(self) -> None:
+        if self.mode == "graphs":
+            torch.compiler.cudagraph_mark_step_begin()
+
+    def _autocast(self, *, enabled: bool) -> torch.autocast:
+        return torch.autocast(
+            self.device, torch.bfloat16, enabled=enabled and self.precision == "bf16"
+        )
+
+    def _placed(self, array: Array) -> Tensor:
+        tensor = torch.tensor(array, device=self.device)
+        return channels_last(tensor) if tensor.ndim == 4 else tensor
+
+    def _figures(self, step: Step) -> Mapping[str, Figure]:
+        # The memory of CUDA graphs lies in pools of their own, of which no peak is known.
+        is_known = self.device == "cuda" and self.mode != "graphs"
+        return {"MiB": lambda: self._peak(step)} if is_known else {}
+
+    def _wait(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _peak(self, step: Step) -> float:
+        """The most that is allocated in a step."""
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() / 2**20
+
+    def _kernels(self, action: Step) -> Sequence[Kernel]:
+        on_gpu = self.device == "cuda"
+        with profile(
+            activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]
+        ) as seen:
+            action()
+        return tuple(
+            Kernel(each.name(), 1e-9 * each.start_ns(), 1e-9 * each.end_ns())
+            for each in seen.profiler.kineto_results.events()
+            if not on_gpu or ("CUDA" in str(each.device_type()) and not _is_mark(each.name()))
+        )
 
     def __str__(self) -> str:
-        where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+        where = torch.cuda.get_device_name() if self.device == "cuda" else "the CPU"
         return f"PyTorch {torch.__version__} on {where}"
 
 
-def network(one: Material) -> nn.Module:
+def network(one: Material, device: str) -> nn.Module:
     """The model with our weights, on the device; RepVGG infers in its fused form."""
-    model = MODELS[one.case.model.name]()
+    model = MODELS[one.case.model.block](**one.case.model.arguments)
     model.load_state_dict({name: torch.tensor(value) for name, value in one.weights.items()})
     model.train(one.case.trains)
     if isinstance(model, RepVGG) and not one.case.trains:
         with torch.no_grad():
             model.fuse()
-    model = model.to(_device())
-    return model.to(memory_format=torch.channels_last) if _has_pictures(one) else model
+    model = model.to(device)
+    return channels_last(model) if one.case.model.kind == "images" else model
+
+
+def channels_last(of: Placed) -> Placed:
+    """Images and kernels as tensor cores read them; of a CPU nothing depends on it."""
+    return of.to(memory_format=torch.channels_last) if torch.cuda.is_available() else of
 
 
 def allow_tf32(*, allowed: bool) -> None:
@@ -125,39 +188,14 @@ def allow_tf32(*, allowed: bool) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
-def synchronize() -> None:
-    """Wait for the device."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+def _is_mark(name: str) -> bool:
+    """Whether an event of a trace is a region that TorchInductor marked, with kernels inside."""
+    return name.startswith(("##", "Torch-Compiled", "CompiledF"))
 
 
-def memory_allocated() -> int:
-    """Bytes that tensors take on the device."""
-    return torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
-
-
-def _peak(step: Step, own: int) -> float:
-    """The most that one model takes in a step, of a process that may hold several."""
-    synchronize()
-    others = torch.cuda.memory_allocated() - own
-    torch.cuda.reset_peak_memory_stats()
-    step()
-    synchronize()
-    return (torch.cuda.max_memory_allocated() - others) / 2**20
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _has_pictures(one: Material) -> bool:
-    return next(iter(one.inputs.values())).ndim == 4
-
-
-def _placed(tensor: Tensor, one: Material) -> Tensor:
-    tensor = tensor.to(_device())
-    last = _has_pictures(one) and tensor.ndim == 4
-    return tensor.to(memory_format=torch.channels_last) if last else tensor
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """The mean over all examples and positions."""
+    return functional.cross_entropy(logits.flatten(0, -2), target.flatten())
 
 
 def _array(tensor: Tensor) -> Array:

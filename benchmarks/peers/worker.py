@@ -1,81 +1,39 @@
-"""One process of the comparison: it loads and compiles its cases, and times them on command.
+"""One process of the comparison: a contender on a case, which it loads, compiles and times.
 
-    python -m benchmarks.peers.worker NAME ... --cases CASE ... --folder FOLDER [...]
+    python -m benchmarks.peers.worker MODE PRECISION CASE --device DEVICE --outputs FILE [--small]
 
 A framework that crashes so takes only itself along, several may compile side by side, and memory is
-no common good. It says `ready` on its output, waits for a line on its input, gives the numbers as
-lines of JSON, and says `done`.
+no common good. It writes its outputs to a file, says `ready`, and then does what the lines of its
+input say: `measure`, `figures` or `profile`. What it says are lines of JSON.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers.case import Material, cases, material, read_prepared
+from benchmarks.peers.case import Case, cases, material
 from benchmarks.peers.contender import (
+    PRECISIONS,
     QUICK,
     Absent,
-    Contender,
     Effort,
     Running,
-    difference,
-    host_ms,
-    median_ms,
+    rounds_ms,
+    sampled,
 )
-from benchmarks.peers.ours import Ours
+from benchmarks.peers.kernel_kinds import Shares, shares
+from benchmarks.peers.roster import MODES
 
 MARK = "@"
 """Begins a line that is meant for the parent, as libraries print too."""
-
-
-def ours(options: argparse.Namespace) -> Contender:
-    """The contender of this repository."""
-    return Ours(options.device, read_prepared(options.prepared) if options.prepared else None)
-
-
-def torch(name: str, arithmetic: str, *, compiled: bool) -> Callable[..., Contender]:
-    """PyTorch in one of its modes."""
-
-    def make(_: argparse.Namespace) -> Contender:
-        from benchmarks.peers.with_torch import WithTorch  # noqa: PLC0415  may be missing
-
-        return WithTorch(name, arithmetic, compiled)
-
-    return make
-
-
-def jax(_: argparse.Namespace) -> Contender:
-    """JAX."""
-    # Else it takes three quarters of the GPU's memory at once.
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    from benchmarks.peers.with_jax import WithJax  # noqa: PLC0415  may be missing
-
-    return WithJax()
-
-
-def onnx(_: argparse.Namespace) -> Contender:
-    """ONNX Runtime."""
-    from benchmarks.peers.with_onnx import WithOnnx  # noqa: PLC0415  may be missing
-
-    return WithOnnx()
-
-
-CONTENDERS: Mapping[str, Callable[[argparse.Namespace], Contender]] = {
-    "ours": ours,
-    "eager": torch("eager", "strict", compiled=False),
-    "compiled": torch("compiled", "strict", compiled=True),
-    "JAX": jax,
-    "ORT WebGPU": onnx,
-    "TF32 compiled": torch("TF32 compiled", "TF32", compiled=True),
-    "bf16 compiled": torch("bf16 compiled", "bf16", compiled=True),
-}
-"""By the name of their first column."""
+PROFILED = 10
+"""Steps of a profile."""
 
 
 def tell(**message: object) -> None:
@@ -89,96 +47,94 @@ def reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, ImportError):
         return f"cannot be imported: {error}"
-    first = next(iter(str(error).splitlines()), "")
+    first = next((line for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first[:200]}"
 
 
-class Worker:
-    """The cases of a process."""
+def orders() -> Iterator[str]:
+    """What the parent says, until it has nothing more to say."""
+    while line := sys.stdin.readline():
+        yield line.strip()
 
-    def __init__(self, options: argparse.Namespace, stack: ExitStack) -> None:
-        self._options = options
-        self._stack = stack
-        self._running: list[tuple[str, str, Running]] = []
 
-    def prepare(self) -> None:
-        """Start every contender on every case; say which cannot."""
-        wanted = [
-            one for one in cases(small=self._options.small) if one.name in self._options.cases
-        ]
-        materials = [material(case) for case in wanted]
-        for name in self._options.contenders:
-            try:
-                contender = CONTENDERS[name](self._options)
-                tell(machine={name: str(contender)})
-            except Exception as error:  # noqa: BLE001  whatever it is, the others go on
-                for one in materials:
-                    tell(case=one.case.name, contender=name, reason=reason(error))
-                continue
-            for one in materials:
-                self._start(contender, one)
+def serve(running: Running, ways: list[str], effort: Effort) -> None:
+    """Do what the parent says."""
+    for order in orders():
+        match order:
+            case "measure":
+                tell(
+                    times={
+                        way: rounds_ms(step, running.wait, effort)
+                        for way, step in running.steps.items()
+                        if way in ways
+                    }
+                )
+            case "figures":
+                tell(figures={name: figure() for name, figure in running.figures.items()})
+            case "profile":
+                found = profiled(running)
+                tell(profile=None if found is None else found.document())
+            case _:
+                raise AssertionError(order)
 
-    def _start(self, contender: Contender, one: Material) -> None:
-        name = one.case.name
-        if not contender.columns(trains=one.case.trains):
-            return
-        try:
-            running = self._stack.enter_context(contender.run(one))
-        except Exception as error:  # noqa: BLE001  whatever it is, the others go on
-            tell(case=name, contender=contender.name, reason=reason(error))
-            return
-        self._running.append((name, contender.name, running))
-        if contender.name == "ours":
-            np.save(self._reference(name), running.outputs)
 
-    def _reference(self, case: str) -> Path:
-        return Path(self._options.folder) / f"{case}.npy"
+def profiled(running: Running) -> Shares | None:
+    """Where the time of a step goes; `None` where there is no profiler."""
+    if running.profile is None:
+        return None
+    step = next(iter(running.steps.values()))
 
-    def measure(self) -> None:
-        """Compare outputs, and time the cases one after the other."""
-        for case, contender, running in self._running:
-            try:
-                for column, value in self._numbers(case, contender, running):
-                    tell(case=case, contender=contender, column=column, value=value)
-            except Exception as error:  # noqa: BLE001  whatever it is, the others go on
-                tell(case=case, contender=contender, reason=reason(error))
+    def some() -> None:
+        for _ in range(PROFILED):
+            step()
+        running.wait()
 
-    def _numbers(self, case: str, contender: str, running: Running) -> Iterator[tuple[str, float]]:
-        reference = self._reference(case)
-        if contender != "ours" and reference.exists():
-            yield f"{contender}: difference", difference(np.load(reference), running.outputs)
-        running.settle()
-        effort = QUICK if self._options.small else Effort()
-        for column, step in running.steps.items():
-            yield column, median_ms(step, running.wait, effort)
-        first = next(iter(running.steps.values()))
-        yield f"{contender}: host", host_ms(first, running.wait, effort)
-        for column, figure in running.figures.items():
-            yield column, figure()
+    some()
+    # The first trace of a process begins with the profiler's own work.
+    running.profile(some)
+    return shares(running.profile(some), PROFILED)
+
+
+def case_of(name: str, *, small: bool) -> Case:
+    """The case of that name."""
+    (found,) = cases(small=small, wanted=(name,))
+    return found
+
+
+def run(options: argparse.Namespace) -> None:
+    """Start, write the outputs, and serve."""
+    one = material(case_of(options.case, small=options.small))
+    contender = MODES[options.mode].make(options.device, options.precision)
+    with contender.run(one) as running:
+        np.save(options.outputs, sampled(running.outputs))
+        tell(ready=str(contender))
+        serve(running, options.ways, QUICK if options.small else Effort())
 
 
 def arguments() -> argparse.ArgumentParser:
     """What the parent says; it takes most of this on its own command line."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--device", default="wgpu", help="the adapter of ours")
-    parser.add_argument("--small", action="store_true", help="small sizes and one round")
-    parser.add_argument("--prepared", type=Path, help="read optimized graphs")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--small", action="store_true", help="small models and one round")
+    parser.add_argument("--ways", nargs="+", default=[""], help="also `fed`, `there and back`")
     return parser
 
 
 def main() -> None:
-    """Prepare, wait, measure."""
+    """Run, or say why that cannot be."""
     parser = argparse.ArgumentParser(parents=[arguments()])
-    parser.add_argument("contenders", nargs="+", choices=CONTENDERS)
-    parser.add_argument("--cases", nargs="+", required=True)
-    parser.add_argument("--folder", required=True)
-    with ExitStack() as stack:
-        worker = Worker(parser.parse_args(), stack)
-        worker.prepare()
-        tell(ready=True)
-        if sys.stdin.readline():
-            worker.measure()
-            tell(done=True)
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("precision", choices=PRECISIONS)
+    parser.add_argument("case")
+    parser.add_argument("--outputs", type=Path, required=True)
+    try:
+        run(parser.parse_args())
+    except Exception as error:  # noqa: BLE001  whatever it is, the others go on
+        traceback.print_exc()
+        tell(failed=reason(error))
+    # Libraries may take seconds to let go of what the process ends with.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

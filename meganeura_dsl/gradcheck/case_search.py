@@ -41,6 +41,9 @@ UNNEEDED = (
 
 NO_CASE = "no sizes were found that it accepts"
 
+MOST_PROBES = 128
+"""Probes in the memory of one search; at this number, all are dropped."""
+
 
 class _FoundError(Exception):
     """A case is wrong."""
@@ -95,6 +98,7 @@ class _Search:
         self.slopes = 0
         self.worst = 0.0
         self.refusal = ""
+        self._probes: dict[str, tuple[Elaboration, Probe]] = {}
         # A proof is about whole numbers.
         self.is_proved = not subject.reals and prove_block(subject.module, subject.block) is None
 
@@ -124,10 +128,9 @@ class _Search:
     def examine(self, case: Case) -> Fault | None:
         """What is wrong with one case, if anything."""
         try:
-            elaboration = case.elaborate()
+            elaboration, probed = self._probe(case)
         except ProblemError as error:
             return self._refused(error)
-        probed = probe(elaboration.graph)
         point = self._point(case, probed)
         self.examples += 1
         if self.effort.kinks:
@@ -137,6 +140,17 @@ class _Search:
         if fault is None and self.effort.run is not None:
             return compare(probed, point.feeds, self.effort.run)
         return fault
+
+    def _probe(self, case: Case) -> tuple[Elaboration, Probe]:
+        """The graph of a case and its probe: the same for cases that differ in their seed alone."""
+        config = self.subject.drawn(case.config)
+        key = repr((config, case.sizes, case.inputs, case.training))
+        if key not in self._probes:
+            if len(self._probes) >= MOST_PROBES:
+                self._probes.clear()
+            elaboration = case.elaborate()
+            self._probes[key] = elaboration, probe(elaboration.graph)
+        return self._probes[key]
 
     def _refused(self, error: ProblemError) -> RefusedAfterProof:
         """A refusal is a fault after a proof, except for a norm over one element."""

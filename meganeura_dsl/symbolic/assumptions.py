@@ -136,6 +136,8 @@ class Facts:
 
     def truth(self, condition: Condition) -> bool | None:
         """True if the condition always holds, False if it never does, None if neither is shown."""
+        if isinstance(condition, bool) and not self.is_contradictory:
+            return condition
         if self._follows(condition):
             return True
         return False if self._follows(negate(condition)) else None

@@ -42,12 +42,13 @@ from meganeura_dsl.transforms.optimizers.update import (
     squared_norm,
 )
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.update_gate import Gate
 
 LOSS = "loss"
 LEARNING_RATE = "learning_rate"
 GRADIENT = "gradient."
-"""How the names of outputs begin that are gradients."""
+"""How the names of outputs begin that are gradients, and of inputs that are."""
 SKIPPED = "update.skipped"
 """The output that is 1 where a gradient is not finite, and 0 elsewhere."""
 GRADIENT_NORM = "gradient_norm"
@@ -71,9 +72,10 @@ class TrainingSettings:
     before `clip_norm` bounds the norm of all. The parameters that match a glob of
     `every` move at each so many updates only; the last match counts.
 
-    `accumulate` moves the parameters after so many batches, by the mean of their gradients. `ema`
-    keeps an average of each parameter: a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all
-    as it was where a gradient is not finite, and adds the output `update.skipped`.
+    `accumulate` moves the parameters after so many batches, by the mean of their gradients: all of
+    them but the last are steps of the `part` `SUM`. `ema` keeps an average of each parameter:
+    a' = a + (1 - ema) (p' - a). `skip_not_finite` leaves all as it was where a gradient is not
+    finite, and adds the output `update.skipped`. `part` is how much of the step is made.
     """
 
     optimizer: Optimizer
@@ -87,6 +89,7 @@ class TrainingSettings:
     accumulate: int = 1
     ema: float | None = None
     skip_not_finite: bool = False
+    part: StepPart = StepPart.WHOLE
 
     def interval_of(self, name: str) -> int:
         """The steps from one move of a parameter to the next."""
@@ -108,6 +111,11 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
     Objectives are minimized in their order. The gradient of each is with respect to what it moves
     alone, and what follows it reads the new values, as constants. A parameter that no gradient
     flows to stays as it is, weight decay or not, as in `torch.optim`.
+
+    Every part of a step declares the same parameters and states. Those that move nothing have no
+    input `learning_rate`, and `UPDATE` has the gradients as inputs, `gradient.PATH`, and nothing of
+    the forward graph. An update cannot be parted from its gradients where something that follows
+    it in the program reads what it moved.
     """
     if LOSS not in forward.outputs:
         raise TrainingError(f"the graph has no output `{LOSS}`")
@@ -115,10 +123,10 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         raise TrainingError(f"the graph has an output `{GRADIENT_NORM}` of its own")
     _require_free_names(forward)
     _require_matches(forward, settings)
+    _require_parts(forward, settings)
     copy = _Copy(forward)
-    gate = Gate(copy.build, settings.accumulate, skips=settings.skip_not_finite)
+    gate = Gate(copy.build, settings.accumulate, settings.part, skips=settings.skip_not_finite)
     updates: dict[str, Value] = {}
-    gate.count(updates)
     reached: dict[str, Value] = {}
     for objective in objectives(forward) or (Objective(0, tuple(_trained(forward))),):
         loss = forward.outputs.get(objective.output, forward.outputs[LOSS])
@@ -129,21 +137,30 @@ def training_step(forward: Graph, settings: TrainingSettings) -> Graph:
         }
         reached |= _move(copy.build, copy.of(loss), parameters, settings, gate, updates)
         copy.go_on(objective, updates)
-    outputs = {
-        name: copy.of(value)
-        for name, value in forward.outputs.items()
-        if Objective.of(name) is None
-    }
-    shown = {f"{GRADIENT}{name}": each for name, each in reached.items() if settings.gradients}
+    outputs, states = copy.results(forward)
+    shows = settings.gradients or settings.part is StepPart.GRADIENTS
+    shown = {f"{GRADIENT}{name}": each for name, each in reached.items() if shows}
     if settings.gradient_norm:
         shown[GRADIENT_NORM] = _norm(copy.build, tuple(reached.values()))
-    states = {name: copy.of(value) for name, value in forward.updates.items()}
     finite = gate.is_finite()
     if finite is not None:
         zero, one = number(copy.build, 0.0), number(copy.build, 1.0)
         shown[SKIPPED] = copy.build.add(Where(), finite, zero, one)
         states = gate.states(states, copy.leaves)
+    if settings.part is StepPart.UPDATE:
+        return _fed_gradients_alone(copy.build.graph(shown, updates))
     return simplify_loops(copy.build.graph({**outputs, **shown}, {**states, **updates}))
+
+
+def _fed_gradients_alone(graph: Graph) -> Graph:
+    """An update without the inputs of the forward graph, which nothing of it reads."""
+    fed = (LEARNING_RATE, GRADIENT)
+    values = tuple(
+        value
+        for value in graph.values
+        if not isinstance(value.op, Input) or value.op.name.startswith(fed)
+    )
+    return Graph(values, graph.outputs, graph.updates)
 
 
 def _move(
@@ -160,6 +177,11 @@ def _move(
     """
     found = gradients(build, loss, tuple(parameters.values()))
     reached = {name: each for name, each in zip(parameters, found, strict=True) if each is not None}
+    if settings.part is StepPart.UPDATE:
+        reached = {
+            name: build.add(Input(f"{GRADIENT}{name}", each.type.dtype, each.type.shape))
+            for name, each in reached.items()
+        }
     means = gate.mean(reached, updates)
     bounded = _bounded(build, tuple(means.values()), settings.clip_value)
     clipped = _clipped(build, bounded, settings.clip_norm)
@@ -205,6 +227,15 @@ class _Copy:
         """The copy of a value that no objective to come is needed for."""
         return self._made[value.id]
 
+    def results(self, forward: Graph) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The outputs of the forward graph that are no objectives, and its next states."""
+        outputs = {
+            name: self.of(value)
+            for name, value in forward.outputs.items()
+            if Objective.of(name) is None
+        }
+        return outputs, {name: self.of(value) for name, value in forward.updates.items()}
+
     def go_on(self, objective: Objective, new: Mapping[str, Value]) -> None:
         """Copy what follows an objective, where the `new` values of parameters are constants."""
         for value in self._waiting:
@@ -242,9 +273,27 @@ def _require_matches(graph: Graph, settings: TrainingSettings) -> None:
             raise TrainingError(f"no parameter matches `{glob}`")
 
 
+def is_divisible(forward: Graph) -> bool:
+    """Whether the update of a step can be parted from its gradients.
+
+    It cannot where something that follows an update reads what it moved.
+    """
+    return not any(isinstance(value.op, Moved) for value in forward.values)
+
+
+def _require_parts(forward: Graph, settings: TrainingSettings) -> None:
+    """Raise `TrainingError` for a step that cannot be divided so."""
+    if settings.part not in (StepPart.GRADIENTS, StepPart.UPDATE):
+        return
+    if settings.accumulate > 1:
+        raise TrainingError("gradients are either accumulated by the step or given to it")
+    if not is_divisible(forward):
+        raise TrainingError("what is computed after an update reads the weights that it moved")
+
+
 def _learning_rate(build: Builder, optimizer: Optimizer, settings: TrainingSettings) -> Value:
     """The learning rate of a step, an f32 scalar: an input, or the optimizer's own."""
-    if not settings.feed_learning_rate:
+    if not settings.feed_learning_rate or not settings.part.moves:
         return number(build, optimizer.lr)
     fed = build.add(Input(LEARNING_RATE, DType.F32, ()))
     ratio = optimizer.lr / settings.optimizer.lr

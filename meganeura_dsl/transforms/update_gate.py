@@ -1,6 +1,7 @@
-"""Which batches move the parameters: each k-th, and none whose gradients are not finite.
+"""What the gradients of a batch do: move the parameters, be added to a sum, or nothing.
 
-A batch that does not move them leaves them, the states of optimizers and the averages as they were.
+A batch whose gradients are not finite leaves the parameters, the states of optimizers and the
+averages as they were.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -11,48 +12,35 @@ from meganeura_dsl.ir.ops import Add, Cast, Compare, Constant, Div, Mul, Paramet
 from meganeura_dsl.ir.ops.primitive.broadcast import full
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.optimizers.update import STATES, as_f32, number, spread
+from meganeura_dsl.transforms.step_part import StepPart
 
-ACCUMULATED = f"{STATES}accumulated"
-"""The state that counts the batches of an update that is not complete, an i32 scalar."""
 LARGEST_NORM = 1e19
 """A norm that no gradient has whose square is finite in f32."""
 
 
 class Gate:
-    """Decides whether a batch moves the parameters."""
+    """Decides what a batch moves."""
 
-    def __init__(self, build: Builder, accumulate: int, *, skips: bool) -> None:
+    def __init__(
+        self, build: Builder, accumulate: int, part: StepPart = StepPart.WHOLE, *, skips: bool
+    ) -> None:
         self._build = build
         self._accumulate = accumulate
+        self._part = part
         self._skips = skips
-        self._last: Value | None = None
-        """Whether this batch completes an update, a bool scalar; `None` if each does."""
         self._finite: list[Value] = []
         """For each objective, whether the gradients of this batch are finite."""
-        if accumulate > 1:
-            counted = build.add(Parameter(ACCUMULATED, DType.I32, (), "state"))
-            end = build.add(Constant(accumulate - 1, DType.I32))
-            self._last = build.add(Compare("eq"), counted, end)
-
-    def count(self, updates: MutableMapping[str, Value]) -> None:
-        """Count this batch."""
-        if self._last is not None:
-            build = self._build
-            counted = build.add(Parameter(ACCUMULATED, DType.I32, (), "state"))
-            more = build.add(Add(), counted, build.add(Constant(1, DType.I32)))
-            none = build.add(Constant(0, DType.I32))
-            updates[ACCUMULATED] = build.add(Where(), self._last, none, more)
 
     def mean(
         self, gradients: Mapping[str, Value], updates: MutableMapping[str, Value]
     ) -> dict[str, Value]:
         """The gradients of an update: their means over the batches it is made of.
 
-        Before the last of them they are of no use. The sums are states of the optimizer.
+        The sums over those before the last of them are states of the optimizer.
         """
         if self._skips and gradients:
             self._finite.append(self._all_finite([*gradients.values()]))
-        if self._last is None:
+        if self._accumulate == 1:
             return dict(gradients)
         means: dict[str, Value] = {}
         for name, gradient in gradients.items():
@@ -60,7 +48,7 @@ class Gate:
             path = f"{STATES}{name}.gradient_sum"
             old = self._build.add(Parameter(path, DType.F32, g.type.shape, "state"))
             total = self._build.add(Add(), old, g)
-            updates[path] = self._chosen(self._last, full(self._build, g.type, 0.0), total)
+            updates[path] = full(self._build, g.type, 0.0) if self._part.moves else total
             part = full(self._build, g.type, 1 / self._accumulate)
             means[name] = self._build.add(Mul(), part, total)
         return means
@@ -72,14 +60,13 @@ class Gate:
 
         `old` has the parameters; what is not among them is a state of the optimizer.
         """
-        moves = self._last
-        if self._skips and gradients:
-            finite = self._all_finite([*gradients.values()])
-            moves = finite if moves is None else self._both(moves, finite)
-        if moves is None:
+        if not self._part.moves:
+            return {}
+        if not self._skips or not gradients:
             return dict(new)
+        finite = self._all_finite([*gradients.values()])
         return {
-            name: self._chosen(moves, value, old.get(name) or self._state(name, value.type))
+            name: self._chosen(finite, value, old.get(name) or self._state(name, value.type))
             for name, value in new.items()
         }
 

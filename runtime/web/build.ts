@@ -1,17 +1,18 @@
 /**
- * Builds the runtime (dist/index.js, for npm) and the page that `meganeura build` fills in, which is
+ * Builds the runtime (dist, for npm) and the pages that `meganeura build` fills in, which are
  * committed, so that nobody who does not change it needs Node. `--check` writes nothing, and fails
- * where the committed page is not what the sources give.
+ * where a committed page is not what the sources give.
  */
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build, transform } from "esbuild";
 import type { BuildOptions } from "esbuild";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const PAGE = here("../meganeura_runtime/export/page/page.html");
+const PAGES = here("../meganeura_runtime/export/page");
 const BANNER = "/* Built from runtime/web by `npm run build`: change it there. */";
 
 async function bundled(entry: string, options: BuildOptions): Promise<string> {
@@ -22,32 +23,53 @@ async function bundled(entry: string, options: BuildOptions): Promise<string> {
   return made.outputFiles![0]!.text.trim();
 }
 
+/** The modules of the package, minified: what is loaded at once, and the tokenizer, by their names. */
+async function modules(): Promise<Map<string, string>> {
+  const made = await build({
+    entryPoints: [here("src/index.ts"), here("src/tokenizer.ts")], outdir: here("dist"),
+    bundle: true, splitting: true, chunkNames: "shared", minify: true, write: false, format: "esm",
+    target: "es2022", charset: "utf8", legalComments: "none",
+  });
+  return new Map(made.outputFiles.map(({ path, text }) => [basename(path), text]));
+}
+
 /** A script that can stand in HTML. */
 function inHtml(script: string): string {
   return script.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
 }
 
-const runtime = await bundled("src/index.ts", { format: "esm" });
-const worker = await bundled("page/worker.ts", { format: "iife" });
-const main = await bundled("page/main.ts", {
-  format: "iife", define: { WORKER: JSON.stringify(worker) },
-});
+const files = await modules();
+const tokenizer = files.get("tokenizer.js")!.length;
+const runtime = [...files.values()].reduce((sum, text) => sum + text.length, -tokenizer);
 const style = await transform(readFileSync(here("page/page.css"), "utf8"), {
   loader: "css", minify: true,
 });
-const page = readFileSync(here("page/page.html"), "utf8")
-  .replace("/*STYLE*/", () => style.code.trim())
-  .replace("/*SCRIPT*/", () => `${BANNER}\n${inHtml(main)}`);
+const frame = readFileSync(here("page/page.html"), "utf8");
 
-console.log(JSON.stringify({ runtime: runtime.length, worker: worker.length, page: page.length }));
+/** A page whose script and worker lie in a folder. */
+async function page(folder: string): Promise<string> {
+  const worker = await bundled(`${folder}/worker.ts`, { format: "iife" });
+  const main = await bundled(`${folder}/main.ts`, {
+    format: "iife", define: { WORKER: JSON.stringify(worker) },
+  });
+  return frame
+    .replace("/*STYLE*/", () => style.code.trim())
+    .replace("/*SCRIPT*/", () => `${BANNER}\n${inHtml(main)}`);
+}
+
+const pages = { page: await page("page"), generation: await page("page/generation") };
+const sizes = Object.entries(pages).map(([name, text]) => [name, text.length]);
+
+console.log(JSON.stringify({ runtime, tokenizer, ...Object.fromEntries(sizes) }));
 if (process.argv.includes("--check")) {
-  if (readFileSync(PAGE, "utf8") !== page) {
-    console.error("page.html is not what runtime/web gives: run `npm run build` there");
-    process.exit(1);
+  for (const [name, text] of Object.entries(pages)) {
+    if (readFileSync(`${PAGES}/${name}.html`, "utf8") === text) continue;
+    console.error(`${name}.html is not what runtime/web gives: run \`npm run build\` there`);
+    process.exitCode = 1;
   }
 } else {
-  mkdirSync(here("../meganeura_runtime/export/page"), { recursive: true });
-  writeFileSync(PAGE, page);
+  for (const [name, text] of Object.entries(pages)) writeFileSync(`${PAGES}/${name}.html`, text);
   mkdirSync(here("dist"), { recursive: true });
-  writeFileSync(here("dist/index.js"), runtime + "\n");
+  for (const [name, text] of files) writeFileSync(here(`dist/${name}`), text);
+  copyFileSync(here("../../LICENSE"), here("LICENSE"));
 }

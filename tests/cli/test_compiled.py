@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from meganeura import load
 from meganeura_runtime.export.mgb import Artefact
 from meganeura_runtime.io.weights import write_weights
 from tests.cli.command import Command, Outcome
@@ -100,3 +101,30 @@ def test_a_training_step_is_compiled_and_is_no_model(meganeura: Command, tmp_pat
     assert training is not None
     assert len(training.rates) == 88
     assert max(training.rates) > training.rates[0]
+
+
+def test_a_model_that_writes_is_compiled_for_a_page(meganeura: Command, tmp_path: Path) -> None:
+    load("lm_tiny").model("lm_tiny", seed=1).save(tmp_path / "lm.safetensors")
+    weights = ("--weights", str(tmp_path / "lm.safetensors"))
+    given = ("build", "lm_tiny", "--mode", "generate")
+    out = ("-o", str(tmp_path / "lm.mgb"))
+    shown = meganeura(*given, *weights, "--set", "capacity=8", *out)
+    assert (shown.code, shown.err) == (0, "")
+    form = Artefact.read(tmp_path / "lm.mgb").generation
+    assert form is not None
+    assert (form.capacity, form.vocabulary, form.ends) == (8, 256, ())
+    assert "a page does" in meganeura("run", str(tmp_path / "lm.mgb")).err
+    assert "update" in meganeura(*given, "--emit", "plan").out
+    for words, told in {
+        (*given, *out): "--weights",
+        (*given, *weights, *out, "--size", "n=1"): "one sequence",
+        (*given, *weights, *out, "--set", "capacity=0"): "`capacity` is a number",
+        (*given, *weights, "-o", "x.html", "--white", "16"): "has no pictures",
+        (*given, *weights, *out, "--tokenizer", str(tmp_path / "none.json")): "none.json",
+        ("build", "lm_tiny", "--tokenizer", "x.json"): "--mode generate",
+        ("build", "digits_mlp", "--mode", "generate", *weights, *out): "E0660",
+    }.items():
+        found = meganeura(*words)
+        assert found.code
+        assert told in found.err, found.err
+        assert "Traceback" not in found.err

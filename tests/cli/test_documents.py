@@ -31,7 +31,7 @@ NAMES = (
 )
 
 # These need another library, or stand for what is shown elsewhere.
-FOREIGN = ("from safetensors.torch",)
+FOREIGN = ("from safetensors.torch", "import torch")
 
 
 def blocks(name: str, language: str) -> list[str]:
@@ -53,6 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("documents")
     api.load("resnet18").model(seed=0).save(place / "resnet18.safetensors")
     api.load("digits_mlp").model(seed=0).save(place / "digits.safetensors")
+    api.load("gpt2_tiny").model(seed=0).save(place / "gpt2_tiny.safetensors")
     network = api.load("digits_cnn").model(seed=0)
     network.values = trained_values(network.parameters)
     network.save(place / "digits_cnn.safetensors")

@@ -13,6 +13,7 @@ from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.support.disk_cache import user_cache
 from tests.cli.command import Command
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +207,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(pipeline.Checker, "run", counted)
     monkeypatch.setattr("meganeura_dsl.proof_cache._in_memory", {})
+    monkeypatch.setattr("meganeura_dsl.proof_cache.user_cache", user_cache)
     return made
 
 

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from meganeura import load
+from meganeura.cli.ui.console import safe
+from meganeura_runtime.io.preprocess.mel import RATE
 from tests.cli.command import Command
 
 TEXT = ("generate", "lm_tiny", "--prompt", "Once upon", "--device", "cpu")
@@ -76,3 +80,74 @@ def test_without_a_number_as_many_tokens_are_written_as_fit(meganeura: Command) 
     )
     assert found.code == 0
     assert found.err.splitlines()[-1].startswith("61 tokens")
+
+
+WHISPER = {"d": 4, "heads": 1, "layers": 1, "ffn": 4, "positions": 20, "vocabulary": 256}
+NARROW = tuple(word for name, size in WHISPER.items() for word in ("--set", f"{name}={size}"))
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> str:
+    """A second of noise, three windows of a narrow model."""
+    path = tmp_path / "speech.wav"
+    soundfile.write(path, np.random.default_rng(0).normal(size=RATE) * 0.1, RATE)
+    return str(path)
+
+
+def test_a_sound_is_written_down(meganeura: Command, sound: str, tmp_path: Path) -> None:
+    model = load("whisper_tiny_full").model(config=WHISPER, seed=4)
+    generator = np.random.default_rng(1)
+    for name, value in model.values.items():
+        model.values[name] = generator.normal(0, 0.7, value.shape).astype(np.float32)
+    model.save(tmp_path / "w.safetensors")
+    command = ("generate", "whisper_tiny", sound, "--weights", str(tmp_path / "w.safetensors"))
+    found = meganeura(*command, *NARROW, "--device", "cpu", "--set", "steps=5")
+    assert found.code == 0, found.err
+    text = "".join(model.transcribe(sound, steps=5, device="cpu"))
+    assert found.out == f"{safe(text)}\n" != "\n"
+    assert "weights: " in found.err
+    assert "weights: " not in found.out
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "code", "told"),
+    [
+        ("whisper_tiny", ["language=en"], 1, "E0662"),
+        ("whisper_tiny", ["timestamps=true"], 1, "E0662"),
+        ("whisper_tiny", ["steps=449"], 1, "E0661"),
+        ("gpt2_tiny", [], 1, "there is no input `sound`"),
+        ("digits_mlp", [], 1, "E0660"),
+    ],
+)
+def test_what_is_wrong_with_a_sound_is_said(
+    meganeura: Command, sound: str, model: str, changes: list[str], code: int, told: str
+) -> None:
+    settings = [word for change in changes for word in ("--set", change)]
+    narrow = NARROW if model == "whisper_tiny" else ()
+    found = meganeura("generate", model, sound, "--random-weights", "0", *narrow, *settings)
+    assert found.code == code, found.err
+    assert told in found.err
+    assert "Traceback" not in found.err
+
+
+def test_either_a_sound_or_a_prompt_is_given(meganeura: Command, tmp_path: Path) -> None:
+    none = meganeura("generate", "gpt2_tiny", "--random-weights", "0")
+    both = meganeura(*TEXT, str(tmp_path / "a.wav"), "--random-weights", "0")
+    spoken = meganeura(*TEXT, "--random-weights", "0", "--set", "language=en")
+    assert (none.code, both.code, spoken.code) == (2, 2, 2)
+    assert "is about a sound" in spoken.err
+    command = ("generate", "whisper_tiny", *NARROW, "--random-weights", "0")
+    missing = meganeura(*command, str(tmp_path / "a.wav"))
+    assert "E0533" in missing.err
+    text = tmp_path / "text.wav"
+    text.write_text("no sound")
+    assert "E0530" in meganeura(*command, str(text)).err
+
+
+def test_a_text_is_answered(meganeura: Command) -> None:
+    found = meganeura(
+        "generate", "t5_tiny", "--random-weights", "2", "--prompt", "Once", "--device", "cpu",
+        "--set", "steps=3",
+    )  # fmt: skip
+    assert found.code == 0
+    assert "after 4 tokens" in found.err

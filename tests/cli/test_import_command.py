@@ -101,7 +101,7 @@ def test_the_page_lists_the_ops_that_are_read() -> None:
 
 
 def _page(text: str) -> str:
-    names = ", ".join(sorted({*TABLE, *SHAPES, "If"}))
+    names = ", ".join(sorted({*TABLE, *SHAPES, "If", "Loop", "Scan"}))
     lines = re.findall(r".{1,99}(?:,|$)(?: |$)", names)
     listed = "\n".join(each.rstrip() for each in lines)
     return re.sub(r"```text\n.*?```", f"```text\n{listed}\n```", text, flags=re.DOTALL)

@@ -28,14 +28,14 @@ EVENTS: tuple[Event, ...] = (
     Compiling(84),
     Compiled(84, 2.06),
     Stepped(1, 0),
-    Logged(1, 0, 2.31234, {"accuracy": 0.125}, 0.002, 30.0),
+    Logged(1, 0, 2.31234, {"accuracy": 0.125}, 0.002, 30.0, 960.0),
     Stepped(50, 0),
-    Logged(50, 0, 0.5, {"accuracy": 0.875}, 0.002, 25.0),
+    Logged(50, 0, 0.5, {"accuracy": 0.875}, 0.002, 25.0, 800.0),
     EpochEnded(50, 0, 50, 0.75, 2.2),
     Evaluated(50, 0, 0.25, {"accuracy": 0.9}, best=True),
     Saved(Path("runs/fit-1/checkpoint.safetensors")),
     Stepped(100, 1),
-    Logged(100, 1, 0.1, {"accuracy": 1.0}, 0.002, 25.0),
+    Logged(100, 1, 0.1, {"accuracy": 1.0}, 0.002, 2.5, 80.0),
     Evaluated(100, 1, 0.3, {"accuracy": 0.89}, best=False),
     Finished(100, 4.0, interrupted=False),
 )
@@ -52,10 +52,10 @@ def test_lines_tell_what_was_measured_and_how_long_it_will_take() -> None:
         "training fit: 4 params, 4,810 weights, 1,437 examples, 360 held out",
         "compiling 84 kernels ... 2.1 s",
         "epoch 1/2  step   1/100  loss 2.312  accuracy 0.125",
-        "epoch 1/2  step  50/100  loss 0.5  accuracy 0.875  25 steps/s  0:02 left",
+        "epoch 1/2  step  50/100  loss 0.5  accuracy 0.875  25 steps/s, 800 examples/s  0:02 left",
         "epoch 1: mean loss 0.75 over 50 steps in 0:02",
         "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)",
-        "epoch 2/2  step 100/100  loss 0.1  accuracy 1  25 steps/s  0:00 left",
+        "epoch 2/2  step 100/100  loss 0.1  accuracy 1  2.5 steps/s, 80 examples/s  0:00 left",
         "held out after epoch 2: loss 0.3  accuracy 0.89",
     ]
 
@@ -73,7 +73,7 @@ def test_the_bar_shows_where_the_run_is_and_keeps_evaluations_above_it() -> None
     assert "epoch 1: mean loss 0.75 over 50 steps in 0:02" in text
     assert "held out after epoch 1: loss 0.25  accuracy 0.9  (best so far)" in text
     last = text[text.rindex("epoch ") :]
-    for part in ("2/2", "step 100/100", "loss 0.1", "25 steps/s"):
+    for part in ("2/2", "step 100/100", "loss 0.1", "2.5 steps/s, 80 examples/s"):
         assert part in last
 
 

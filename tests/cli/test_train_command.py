@@ -79,6 +79,7 @@ def test_a_standard_model_is_trained_on_embedded_data(meganeura: Command, tmp_pa
         "report.html",
         "run.json",
         "settings.json",
+        "shown",
         "weights.safetensors",
     }
 
@@ -91,10 +92,10 @@ def test_the_settings_and_metrics_of_a_run_are_kept(meganeura: Command, tmp_path
     assert settings["optimizer"]["lr"] == 0.002
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [(each["kind"], each["step"]) for each in records] == [
-        ("step", 1), ("step", 10), ("epoch", 11), ("held_out", 11), ("step", 20), ("step", 22),
-        ("epoch", 22), ("held_out", 22),
+        ("step", 1), ("step", 10), ("epoch", 11), ("held_out", 11), ("shown", 11), ("step", 20),
+        ("step", 22), ("epoch", 22), ("held_out", 22), ("shown", 22),
     ]  # fmt: skip
-    assert records[-1]["accuracy"] > records[3]["accuracy"]
+    assert records[-2]["accuracy"] > records[3]["accuracy"]
 
 
 def test_a_seed_decides_the_whole_run(meganeura: Command, tmp_path: Path) -> None:

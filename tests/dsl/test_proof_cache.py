@@ -9,6 +9,7 @@ import pytest
 from meganeura_dsl import proof_cache
 from meganeura_dsl.diagnostics.problem import Edit, Help, Label, Remark, Report, Severity
 from meganeura_dsl.diagnostics.source import Source, Span
+from meganeura_dsl.support.disk_cache import user_cache
 
 SOURCES = (Source("net.mgn", "block A()(x: [n]) = x\n"), Source("lib.mgn", "def f(n) = n\n"))
 TEXTS = (("", SOURCES[0]), ("lib", SOURCES[1]))
@@ -24,6 +25,7 @@ BARE = Report("N0002", Severity.NOTE, "headline", "topic", None, (), None)
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_cache, "_in_memory", dict[str, bytes]())
+    monkeypatch.setattr(proof_cache, "user_cache", user_cache)
 
 
 def test_notes_are_found_as_they_were_kept() -> None:

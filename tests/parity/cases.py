@@ -8,7 +8,7 @@ from tests.parity.references.convnets import (
     MobileNetV2,
     MobileNetV3,
 )
-from tests.parity.references.encoders import T5, Bert, Clip, Mamba
+from tests.parity.references.encoders import T5, Bert, Clip, Mamba, WholeWhisper
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
 from tests.parity.references.sequences import Gpt2, Llama, Whisper
 
@@ -134,11 +134,11 @@ SMALL = [
         """\
         from t5 import T5
         model net = T5(vocabulary=11, d=12, layers=2, heads=2, width=5, ffn=20, count=8)
-        train fit(ids: i32[n, s], given: i32[n, t], target: [n, t, 11]):
-          minimize mse(ids |> net(given), target)
+        train fit(prompt: i32[n, t], ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(prompt |> net(ids), target)
         """,
         lambda: T5(11, 12, 2, 2, 5, 20, 8),
-        {"n": 2, "s": 40, "t": 150},
+        {"n": 2, "t": 40, "s": 150},
     ),
     Case(
         "mamba",
@@ -199,6 +199,18 @@ SMALL = [
             {"n": 2, "t": frames},
         )
         for frames in (18, 17, 5)
+    ),
+    Case(
+        "whisper-full",
+        """\
+        from whisper import Whisper
+        model net = Whisper(d=12, heads=3, layers=2, ffn=20, mels=7, positions=9, vocabulary=11,
+                            length=8)
+        train fit(mel: [n, 7, 18], ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(mel |> net(ids), target)
+        """,
+        lambda: WholeWhisper(d=12, heads=3, layers=2, ffn=20, mels=7, positions=9, words=11),
+        {"n": 2, "s": 7},
     ),
     Case(
         "lm",

@@ -1,5 +1,9 @@
 """Greedy decoding with caches against transformers' and against PyTorch without any."""
 
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,12 @@ import transformers
 from torch import nn
 
 import meganeura
+from meganeura_runtime.infer.generator import GREEDY
+from meganeura_runtime.infer.transcription import Speech, SpeechTask, Transcriber
+from meganeura_runtime.io.preprocess.input_transforms import Sounds
+from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
+from meganeura_runtime.io.preprocess.tokens import ByteTokenizer, TextStream
+from tests.effort import effort
 from tests.parity.references.sequences import Gpt2, Llama
 
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
@@ -44,6 +54,7 @@ def greedy(module: nn.Module, steps: int) -> list[int]:
 
 
 DEVICES = ["cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
+SOME_DEVICES = [*DEVICES, "xla:cpu"][: effort(1, 3)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -81,3 +92,131 @@ def test_two_hundred_tokens_are_transformers() -> None:
     with model.generator(256, device="cpu") as generator:
         found = [int(token[0]) for token in generator.tokens(PROMPT, 200)]
     assert found == wanted[0, len(PROMPT) :].tolist()
+
+
+@pytest.mark.parametrize("device", SOME_DEVICES)
+def test_t5_answers_as_transformers_does(device: str) -> None:
+    configuration = transformers.T5Config(
+        vocab_size=64, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2,
+        relative_attention_num_buckets=32, decoder_start_token_id=0,
+    )  # fmt: skip
+    module: Any = lively(transformers.T5ForConditionalGeneration(configuration))
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.mul_(8 if ".layer." in name and "norm" not in name else 1)
+    config = {"vocabulary": 64, "d": 32, "layers": 2, "heads": 2, "width": 16, "ffn": 48}
+    model = meganeura.load("t5_small").model(config=config)
+    tied = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+    values = {name: each.numpy() for name, each in module.state_dict().items() if name not in tied}
+    assert {name: each.shape for name, each in values.items()} == {
+        each.name: each.type.shape for each in model.parameters
+    }
+    model.values = values
+    prompt = torch.tensor([PROMPT]) % 64
+    wanted = module.generate(prompt, max_new_tokens=40, do_sample=False, eos_token_id=None)
+    with model.generator(64, sizes={"t": len(PROMPT)}, device=device) as generator:
+        generator.read({"prompt": prompt.numpy().astype(np.int32)})
+        found = [int(token[0]) for token in generator.tokens([0], 40)]
+    assert found == wanted[0, 1:].tolist()
+    assert len({*found}) >= 3
+
+
+# --- Whisper -------------------------------------------------------------------------------------
+
+SPECIAL = {
+    "decoder_start_token_id": 81, "eos_token_id": 80, "pad_token_id": 80, "bos_token_id": 80,
+    "lang_to_id": {"<|en|>": 82, "<|de|>": 83}, "task_to_id": {"translate": 84, "transcribe": 85},
+    "no_timestamps_token_id": 86, "max_initial_timestamp_index": 5, "is_multilingual": True,
+    "suppress_tokens": [3, 4, 81, 82, 83, 84, 85], "begin_suppress_tokens": [5, 80],
+    "max_length": 30,
+}  # fmt: skip
+"""A checkpoint's tokens, fewer of them: times are the 21 from 87 on."""
+WINDOW = 40
+NARROW = {
+    "d": 16, "heads": 2, "layers": 2, "ffn": 24, "mels": 8, "positions": WINDOW // 2,
+    "vocabulary": 108, "length": 30,
+}  # fmt: skip
+
+
+@cache
+def whisper() -> nn.Module:
+    """A narrow Whisper of transformers."""
+    config = transformers.WhisperConfig(
+        vocab_size=108, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, num_mel_bins=8,
+        max_source_positions=WINDOW // 2, max_target_positions=30, pad_token_id=80,
+        bos_token_id=80, eos_token_id=80, decoder_start_token_id=81,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    module: Any = lively(transformers.WhisperForConditionalGeneration(config))
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.mul_(3 if ".layers." in name and "norm" not in name else 1)
+    module.generation_config = transformers.GenerationConfig(**SPECIAL)
+    return module
+
+
+def same_weights(module: nn.Module) -> meganeura.Model:
+    """Our model with the weights of transformers' one, which has no others."""
+    model = meganeura.load("whisper_tiny_full").model(config=NARROW)
+    values = {name: each.numpy() for name, each in module.state_dict().items()}
+    del values["proj_out.weight"]
+    assert {name: each.shape for name, each in values.items()} == {
+        each.name: each.type.shape for each in model.parameters
+    }
+    model.values = values
+    return model
+
+
+class Numbers(ByteTokenizer):
+    """Tokens as their numbers."""
+
+    def stream(self) -> TextStream:
+        return NumberStream()
+
+
+class NumberStream(TextStream):
+    def add(self, token: int) -> str:
+        return f"{token} "
+
+
+@pytest.mark.parametrize("device", SOME_DEVICES)
+@pytest.mark.parametrize("frames", [WINDOW, 130])
+def test_whisper_writes_what_transformers_does(device: str, frames: int, tmp_path: Path) -> None:
+    module: Any = whisper()
+    timestamps = frames > WINDOW
+    (tmp_path / "generation_config.json").write_text(json.dumps(SPECIAL))
+    sound = np.random.default_rng(3).normal(size=(8, frames)).astype(np.float32)
+    model = same_weights(module)
+    task = SpeechTask.of(model._token_step, [tmp_path])
+    assert (task.window, task.room) == (Sounds(8, WINDOW), 30)
+    with model._generator(task.step, device) as generator:
+        known = speech_tokens([tmp_path], Numbers(), 108)
+        transcriber = Transcriber(generator, task, Numbers(), known)
+        for language in ("de", None):
+            speech = Speech(language, "translate", timestamps)
+            found = "".join(transcriber.of_spectrogram(sound, speech, 20, GREEDY))
+            wanted: Any = module.generate(
+                torch.tensor(sound)[None], language=language, task="translate", do_sample=False,
+                max_new_tokens=20,
+                return_timestamps=timestamps, return_segments=timestamps,
+                attention_mask=torch.ones(1, frames, dtype=torch.long),
+            )  # fmt: skip
+            lines = segments(wanted["segments"][0]) if timestamps else numbers(wanted[0])
+            assert found.split() == lines
+            assert len({*lines}) >= 5
+
+
+def numbers(tokens: torch.Tensor) -> list[str]:
+    """Tokens that are text."""
+    return [str(token) for token in tokens.tolist() if token < 80]
+
+
+def segments(found: Sequence[Mapping[str, torch.Tensor]]) -> list[str]:
+    """What `Transcriber` gives for parts with times."""
+    words: list[str] = []
+    for segment in found:
+        begin, end = (float(segment[name]) for name in ("start", "end"))
+        words += [f"[00:{begin:06.3f}", "-->", f"00:{end:06.3f}]"]
+        words += numbers(segment["tokens"])
+    return words

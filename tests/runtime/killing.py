@@ -15,9 +15,10 @@ from typing import NoReturn
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.run_folder import RunFolder
+from tests.effort import effort
 from tests.runtime.runs import STEPS, Place, contents
 
-KILLS = 20
+KILLS = effort(8, 20)
 NAME = "killed"
 EPOCH = STEPS // 4
 

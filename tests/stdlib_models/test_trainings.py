@@ -1,45 +1,21 @@
-"""Every `train` block of the standard files makes a step that moves every weight it trains."""
+"""Every `train` block of the standard files makes a step that moves every weight it trains.
+
+What the step measures, and its graphs, are what stands in `first_step.json`.
+"""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
-from meganeura_dsl.ir.interpreter import Interpreter
-from meganeura_dsl.ir.ops.type_rules import concrete_shape
-from meganeura_dsl.ir.types import DType
-from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
+from meganeura_dsl.pipeline import elaborate_model, load
 from meganeura_dsl.resources import standard_model_names
-from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.train.job import Job, prepare
-from meganeura_runtime.train.session_inputs import feeds
-from tests.standard import declared
+from meganeura_runtime.train.job import prepare
+from tests.stdlib_models.first_step import TRAININGS, FirstStep, first_step, job, written
 
-TRAININGS = [
-    (file, train) for file in sorted(standard_model_names()) for train in declared(file, "train")
-]
-EXAMPLES = 2
 MOVES = {"distil": "student.*", "lora": "*.lora_B"}
 """What the first step moves where that is not all: an adapter's other factor begins as 0."""
-
-
-def job(file: str, train: str, folder: Path, *overrides: str, examples: int = EXAMPLES) -> Job:
-    """The training on a few random examples of what it asks for."""
-    sizes = {"batch": examples}
-    inputs = elaborate_train(load(file), train, sizes=sizes, training=True).inputs
-    generator = np.random.default_rng(0)
-    data: dict[str, Array] = {}
-    for name, wanted in inputs.items():
-        if wanted.shape[:1] == (examples,):
-            shape = concrete_shape(wanted.shape)
-            number = generator.integers(0, 9, shape).astype(np.int32)
-            data[name] = number if wanted.dtype is DType.I32 else number.astype(np.float32)
-    path = folder / "data.safetensors"
-    save_file(data, path)
-    settings = [f"data={path}", f"batch={examples}", "epochs=1", "schedule=constant"]
-    return prepare(load(file), train, folder, [*settings, *overrides])
 
 
 def test_every_training_is_tried() -> None:
@@ -52,9 +28,10 @@ def test_every_training_is_tried() -> None:
 def test_one_step_moves_every_weight(file: str, train: str, tmp_path: Path) -> None:
     made = job(file, train, tmp_path)
     kept = made.initial_values()
-    data = made.dataset.train.take(slice(0, EXAMPLES))
-    results = Interpreter(made.step).run({**kept, **feeds(made.step, data, 0, 0, 0.01)})
-    assert np.isfinite(results.outputs["loss"])
+    results = first_step(made, kept)
+    golden, found = written()[f"{file} {train}"], FirstStep.of(made, results)
+    assert found.measured == pytest.approx(golden.measured, rel=1e-3)
+    assert (found.step, found.optimized) == (golden.step, golden.optimized)
     moves = MOVES.get(file, "*")
     trained = {info.name for info in made.parameters if info.kind == "param"}
     moved = {

@@ -1,6 +1,7 @@
 """`meganeura build`: what each stage makes of a program, printed."""
 
 import json
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
@@ -51,7 +52,8 @@ def build(
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="One training step of a `train`, or a model's forward pass, as -o wants it.",
+            help="A training step of a `train`, or a model's forward pass, as -o wants it; or "
+            "one that writes texts.",
             show_default="train",
         ),
     ] = None,
@@ -94,6 +96,10 @@ def build(
         float | None,
         typer.Option(min=1e-6, max=1e6, help="What a page makes of a white pixel: 1, or 16, 255."),
     ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of --mode generate, a file not beside the weights."),
+    ] = None,
     report: Annotated[bool, typer.Option("--report", help="Say what the optimizer did.")] = False,
     as_data: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -109,13 +115,16 @@ def build(
     options = PageOptions(split, with_data, names, white)
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device or "cpu")
     wanted = mode or (Mode.TRAIN if output is None else Mode.INFER)
-    options.require_page(output, trains=wanted is Mode.TRAIN)
+    options.require_page(output, wanted)
+    if tokenizer is not None and (wanted is not Mode.GENERATE or output is None):
+        text = "it is about a model that writes texts: --mode generate -o page.html"
+        raise typer.BadParameter(text, param_hint="--tokenizer")
     stages = stages_of(target, wanted, size, changes, rules, precision)
     if output is not None:
         if device is not None:
             text = "a compiled model runs on any device"
             raise typer.BadParameter(text, param_hint="--device")
-        say(_compile(target, stages, output, weights, options))
+        say(_compile(target, stages, output, Files(weights, tokenizer), options))
         return
     on_device = None if emit.startswith(AFTER) else device
     text = _text(stages, emit, on_device, no_tuned=no_tuned)
@@ -128,23 +137,52 @@ def build(
         say(report_text(stages.compiled))
 
 
-def _compile(
-    target: str, stages: Stages, output: Path, files: list[Path] | None, options: PageOptions
-) -> str:
+@dataclass(frozen=True)
+class Files:
+    """What is given beside the program."""
+
+    weights: list[Path] | None
+    tokenizer: Path | None
+
+
+def _compile(target: str, stages: Stages, output: Path, files: Files, options: PageOptions) -> str:
     """Compile a model or a training step into a file or a page; what was written."""
     from meganeura.cli.driver.compiled_training import compiled_training, training_job
     from meganeura_runtime.backends.device_failures import explained_failures
 
-    job = training_job(target, stages, files) if stages.mode is Mode.TRAIN else None
+    weights = files.weights
+    job = training_job(target, stages, weights) if stages.mode is Mode.TRAIN else None
     with explained_failures():
-        compiled = _inference(stages, files) if job is None else compiled_training(job, stages)
+        if job is not None:
+            compiled = compiled_training(job, stages)
+        elif stages.mode is Mode.GENERATE:
+            compiled = _generation(stages, files)
+        else:
+            compiled = _inference(stages, weights)
     plan = compiled.plan
     counts = f"{len(plan.dispatches)} dispatches of {len(plan.kernels)} kernels"
     if output.suffix == PAGE:
         title = stages.program.model() if job is None else f"{Path(target).stem}: {job.name}"
-        return f"written: {write_page(output, title, compiled, job, files, options)}, {counts}"
+        return f"written: {write_page(output, title, compiled, job, weights, options)}, {counts}"
     compiled.write(output)
     return f"written: {output} ({counts})"
+
+
+def _generation(stages: Stages, files: Files) -> "Artefact":
+    """The steps of a model that writes texts, with its weights and its tokenizer."""
+    from meganeura_dsl import pipeline
+    from meganeura_runtime.export.mgb.compile import compiled_generation
+    from meganeura_runtime.export.mgb.portable_tokenizer import portable_tokenizer
+    from meganeura_runtime.io.weights import compare
+
+    if not files.weights:
+        raise typer.BadParameter("a compiled model holds its weights", param_hint="--weights")
+    tokenizer = portable_tokenizer(files.weights, files.tokenizer)
+    capacity = stages.capacity
+    symbolic = pipeline.elaborate_model(stages.program, config=stages.config)
+    parameters = [each for each in symbolic.parameters if each.kind != "cache"]
+    values = compare(files.weights, parameters).read()
+    return compiled_generation(stages.token_model, values, capacity, tokenizer)
 
 
 def _inference(stages: Stages, files: list[Path] | None) -> "Artefact":

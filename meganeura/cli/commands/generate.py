@@ -1,6 +1,6 @@
-"""`meganeura generate`: the text that a model writes behind a prompt, as it is written."""
+"""`meganeura generate`: the text that a model writes, behind a prompt or of a sound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -28,16 +28,27 @@ from meganeura.cli.ui.console import count, say, write
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 
 if TYPE_CHECKING:
-    from meganeura_runtime.infer.generator import Sampling
+    from meganeura_runtime.infer.generator import Generator, Sampling
+    from meganeura_runtime.infer.text_task import TextTask
+    from meganeura_runtime.infer.transcription import Speech
+    from meganeura_runtime.io.preprocess.tokens import Tokenizer
 
-SETTINGS = ("steps", "temperature", "top_k")
+SAMPLING = ("steps", "temperature", "top_k")
+SPEECH = ("language", "task", "timestamps")
 """What `--set` says of the generation; all else is an argument of the model."""
+WHOLE = "_full"
+"""How a model that writes is called whose encoder has the plain name: `whisper_tiny_full`."""
 
 
 def generate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model, or a file with one.")],
+    sound: Annotated[
+        Path | None, typer.Argument(metavar="SOUND", help="A sound to write down.")
+    ] = None,
     *,
-    prompt: Annotated[str, typer.Option(metavar="TEXT", help="What the text begins with.")],
+    prompt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the text begins with, or answers.")
+    ] = None,
     weights: WeightFiles = None,
     random_weights: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Untrained weights, to try things.")
@@ -59,11 +70,15 @@ def generate(
     precision: Precision = ComputePrecision.F32,
     no_tuned: NotTuned = False,
 ) -> None:
-    """Write the text that follows a prompt, token by token.
+    """Write the text that follows a prompt, or what is said in a sound, token by token.
 
     `--set` gives `steps`, the most tokens (128, or what fits); `temperature`, 0 for the likeliest
     token each time (0); and `top_k`, from how many of the likeliest one is drawn, 0 for all (0).
+    Of a sound it gives `language`, such as en (the one that is heard); `task`, transcribe or
+    translate (transcribe); and `timestamps` (false).
     """
+    if (sound is None) == (prompt is None):
+        raise typer.BadParameter("give a --prompt, or a file with a sound", param_hint="--prompt")
     told = bool(allow_missing or allow_unexpected or rename or prefix)
     require_weights(weights, random_weights, told=told)
     settings, rest = _split(changes or ())
@@ -71,47 +86,73 @@ def generate(
     from meganeura_dsl.elaborate.declarations.generation import TokenGraph, TokenStep
     from meganeura_runtime.backends.device_failures import explained_failures
     from meganeura_runtime.backends.registry import choose_device
-    from meganeura_runtime.infer.generator import (
-        Generator,
-        capacity_for,
-        room_for,
-        steps_for,
-        streamed,
-    )
+    from meganeura_runtime.infer.generator import Generator
+    from meganeura_runtime.infer.text_task import TextTask
+    from meganeura_runtime.infer.transcription import SpeechTask, Transcriber
+    from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
     from meganeura_runtime.io.preprocess.tokens import require_vocabulary, tokenizer_of
 
-    sampling, said = _sampling(settings, seed)
-    chosen = configured(model, rest)
+    sampling, steps = _sampling(settings, seed)
+    speech = _speech(settings, hears=sound is not None)
+    chosen = configured(model, rest, whole=WHOLE)
 
     def elaborate(step: TokenStep) -> TokenGraph:
         return pipeline.elaborate_tokens(chosen.program, chosen.name, chosen.config, step)
 
-    room = room_for(elaborate)
-    words = tokenizer_of(weights or (), tokenizer)
-    ids = words.encode(prompt)
-    steps = steps_for(len(ids), room) if said is None else said
-    step = TokenStep(capacity_for(len(ids), steps, room), 1, 1, sampling.drawn_from)
+    files = weights or []
+    words = tokenizer_of(files, tokenizer)
+    if prompt is None:
+        task = SpeechTask.of(elaborate, files)
+    else:
+        task = TextTask.of(elaborate, words, prompt, steps, sampling)
     excused, called = allowed(allow_missing, allow_unexpected), given_names(rename, prefix)
     symbolic = chosen.elaborate()
-    values = loaded_values(symbolic, weights or (), random_weights, excused, called, err=True)
+    values = loaded_values(symbolic, files, random_weights, excused, called, err=True)
     rules = rewriting(no_opt=no_opt, disabled=disable_rule, device=device, precision=precision)
     with explained_failures():
         place = choose_device(device, tuned=not no_tuned, precision=precision)
         announce(place, err=True)
-        with Generator(elaborate, values, place.open, rules, step) as generator:
+        with Generator(elaborate, values, place.open, rules, task.step) as generator:
             require_vocabulary(words, generator.vocabulary)
-            times = [perf_counter()]
-            tokens = generator.tokens(ids, steps, sampling)
-            drawn = (token for token in tokens if not times.append(perf_counter()))
-            for piece in streamed(words, drawn):
-                write(piece)
-            say("")
-            say(_measured(len(ids), times), err=True)
+            if isinstance(task, TextTask):
+                _answer(generator, task, words, sampling)
+            elif sound is not None:
+                tokens = speech_tokens(files, words, generator.vocabulary)
+                transcriber = Transcriber(generator, task, words, tokens)
+                _write_down(transcriber(sound, speech, steps, sampling))
+
+
+def _answer(
+    generator: "Generator", task: "TextTask", words: "Tokenizer", sampling: "Sampling"
+) -> None:
+    """Write what follows a text."""
+    from meganeura_runtime.infer.generator import streamed
+
+    times = [perf_counter()]
+    if task.context:
+        generator.read(task.context)
+    tokens = generator.tokens(task.ids, task.steps, sampling)
+    drawn = (token for token in tokens if not times.append(perf_counter()))
+    for piece in streamed(words, drawn, task.ends):
+        write(piece)
+    say("")
+    say(_measured(task.length, times), err=True)
+
+
+def _write_down(pieces: "Iterator[str]") -> None:
+    """Write what is said in a sound."""
+    begin, last = perf_counter(), ""
+    for last in pieces:
+        write(last)
+    if not last.endswith("\n"):
+        say("")
+    say(f"{perf_counter() - begin:.2f} s", err=True)
 
 
 def _split(changes: Sequence[str]) -> tuple[list[str], list[str]]:
     """What is said of the generation, and what of the model."""
-    ours = [each for each in changes if each.partition("=")[0].strip() in SETTINGS]
+    names = (*SAMPLING, *SPEECH)
+    ours = [each for each in changes if each.partition("=")[0].strip() in names]
     return ours, [each for each in changes if each not in ours]
 
 
@@ -128,6 +169,26 @@ def _sampling(settings: Sequence[str], seed: int) -> "tuple[Sampling, int | None
     if not isinstance(temperature, int | float) or isinstance(temperature, bool):
         raise typer.BadParameter("`temperature` is a number from 0", param_hint="--set")
     return Sampling(float(temperature), top_k, seed), steps
+
+
+def _speech(settings: Sequence[str], *, hears: bool) -> "Speech":
+    """How a sound is written down."""
+    from meganeura_dsl.elaborate.values import Invocation
+    from meganeura_dsl.settings.setting_values import with_overrides
+    from meganeura_runtime.infer.transcription import Speech
+
+    given = {name: each.value for name, each in with_overrides({}, settings).items()}
+    said = {name: given[name] for name in SPEECH if name in given}
+    if said and not hears:
+        raise typer.BadParameter(f"`{next(iter(said))}` is about a sound", param_hint="--set")
+    for name, value in said.items():
+        is_name = isinstance(value, Invocation) and not value.positional and not value.arguments
+        said[name] = value.name if isinstance(value, Invocation) and is_name else value
+    timestamps = said.pop("timestamps", False)
+    if not isinstance(timestamps, bool):
+        raise typer.BadParameter("`timestamps` is true or false", param_hint="--set")
+    words = {name: str(value) for name, value in said.items()}
+    return Speech(words.get("language"), words.get("task"), timestamps)
 
 
 def _whole(given: Mapping[str, object], name: str) -> int:

@@ -187,7 +187,8 @@ def _announce(job: "Job", chosen: "OpenDevice") -> None:
 
 def _summary(finished: "Finished", folder: "RunFolder") -> str:
     """What was done, how long it took, and where it is."""
-    from meganeura.cli.ui.narration import clock
+    from meganeura.cli.ui.narration import clock, used
 
     how = "stopped" if finished.interrupted else "done"
-    return f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"
+    done = f"{how} after {finished.steps:,} steps in {clock(finished.seconds)}: {folder.path}"
+    return "\n".join(filter(None, [used(finished.usage), done]))

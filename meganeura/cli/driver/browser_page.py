@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from meganeura.cli.driver.stages import Mode
+
 if TYPE_CHECKING:
     from meganeura_dsl.ir.graph import Array
     from meganeura_runtime.export.mgb import Artefact
@@ -25,22 +27,25 @@ class PageOptions:
     """Names of classes."""
     white: float | None = None
 
-    def require_page(self, output: Path | None, *, trains: bool) -> None:
-        """Refuse them where no page is written, and data in a page that does not train."""
-        if output is not None and output.suffix == SUFFIX:
-            if self.with_data and not trains:
-                text = "the page of a model has no data: --mode train"
-                raise typer.BadParameter(text, param_hint="--with-data")
-            return
+    def require_page(self, output: Path | None, mode: Mode) -> None:
+        """Refuse them where no page is written, and those that are not about its mode."""
         given = {
             "--split": self.split,
             "--with-data": self.with_data,
             "--labels": self.labels is not None,
             "--white": self.white is not None,
         }
+        is_page = output is not None and output.suffix == SUFFIX
         for option, is_given in given.items():
-            if is_given:
+            if not is_given:
+                continue
+            if not is_page:
                 raise typer.BadParameter("it is about a page: -o page.html", param_hint=option)
+            if option == "--with-data" and mode is not Mode.TRAIN:
+                text = "the page of a model has no data: --mode train"
+                raise typer.BadParameter(text, param_hint=option)
+            if option in ("--labels", "--white") and mode is Mode.GENERATE:
+                raise typer.BadParameter("a page that writes has no pictures", param_hint=option)
 
 
 def write_page(
@@ -60,6 +65,8 @@ def write_page(
     training = artefact.training
     named = {each.name for each in training.inputs} if training else artefact.inputs.keys()
     inputs = {name: of for name, of in artefact.inputs.items() if name in named}
+    if artefact.generation is not None:
+        inputs = {}
     config = preprocessor_config.find(weights[0]) if weights else None
     forms = input_forms(
         inputs,

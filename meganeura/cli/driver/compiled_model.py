@@ -71,4 +71,6 @@ def read_compiled(model: str, fixed: Mapping[str, object]) -> CompiledModel | No
     artefact = Artefact.read(Path(model))
     if artefact.training is not None:
         raise ProblemError(NotAnArtefact(model, "it is a training step, which a page runs"))
+    if artefact.generation is not None:
+        raise ProblemError(NotAnArtefact(model, "it writes texts, which a page does"))
     return CompiledModel(artefact)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 import typer
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
     from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
     from meganeura_runtime.backends.backend import Backend
+    from meganeura_runtime.export.mgb.compile import TokenModel
+
+CAPACITY_BY_DEFAULT = 512
+"""Tokens that the caches of a compiled generation hold, where nobody says."""
 
 
 class Mode(StrEnum):
@@ -29,6 +33,7 @@ class Mode(StrEnum):
 
     TRAIN = "train"
     INFER = "infer"
+    GENERATE = "generate"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Stages:
         match self.mode:
             case Mode.INFER:
                 return self.elaboration.graph
+            case Mode.GENERATE:
+                return self.token_model.graph(1, self.capacity)
             case Mode.TRAIN:
                 return compiled_step(self.program, [*self._settings, "optimize=false"]).graph
             case _:
@@ -79,6 +86,25 @@ class Stages:
         check_names(self.sizes, symbolic.inputs.values())
         return pipeline.elaborate_model(self.program, config=self.config, sizes=self.sizes)
 
+    @property
+    def token_model(self) -> "TokenModel":
+        """The model as one that writes texts."""
+        from meganeura_runtime.export.mgb.compile import TokenModel
+
+        return TokenModel(self.program, self.program.model(), self.config, self.rules)
+
+    @cached_property
+    def capacity(self) -> int:
+        """How many tokens the caches of a generation hold: `--set capacity=N`, or what fits."""
+        from meganeura_dsl.elaborate.declarations.generation import CAPACITY
+
+        room = self.token_model.room
+        given = self.config.get(CAPACITY, min(room, CAPACITY_BY_DEFAULT))
+        if type(given) is not int or not 1 <= given <= room:
+            text = f"`capacity` is a number from 1 to {room:,}, the positions of the model"
+            raise typer.BadParameter(text, param_hint="--set")
+        return given
+
     @cached_property
     def compiled(self) -> Compiled:
         """The graph as it runs; all sizes have to be known."""
@@ -86,6 +112,8 @@ class Stages:
             case Mode.INFER:
                 require_numbers(self.graph)
                 return compiled_model(self.graph, self.rules)
+            case Mode.GENERATE:
+                return compiled_model(self.graph, self.rules, "train")
             case Mode.TRAIN:
                 return compiled_step(
                     self.program,
@@ -98,7 +126,7 @@ class Stages:
     @property
     def floats(self) -> ComputePrecision:
         """What the graph computes in, unless its backend has one precision alone."""
-        if self.mode is Mode.INFER or self.precision is not ComputePrecision.F32:
+        if self.mode is not Mode.TRAIN or self.precision is not ComputePrecision.F32:
             return self.precision
         from meganeura_runtime.train.recipe import settings_of
 
@@ -120,8 +148,11 @@ def stages_of(
     """The stages of a target with what `--size` and `--set` say."""
     given = parsed_sizes(sizes or ())
     match mode:
-        case Mode.INFER:
+        case Mode.INFER | Mode.GENERATE:
             chosen = configured(target, changes)
+            if mode is Mode.GENERATE and (given or chosen.sizes):
+                text = "a generation has one sequence, of up to `--set capacity=N` tokens"
+                raise typer.BadParameter(text, param_hint="--size")
             return Stages(
                 chosen.program,
                 mode,
@@ -143,8 +174,10 @@ def stages_of(
             assert_never(mode)
 
 
-def compiled_model(graph: "Graph", rewriting: "RewriteOptions") -> Compiled:
-    """All stages of a model's graph."""
+def compiled_model(
+    graph: "Graph", rewriting: "RewriteOptions", mode: Literal["infer", "train"] = "infer"
+) -> Compiled:
+    """All stages of a model's graph; `infer` lets it have other parameters than the model."""
     from meganeura_dsl.ir.graph import Graph
     from meganeura_dsl.ir.index_checks import with_checks
 
@@ -152,7 +185,7 @@ def compiled_model(graph: "Graph", rewriting: "RewriteOptions") -> Compiled:
 
     if not rewriting.enabled:
         return Compiled(graph, graph, Graph((), {}), ())
-    done = rewriting.optimize(graph, "infer")
+    done = rewriting.optimize(graph, mode)
     return Compiled(graph, done.graph, done.load, (done.report,))
 
 

@@ -162,14 +162,19 @@ class ConfiguredModel:
         )
 
 
-def configured(target: str, changes: Sequence[str] | None) -> ConfiguredModel:
-    """The model of a target; a change names a size its inputs leave open, or else an argument."""
+def configured(target: str, changes: Sequence[str] | None, *, whole: str = "") -> ConfiguredModel:
+    """The model of a target; a change names a size its inputs leave open, or else an argument.
+
+    Where the target is a part of a model, the whole one is taken whose name ends in `whole`.
+    """
     from meganeura_dsl import pipeline
     from meganeura_dsl.ir.types import free_sizes
     from meganeura_dsl.settings.setting_values import with_overrides
 
     program = load(target)
     name = program.model()
+    if whole and f"{name}{whole}" in program.models:
+        name = f"{name}{whole}"
     given = {key: each.value for key, each in with_overrides({}, changes or ()).items()}
     free = free_sizes(pipeline.elaborate_model(program, name).inputs.values()) if given else []
     sizes: dict[str, int] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from meganeura.cli.ui.console import count
+from meganeura_runtime.train.device_usage import DeviceUsage
 from meganeura_runtime.train.events import (
     EpochEnded,
     Evaluated,
@@ -12,6 +13,8 @@ from meganeura_runtime.train.events import (
     StoppedEarly,
 )
 
+LEAST_SHARE = 0.005
+"""A smaller share of the time is not mentioned."""
 NAMED = 4
 """Parameters named in a line."""
 
@@ -94,6 +97,36 @@ def stopped_early(event: StoppedEarly) -> str:
     value = "" if event.best is None else f" than {event.best:.4g}"
     tries = count(event.evaluations, "evaluation")
     return f"stopped early: {event.metric} was not better{value} in {tries}"
+
+
+def speed(event: Logged) -> str:
+    """`25 steps/s, 800 examples/s`."""
+    return f"{_rate(event.steps_per_second)} steps/s, {_rate(event.examples_per_second)} examples/s"
+
+
+def _rate(value: float) -> str:
+    """A number of three digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def used(usage: DeviceUsage | None) -> str:
+    """How busy the devices were; nothing where that was not measured."""
+    if usage is None:
+        return ""
+    reasons = [
+        f"{_share(share)} {reason}"
+        for share, reason in (
+            (usage.inputs, "waiting for inputs"),
+            (usage.between, "between steps"),
+        )
+        if share >= LEAST_SHARE
+    ]
+    why = f" (idle: {', '.join(reasons)})" if reasons else ""
+    return f"devices busy for {_share(usage.busy)} of the time of the steps{why}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def clock(seconds: float) -> str:

@@ -11,6 +11,7 @@ from meganeura.cli.ui.narration import (
     held_out,
     measured,
     not_finite,
+    speed,
     stopped_early,
 )
 from meganeura_runtime.train.events import (
@@ -101,7 +102,7 @@ class Lines:
             return ""
         left = run.steps - event.step
         remaining = clock(left / event.steps_per_second)
-        return f"  {event.steps_per_second:.0f} steps/s  {remaining} left"
+        return f"  {speed(event)}  {remaining} left"
 
     def _line(self, text: str) -> None:
         self._write(f"{text}\n")

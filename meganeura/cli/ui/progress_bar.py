@@ -10,6 +10,7 @@ from meganeura.cli.ui.narration import (
     held_out,
     measured,
     not_finite,
+    speed,
     stopped_early,
 )
 from meganeura_runtime.train.events import (
@@ -61,8 +62,8 @@ class ProgressBar:
                 epoch = f"{event.epoch + 1}/{self.epochs}"
                 self.progress.update(self.task, completed=event.step, epoch=epoch)
             case Logged():
-                speed = f"{event.steps_per_second:.0f} steps/s" if event.step > 1 else ""
-                self.progress.update(self.task, measured=measured(event), speed=speed)
+                shown = speed(event) if event.step > 1 else ""
+                self.progress.update(self.task, measured=measured(event), speed=shown)
             case EpochEnded():
                 self.progress.console.print(epoch_ended(event), highlight=False)
             case Evaluated():

@@ -80,7 +80,9 @@ def where(call: BuiltinCall) -> Evaluated:
         left = tensor_arithmetic.scalar(
             call.frame, call.span, left, DType.F32, condition.type.shape
         )
-    a, b = tensor_arithmetic.lift(call.frame, call.span, left, right)
+    a, b = tensor_arithmetic.promoted(
+        call.frame, call.span, *tensor_arithmetic.lift(call.frame, call.span, left, right)
+    )
     names = ("then", "otherwise")
     a, b = tensor_arithmetic.align(call.frame, call.span, call.name, (a, b), names)
     condition, a = tensor_arithmetic.align(

@@ -125,7 +125,8 @@ def _concat(call: BuiltinCall) -> Evaluated:
     axis = call.named.get("axis")
     if axis is None:
         raise call.fault("needs `axis`")
-    return call.add(ops.Concat(call.axis(axis, operands[0].type.rank)), *operands)
+    together = tensor_arithmetic.promoted(call.frame, call.span, *operands)
+    return call.add(ops.Concat(call.axis(axis, operands[0].type.rank)), *together)
 
 
 def _pad(call: BuiltinCall) -> Evaluated:
@@ -211,13 +212,13 @@ def _stream(frame: Frame) -> int:
 
 
 def _conv(call: BuiltinCall) -> Evaluated:
-    x, weight = call.tensor(0), call.tensor(1)
+    x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
     rank = x.type.rank - 2
     return call.add(ops.Conv(*_geometry(call, rank)), x, weight)
 
 
 def _conv_transpose(call: BuiltinCall) -> Evaluated:
-    x, weight = call.tensor(0), call.tensor(1)
+    x, weight = tensor_arithmetic.promoted(call.frame, call.span, call.tensor(0), call.tensor(1))
     rank = x.type.rank - 2
     stride, padding, dilation, groups = _geometry(call, rank)
     kernel = weight.type.shape[2:]

@@ -3,12 +3,18 @@
 A model generates if it takes `ids: i32[n, s]` and `position: i32[] = 0`, has a parameter
 `capacity`, and gives the logits `[n, s, vocabulary]` of the token after each. It is elaborated for
 the tokens of a prompt and for one token: both graphs are of one program, and keep the same caches.
+
+Whatever other inputs it needs, such as a sound or the text to be answered, are the same for all
+tokens of a sequence.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import assert_never
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator
 from meganeura_dsl.elaborate.declarations.models import Elaboration, Inputs, finish, run_model
 from meganeura_dsl.elaborate.problems.cache_problems import NotGenerating, TooFewTokens
@@ -26,8 +32,20 @@ from meganeura_dsl.syntax import ast
 IDS, POSITION, CAPACITY = "ids", "position", "capacity"
 """What a model that generates calls its tokens, where the first is, and how many it remembers."""
 TEMPERATURE, TOKEN = "temperature", "token"
-SAMPLE = "sample"
-"""The block of the standard library that draws a token."""
+LOGITS, TOP_K = "logits", "top_k"
+"""What a step and a draw that are graphs of their own hand on, and are fed."""
+SAMPLE, SAMPLE_TOP = "sample", "sample_top"
+"""The blocks of the standard library that draw a token."""
+
+
+class Draw(Enum):
+    """How a token follows from logits."""
+
+    LIKELIEST = "likeliest"
+    ALL = "all"
+    """At random, from all tokens."""
+    TOP = "top"
+    """At random, from the likeliest, whose number is an input."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,8 @@ class TokenGraph:
 
     elaboration: Elaboration
     vocabulary: int
+    context: tuple[str, ...] = ()
+    """The inputs that are the same for all tokens of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,10 @@ class TokenStep:
     rows: int = 1
     top_k: int | None = None
     """From how many of the likeliest a token is drawn, 0 for all; the likeliest itself if None."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """The sizes that the inputs of the context leave open, by name."""
+    draws: bool = True
+    """Whether it draws a token; otherwise it gives the logits, and somebody else does."""
 
 
 def elaborate_tokens(
@@ -54,9 +78,69 @@ def elaborate_tokens(
 ) -> TokenGraph:
     """The graph of a step: outputs `token: i32[rows, 1]`. Raises `ProblemError`.
 
-    It is fed `ids`, `position`, and to draw at random also `temperature: f32[]` and the counter
-    of random numbers.
+    It is fed `ids`, `position`, the context, and to draw at random also `temperature: f32[]` and
+    the counter of random numbers. One that does not draw outputs `logits: f32[rows, vocabulary]`.
     """
+    elaborator, root, logits, context = _logits(module, model, config, step)
+    vocabulary = concrete(logits.type.shape[1])
+    if step.top_k is not None and not step.top_k <= vocabulary:
+        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
+    if step.draws:
+        outputs = {TOKEN: _drawn(elaborator, model, root, logits, step)}
+    else:
+        outputs = {LOGITS: logits}
+    return TokenGraph(finish(root.state, outputs), vocabulary, context)
+
+
+def elaborate_logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> TokenGraph:
+    """The graph of a step that draws nothing: outputs `logits: [rows, vocabulary]`.
+
+    It is fed `ids` and `position` alone. Raises `ProblemError` as `elaborate_tokens`, and for a
+    model that needs a context.
+    """
+    made = elaborate_tokens(module, model, config, replace(step, top_k=None, draws=False))
+    if made.context:
+        faults = tuple(f"needs `{name}`" for name in made.context)
+        raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, faults))
+    return made
+
+
+def elaborate_draw(
+    module: LinkedModule, model: ast.Model, vocabulary: int, draw: Draw
+) -> Elaboration:
+    """The graph that draws a token from `logits: [1, vocabulary]`: outputs `token: i32[1, 1]`.
+
+    To draw at random it is fed `temperature: f32[]` and the counter of random numbers, and for
+    `Draw.TOP` also `top_k: i32[]`, from 1. It draws what `elaborate_tokens` draws.
+    """
+    elaborator, state = Elaborator(), ElaborationState(Builder())
+    root = Frame(state, module, model.name.text, {}, declaration=None)
+    span = model.call.span
+
+    def fed(name: str, dtype: DType, *shape: int) -> Tensor:
+        return root.add(span, ops.Input(name, dtype, shape))
+
+    logits = fed(LOGITS, DType.F32, 1, vocabulary)
+    match draw:
+        case Draw.LIKELIEST:
+            token = root.add(span, ops.ArgMax(1), logits)
+        case Draw.ALL:
+            given = Arguments((logits, fed(TEMPERATURE, DType.F32)), {})
+            token = _sampled(elaborator, span, root, SAMPLE, given)
+        case Draw.TOP:
+            values = (logits, fed(TEMPERATURE, DType.F32), fed(TOP_K, DType.I32))
+            token = _sampled(elaborator, span, root, SAMPLE_TOP, Arguments(values, {}))
+        case _:
+            assert_never(draw)
+    return finish(state, {TOKEN: root.add(span, ops.Reshape((1, 1)), token)})
+
+
+def _logits(
+    module: LinkedModule, model: ast.Model, config: Mapping[str, Static], step: TokenStep
+) -> tuple[Elaborator, Frame, Tensor, tuple[str, ...]]:
+    """The logits `[rows, vocabulary]` after the last token, their frame, and the context."""
     elaborator = Elaborator()
     state = ElaborationState(Builder())
     root = Frame(state, module, model.name.text, {}, declaration=None)
@@ -64,23 +148,20 @@ def elaborate_tokens(
     span = model.call.span
     plain = Arguments((), dict(config))
     application = elaborator.model_application(module, model, plain, "", span, root)
-    sizes = _require_generating(model, application.block)
+    rows, tokens, *context = _require_generating(model, application.block)
     application = elaborator.model_application(module, model, arguments, "", span, root)
-    numbers = {sizes[0]: step.rows, sizes[1]: step.tokens}
+    numbers = {**dict(step.sizes), rows: step.rows, tokens: step.tokens}
     inputs = Inputs(optional=frozenset({POSITION}))
     results = run_model(elaborator, application, root, numbers, inputs)
-    logits = _last_logits(model, root, results, step)
-    vocabulary = concrete(logits.type.shape[1])
-    if step.top_k is not None and not step.top_k <= vocabulary:
-        raise ProblemError(TooFewTokens(step.top_k, vocabulary))
-    token = _drawn(elaborator, model, root, logits, step)
-    return TokenGraph(finish(state, {TOKEN: token}), vocabulary)
+    return elaborator, root, _last_logits(model, root, results, step), tuple(context)
 
 
-def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, str]:
-    """The names of the sizes of `ids`; raises `ProblemError` for a model of something else."""
+def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, ...]:
+    """The names of the sizes of `ids`, then those of the context's inputs.
+
+    Raises `ProblemError` for a model of something else.
+    """
     inputs = {each.name: each for each in block.inputs}
-    needed = [each.name for each in block.inputs if each.default is None]
     faults: list[str] = []
     ids = inputs.get(IDS)
     entries = () if ids is None else ids.type.shape.entries
@@ -89,12 +170,20 @@ def _require_generating(model: ast.Model, block: ast.Block) -> tuple[str, str]:
         faults.append(f"takes no `{IDS}: i32[n, s]`")
     if POSITION not in inputs:
         faults.append(f"takes no `{POSITION}: i32[] = 0`")
-    faults += [f"needs `{name}`" for name in needed if name not in (IDS, POSITION)]
     if CAPACITY not in [each.name for each in block.parameters]:
         faults.append(f"has no parameter `{CAPACITY}`")
     if faults:
         raise ProblemError(NotGenerating(Location(model.name.span), model.name.text, tuple(faults)))
-    return sizes[0], sizes[1]
+    own = (IDS, POSITION)
+    others = [each for each in block.inputs if each.default is None and each.name not in own]
+    return sizes[0], sizes[1], *(each.name for each in others)
+
+
+def text_input(elaboration: Elaboration, context: Sequence[str]) -> str | None:
+    """The input of a context that takes the tokens of a text, `i32[n, t]`, if there is one."""
+    types = {name: elaboration.inputs[name] for name in context}
+    texts = [name for name, of in types.items() if of.dtype is DType.I32 and len(of.shape) == 2]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _last_logits(
@@ -127,11 +216,19 @@ def _drawn(
     if step.top_k is None:
         token = root.add(span, ops.ArgMax(1), logits)
     else:
-        module = next(each for each in library() if SAMPLE in each.own)
-        block = module.own[SAMPLE]
-        assert isinstance(block, ast.Block)
         temperature = root.add(span, ops.Input(TEMPERATURE, DType.F32, ()))
         given = Arguments((logits, temperature), {"top_k": step.top_k})
-        application = Application(module, block, given, "", span, may_own=False)
-        (token,) = elaborator.run_block(application, root)
+        token = _sampled(elaborator, span, root, SAMPLE, given)
     return root.add(span, ops.Reshape((step.rows, 1)), token)
+
+
+def _sampled(
+    elaborator: Elaborator, span: Span, root: Frame, name: str, given: Arguments
+) -> Tensor:
+    """What a block of the standard library draws."""
+    module = next(each for each in library() if name in each.own)
+    block = module.own[name]
+    assert isinstance(block, ast.Block)
+    application = Application(module, block, given, "", span, may_own=False)
+    (token,) = elaborator.run_block(application, root)
+    return token

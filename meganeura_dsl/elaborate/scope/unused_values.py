@@ -1,6 +1,7 @@
 """Values that are never used: inputs, configuration and bindings nothing reads, idle layers."""
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import cast
 
 from meganeura_dsl.diagnostics.source import Span
@@ -31,15 +32,21 @@ def unused_values(
         for node in walk(statement)
         if isinstance(node, ast.For | ast.Scan)
     ]
+    last_first: dict[str, list[Span]] = {}
+    for read, span in sorted(reads, key=lambda each: -each[1].start):
+        last_first.setdefault(read, []).append(span)
     for name in _bindings(body):
         again = [loop.end for loop in loops if loop.start <= name.span.start < loop.end]
         after = min([name.span.end, *(loop.start for loop in loops if loop.end in again)])
-        if not any(
-            read == name.text and span.start >= after and span is not name.span
-            for read, span in reads
-        ):
+        if not _is_read(name, after, last_first.get(name.text, ())):
             yield from _unread([(name.text, name.span)], [])
     yield from _unapplied(body, reads)
+
+
+def _is_read(name: ast.Name, after: int, last_first: Iterable[Span]) -> bool:
+    """Whether a read of the name, of all in the order from the last, begins at `after` or later."""
+    later = takewhile(lambda span: span.start >= after, last_first)
+    return any(span is not name.span for span in later)
 
 
 def _unapplied(

@@ -81,6 +81,20 @@ def cast(frame: Frame, span: Span, value: Tensor, dtype: DType) -> Tensor:
     return value if value.type.dtype is dtype else frame.add(span, ops.Cast(dtype), value)
 
 
+def promoted(frame: Frame, span: Span, *values: Tensor) -> tuple[Tensor, ...]:
+    """The values, floats of the widest of their types where they are of several: f16 meets f32.
+
+    That is exact. Nothing else is converted, as it may lose something.
+    """
+    floats = {value.type.dtype for value in values if value.type.dtype.is_float}
+    if len(floats) < 2:
+        return values
+    return tuple(
+        cast(frame, span, value, DType.F32) if value.type.dtype.is_float else value
+        for value in values
+    )
+
+
 def elementwise(
     frame: Frame,
     span: Span,
@@ -154,7 +168,7 @@ def apply_pair(
     names: tuple[str, str],
 ) -> Tensor:
     """A binary op after both sides were brought to one shape."""
-    a, b = lift(frame, span, left, right)
+    a, b = promoted(frame, span, *lift(frame, span, left, right))
     if a.type.dtype is not b.type.dtype:
         raise ProblemError(
             ElementTypeMismatch(
@@ -304,7 +318,7 @@ def matmul(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tenso
             )
     assert is_tensor(left)
     assert is_tensor(right)
-    return frame.add(span, ops.MatMul(), left, right)
+    return frame.add(span, ops.MatMul(), *promoted(frame, span, left, right))
 
 
 def power(frame: Frame, span: Span, left: Evaluated, right: Evaluated) -> Tensor:

@@ -72,4 +72,5 @@ def concrete(size: Size) -> int:
 
 def concrete_shape(shape: Shape) -> tuple[int, ...]:
     """The numbers a shape stands for; raises `ValueError` while something in it is symbolic."""
-    return tuple(concrete(size) for size in shape)
+    # Of every op that runs, so the usual case takes no call.
+    return tuple([size if isinstance(size, int) else concrete(size) for size in shape])

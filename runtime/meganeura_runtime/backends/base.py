@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from meganeura_dsl.diagnostics.wording import quoted
-from meganeura_dsl.ir.graph import Array, Graph, Leaf
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, rebuild
 from meganeura_dsl.ir.interpreter import FeedError, storage_type
 from meganeura_dsl.ir.ops import Input, Parameter
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -105,6 +105,10 @@ class Session(Closing):
         """
         return range(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """The bytes of a step on a device, by role, where a compiler has said it by now."""
+        return None
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process of a run wishes something; all of them ask after the same step."""
         return wish
@@ -138,21 +142,29 @@ class Session(Closing):
         if self._missing:
             raise SessionError(f"no value was written for {quoted(self._missing)}")
 
-    def adopt(self, other: "Session") -> None:
-        """Take the values of all parameters and states from a session that has the same."""
-        self.load(other.kept())
-
     def share(self, other: "Session") -> None:
         """Use the parameters, states and caches of another session in place of own ones.
 
-        What either of the two writes or updates, the other reads. Both run on one device, keep the
-        same tensors and update the same of them; raises `SessionError` where that is not so. The
-        other one has to stay open as long as this one is used.
+        What either of the two writes or updates, the other reads. Both run on one device and keep
+        the same tensors, in the order that `kept_first` gives them; raises `SessionError` where
+        that is not so. This one has not been used yet, and the other one has to stay open as long
+        as it is.
         """
         if other.parameters != self.parameters:
             raise SessionError(NOT_ALIKE)
-        self._share(other)
+        self._share(other.innermost)
         self._missing = other._missing  # noqa: SLF001 - what one is given, the other has
+
+    @property
+    def innermost(self) -> "Session":
+        """The session that runs the steps, where this one hands them on."""
+        return self
+
+    def settle(self) -> None:
+        """Wait for what may still turn out to be wrong with the steps so far.
+
+        Raises `ProblemError` for indices that were out of range.
+        """
 
     def _share(self, other: "Session") -> None:
         kinds = type(self).__name__, type(other).__name__
@@ -240,6 +252,14 @@ class Session(Closing):
         """How many steps may be handed to the device before the first of them is done."""
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a step that was handed to the device is not done yet; never waits.
+
+        A session that has made a step when the call returns is never busy between calls.
+        """
+        return False
+
+    @property
     @abstractmethod
     def kernels(self) -> int:
         """How many kernels opening the session began to compile."""
@@ -294,6 +314,18 @@ def caches_of(graph: Graph) -> tuple[str, ...]:
     """The names of the caches among the leaves of a graph."""
     leaves = (value.op for value in graph.values)
     return tuple(op.name for op in leaves if isinstance(op, Parameter) and op.kind == "cache")
+
+
+def kept_first(graph: Graph) -> Graph:
+    """The graph with what it keeps first, by name.
+
+    So graphs that keep the same have it in the same places, and their sessions can share it.
+    """
+    build = Builder()
+    leaves = (value.op for value in graph.values)
+    for leaf in sorted((op for op in leaves if isinstance(op, Parameter)), key=lambda op: op.name):
+        build.add(leaf)
+    return rebuild(graph, build, lambda value, operands: build.reapply(value, *operands))
 
 
 def known(name: str, wanted: Mapping[str, TensorType]) -> TensorType:

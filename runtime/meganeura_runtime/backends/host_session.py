@@ -47,8 +47,8 @@ class HostSession(Session):
         """There is nothing to wait for."""
 
     def close(self) -> None:
-        """Forget all values."""
-        self._values.clear()
+        """Forget all values; a session that shares them has them still."""
+        self._values = {}
 
     def _share(self, other: Session) -> None:
         if not isinstance(other, HostSession):

@@ -93,6 +93,10 @@ class UpdatingSession(CheckedSession):
         super().__init__(graph, inner, bounds, checks)
         self._unread: deque[_Checked] = deque()
 
+    def settle(self) -> None:
+        """Check all steps so far."""
+        self._settle(0)
+
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, once all steps are known to be right."""
         self._settle(0)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Array, Builder, Graph, reachable, rebuild
+from meganeura_dsl.ir.graph import Array, Graph, reachable
 from meganeura_dsl.ir.index_checks import leaf_bounds, with_checks
 from meganeura_dsl.ir.interpreter import Interpreter, Precision, storage_type
 from meganeura_dsl.ir.ops import Parameter
@@ -21,6 +21,7 @@ from meganeura_runtime.backends.base import (
     Session,
     Uploaded,
     caches_of,
+    kept_first,
     leaf_types,
 )
 from meganeura_runtime.backends.compile_cache import Rewritten, cached_inference
@@ -52,10 +53,8 @@ def open_shared(
     It shares what `other` keeps, or is the first, whose caches are cleared. The indices it is fed
     are for the caller to check; those it computes are checked. Raises as `open_inference`.
     """
-    checked = with_checks(graph)
-    if rewriting.enabled:
-        checked = cached_inference(checked, rewriting, "train").graph
-    session = open_session(_kept_first(checked))
+    checked = shared_form(graph, rewriting)
+    session = open_session(checked)
     if other is None:
         session.begin(caches_of(graph))
     else:
@@ -63,13 +62,12 @@ def open_shared(
     return with_indices_checked(checked, session, {})
 
 
-def _kept_first(graph: Graph) -> Graph:
-    """The graph with what it keeps first, by name, so that all sizes have it in the same place."""
-    build = Builder()
-    leaves = (value.op for value in graph.values)
-    for leaf in sorted((op for op in leaves if isinstance(op, Parameter)), key=lambda op: op.name):
-        build.add(leaf)
-    return rebuild(graph, build, lambda value, operands: build.reapply(value, *operands))
+def shared_form(graph: Graph, rewriting: RewriteOptions) -> Graph:
+    """The graph as `open_shared` runs it: with checks, optimized, what it keeps first."""
+    checked = with_checks(graph)
+    if rewriting.enabled:
+        checked = cached_inference(checked, rewriting, "train").graph
+    return kept_first(checked)
 
 
 class InferenceSession(SessionProxy):

@@ -19,6 +19,11 @@ class SessionProxy(Session):
         return self._inner.ahead
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the other session is."""
+        return self._inner.is_busy
+
+    @property
     def kernels(self) -> int:
         """Those of the other session."""
         return self._inner.kernels
@@ -26,6 +31,10 @@ class SessionProxy(Session):
     def own(self, examples: int) -> range:
         """Those that the other session feeds."""
         return self._inner.own(examples)
+
+    def memory(self) -> Mapping[str, int] | None:
+        """What the other session says."""
+        return self._inner.memory()
 
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it."""
@@ -49,5 +58,10 @@ class SessionProxy(Session):
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.stage(feeds)
 
+    @property
+    def innermost(self) -> Session:
+        """That of the other session."""
+        return self._inner.innermost
+
     def _share(self, other: Session) -> None:
-        self._inner.share(other._inner if isinstance(other, SessionProxy) else other)  # noqa: SLF001
+        self._inner.share(other)

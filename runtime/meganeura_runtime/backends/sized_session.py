@@ -1,7 +1,7 @@
-"""One set of parameters trained by several graphs: one for each size of the batch.
+"""One set of parameters trained by several graphs: for each size of the batch, and part of a step.
 
 Kernels, memory and strides of a plan are those of its sizes, so each graph has a session of its
-own. The parameters go from one to the other when the size of the batch changes.
+own. All of them share what they keep. Which one makes a step follows from what it is fed.
 """
 
 from collections import OrderedDict
@@ -19,10 +19,11 @@ MOST = 4
 
 
 class SizedSession(Session):
-    """Sessions of graphs that keep the same tensors, and differ in the sizes of inputs.
+    """Sessions of graphs that keep the same tensors, and differ in their inputs or their sizes.
 
-    Takes the memory of all that are open, the parameters and states among it. `open_for` opens the
-    session of other shapes when a step first has them; it raises for shapes that cannot be.
+    The first one holds the parameters and states; the graphs have them in the order of
+    `kept_first`. `open_for` opens the session of other inputs when a step first has them; it raises
+    for what cannot be.
     """
 
     def __init__(
@@ -30,8 +31,7 @@ class SizedSession(Session):
     ) -> None:
         super().__init__(first.parameters, first.inputs)
         self._open_for = open_for
-        self._current = first
-        """The session whose parameters are up to date."""
+        self._first = first
         self._opened: OrderedDict[Shapes, Session] = OrderedDict()
         self._opened[_shapes_of(first)] = first
         self._results: list[tuple[Session, ref[Outputs]]] = []
@@ -39,12 +39,27 @@ class SizedSession(Session):
 
     def add(self, other: Session) -> None:
         """Have a session ready for the shapes of its inputs."""
-        self._opened[_shapes_of(other)] = other
+        shapes = _shapes_of(other)
+        if shapes in self._opened:
+            other.close()
+            return
+        other.share(self._first)
+        self._opened[shapes] = other
+
+    @property
+    def opened(self) -> tuple[Session, ...]:
+        """The sessions that are open, the least recently used one first."""
+        return tuple(self._opened.values())
 
     @property
     def ahead(self) -> int:
         """As many as of any session."""
         return max(each.ahead for each in self._opened.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any session is."""
+        return any(each.is_busy for each in self._opened.values())
 
     @property
     def kernels(self) -> int:
@@ -53,11 +68,15 @@ class SizedSession(Session):
 
     def own(self, examples: int) -> range:
         """Those that each session feeds."""
-        return self._current.own(examples)
+        return self._first.own(examples)
+
+    def memory(self) -> Mapping[str, int] | None:
+        """That of the first one, which is the whole step."""
+        return self._first.memory()
 
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it."""
-        return self._current.agree(wish=wish)
+        return self._first.agree(wish=wish)
 
     def ready(self) -> None:
         """Wait for all that are open."""
@@ -72,17 +91,26 @@ class SizedSession(Session):
     def close(self) -> None:
         """Give the memory of all back."""
         for each in self._opened.values():
-            each.close()
+            if each is not self._first:
+                each.close()
+        self._first.close()
+
+    def settle(self) -> None:
+        """Wait for the steps of all."""
+        for each in self._opened.values():
+            each.settle()
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states."""
-        return self._current.kept()
+        self.settle()
+        return self._first.kept()
 
     def _put(self, name: str, array: Array) -> None:
-        self._current.write(name, array)
+        self._first.write(name, array)
 
     def _get(self, name: str) -> Array:
-        return self._current.read(name)
+        self.settle()
+        return self._first.read(name)
 
     def _fitting(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         return dict(feeds)  # each session has types of its own, and checks them
@@ -103,9 +131,6 @@ class SizedSession(Session):
                 raise foreign()
             case _:
                 session, given = self._of(feeds), feeds
-        if session is not self._current:
-            session.adopt(self._current)
-            self._current = session
         outputs = session.step(given)
         self._results = [each for each in self._results if each[1]() is not None]
         self._results.append((session, ref(outputs)))
@@ -118,15 +143,16 @@ class SizedSession(Session):
         if found is None:
             found = self._open_for(dict(shapes))
             self._make_room()
-            self._opened[shapes] = found
+            self.add(found)
         self._opened.move_to_end(shapes)
         return found
 
     def _make_room(self) -> None:
         """Close a session that has not been used for long, where there are many."""
         if len(self._opened) >= MOST:
-            oldest = next(key for key, each in self._opened.items() if each is not self._current)
+            oldest = next(key for key, each in self._opened.items() if each is not self._first)
             session = self._opened.pop(oldest)
+            session.settle()
             for owner, result in self._results:
                 outputs = result() if owner is session else None
                 if outputs is not None:

@@ -10,7 +10,8 @@ class WrongSampling(Problem, code="E0662", topic="generation"):
     """A setting of a generation is out of range.
 
     `steps` is how many tokens are drawn at most, `temperature` what logits are divided by before
-    one is drawn (0 takes the likeliest), `top_k` from how many of the likeliest (0 for all).
+    one is drawn (0 takes the likeliest), `top_k` from how many of the likeliest (0 for all). Of a
+    sound, `language`, `task` and `timestamps` are those that the checkpoint has tokens for.
     """
 
     name: str
@@ -18,9 +19,7 @@ class WrongSampling(Problem, code="E0662", topic="generation"):
     wanted: str
 
     def report(self) -> Report:
-        return self.message(
-            f"`{self.name}` is {self.value}", cure=Help(f"it is a number {self.wanted}")
-        )
+        return self.message(f"`{self.name}` is {self.value}", cure=Help(f"it is {self.wanted}"))
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,22 @@
 
 All steps are of one model and share its weights and caches on the device. A token that is drawn
 stays there as the next step's input; the host reads it behind the steps that follow.
+
+What a model is given beside its tokens, its context, is read first: what follows from that alone,
+such as all of an encoder, is computed once, and every step of a token reads it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.diagnostics.wording import quoted
 from meganeura_dsl.elaborate.declarations.generation import (
     IDS,
+    LOGITS,
     POSITION,
     TEMPERATURE,
     TOKEN,
@@ -20,11 +25,19 @@ from meganeura_dsl.elaborate.declarations.generation import (
     TokenStep,
 )
 from meganeura_dsl.elaborate.declarations.models import Elaboration
-from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_dsl.ir.index_checks import leaf_bounds
+from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
-from meganeura_runtime.backends.base import Closing, OpenSession, Outputs, Session
-from meganeura_runtime.backends.inference_session import open_shared
+from meganeura_dsl.transforms.hoist import Hoisted, hoist
+from meganeura_runtime.backends.base import (
+    Closing,
+    OpenSession,
+    Outputs,
+    Session,
+    SessionError,
+)
+from meganeura_runtime.backends.inference_session import open_inference, open_shared
 from meganeura_runtime.infer.generation_problems import TooLong, WrongSampling
 from meganeura_runtime.io.data.index_problems import check_values
 from meganeura_runtime.io.preprocess.token_problems import EmptyPrompt
@@ -40,6 +53,8 @@ UNBOUNDED = 1 << 30
 COUNTER = "counter"
 
 Elaborate = Callable[[TokenStep], TokenGraph]
+Choose = Callable[[Array], Array]
+"""Makes the tokens `i32[rows]` of logits `f32[rows, vocabulary]`."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +72,13 @@ class Sampling:
     def __post_init__(self) -> None:
         """Raise `ProblemError` for a number that is out of range."""
         limits = {
-            "temperature": (self.temperature, "from 0 to 1,000", 0 <= self.temperature <= 1000),
-            "top_k": (self.top_k, "from 0", self.top_k >= 0),
-            "seed": (self.seed, "from 0 to 2**32 - 1", 0 <= self.seed < 1 << 32),
+            "temperature": (
+                self.temperature,
+                "a number from 0 to 1,000",
+                0 <= self.temperature <= 1000,
+            ),
+            "top_k": (self.top_k, "a number from 0", self.top_k >= 0),
+            "seed": (self.seed, "a number from 0 to 2**32 - 1", 0 <= self.seed < 1 << 32),
         }
         for name, (value, wanted, is_right) in limits.items():
             if not is_right:
@@ -74,9 +93,10 @@ class Sampling:
 GREEDY = Sampling()
 
 
-def room_for(elaborate: Elaborate) -> int:
+def room_for(elaborate: Elaborate, sizes: Mapping[str, int] | None = None) -> int:
     """How many tokens a model has positions for; `UNBOUNDED` if it takes any number."""
-    return _positions(elaborate(TokenStep(UNBOUNDED, 1)).elaboration)
+    step = TokenStep(UNBOUNDED, 1, sizes=tuple((sizes or {}).items()))
+    return _positions(elaborate(step).elaboration)
 
 
 def steps_for(prompt: int, room: int) -> int:
@@ -89,19 +109,21 @@ def capacity_for(prompt: int, steps: int, room: int) -> int:
     if not prompt:
         raise ProblemError(EmptyPrompt())
     if steps < 1:
-        raise ProblemError(WrongSampling("steps", str(steps), "from 1"))
+        raise ProblemError(WrongSampling("steps", str(steps), "a number from 1"))
     needed = prompt + steps - 1
     if needed > room:
         raise ProblemError(TooLong(prompt, steps, room))
     return min(-(-needed // ROUNDED) * ROUNDED, room)
 
 
-def streamed(tokenizer: Tokenizer, tokens: Iterator[Array]) -> Iterator[str]:
+def streamed(
+    tokenizer: Tokenizer, tokens: Iterator[Array], ends: Sequence[int] | None = None
+) -> Iterator[str]:
     """Tokens of one sequence as text, up to one that ends it."""
     stream = tokenizer.stream()
     for drawn in tokens:
         token = int(drawn[0])
-        if token in tokenizer.ends:
+        if token in (tokenizer.ends if ends is None else ends):
             break
         piece = stream.add(token)
         if piece:
@@ -129,20 +151,42 @@ class Generator(Closing):
         self._elaborate = elaborate
         self._open = open_session
         self._rewriting = rewriting
+        self._step = step
         self._rows, self.capacity = step.rows, step.capacity
-        self._sessions: dict[tuple[int, int | None], Session] = {}
+        self._sessions: dict[TokenStep, Session] = {}
         first = elaborate(step)
         self.vocabulary = first.vocabulary
+        self.context = first.context
+        """The inputs that `read` takes."""
         self._bounds = leaf_bounds(first.elaboration.graph)
         self._chained = _may_chain(first)
-        self._first = self._session(1, step.top_k, first)
-        self._first.load(values)
+        parts = self._parts(first)
+        self._reader: Session | None = None
+        if first.context:
+            self._reader = open_inference(parts.first, open_session, rewriting)
+            self._reader.load(_those_of(self._reader, values))
+        self._has_read = not first.context
+        self._first = self._session(step, parts)
+        self._first.load(_those_of(self._first, values))
 
     def close(self) -> None:
         """Give the memory back."""
+        if self._reader is not None:
+            self._reader.close()
         for session in reversed(self._sessions.values()):
             session.close()
         self._sessions.clear()
+
+    def read(self, inputs: Mapping[str, Array]) -> None:
+        """Take a new context for the sequences to come; raises `FeedError` for other inputs.
+
+        Raises `ProblemError` for indices that are out of range.
+        """
+        if self._reader is None:
+            raise FeedError("the model has no inputs beside its tokens")
+        held = self._reader.step(inputs)
+        self._first.load({name: np.ascontiguousarray(held[name]) for name in held})
+        self._has_read = True
 
     def tokens(
         self,
@@ -154,26 +198,56 @@ class Generator(Closing):
 
         A prompt of one axis is one sequence. Each call begins a new sequence; to stop, ask for no
         more. Raises `ProblemError` for a prompt that is empty or too long, and for tokens that the
-        model does not have.
+        model does not have; `SessionError` before the context was read.
         """
+        ids = self._checked(prompt, steps)
+        return self._drawn(ids, steps, sampling)
+
+    def chosen(self, prompt: Array | Sequence[int], steps: int, choose: Choose) -> Iterator[Array]:
+        """As `tokens`, but each token is what `choose` makes of the logits, on the host."""
+        return self._chosen(self._checked(prompt, steps), steps, choose)
+
+    def _checked(
+        self, prompt: Array | Sequence[int] | Sequence[Sequence[int]], steps: int
+    ) -> Array:
+        """A prompt as `i32[rows, tokens]`, which the model takes."""
         ids = np.asarray(prompt, np.int32).reshape(self._rows, -1)
         capacity_for(ids.shape[1], steps, self.capacity)
         if IDS in self._bounds:
             check_values(ids, self._bounds[IDS], IDS)
-        return self._drawn(ids, steps, sampling)
+        if not self._has_read:
+            raise SessionError(f"nothing was read: `read` takes {quoted(self.context)}")
+        return ids
 
-    def _drawn(self, ids: Array, steps: int, sampling: Sampling) -> Iterator[Array]:
+    def _chosen(self, ids: Array, steps: int, choose: Choose) -> Iterator[Array]:
+        step = replace(self._step, top_k=None, draws=False)
+        logits = self._prefill(ids, step, GREEDY)[LOGITS]
+        for place in range(ids.shape[1], ids.shape[1] + steps):
+            token = choose(logits)
+            yield token
+            if place + 1 < ids.shape[1] + steps:
+                session = self._session(step)
+                manner = _manner(session, place, 1, GREEDY)
+                logits = session.step({IDS: token[:, None], **manner})[LOGITS]
+
+    def _prefill(self, ids: Array, step: TokenStep, sampling: Sampling) -> Outputs:
+        """What the last step of a prompt gives."""
         self._first.reset()
         place, outputs = 0, None
         for size in chunks(ids.shape[1]):
-            session = self._session(size, sampling.drawn_from)
+            session = self._session(replace(step, tokens=size))
             part = np.ascontiguousarray(ids[:, place : place + size])
             outputs = session.step({IDS: part, **_manner(session, place, size, sampling)})
             place += size
         assert outputs is not None
+        return outputs
+
+    def _drawn(self, ids: Array, steps: int, sampling: Sampling) -> Iterator[Array]:
+        step = replace(self._step, top_k=sampling.drawn_from)
+        outputs, place = self._prefill(ids, step, sampling), ids.shape[1]
         token = outputs[TOKEN]
         yield token[:, 0]
-        session = self._session(1, sampling.drawn_from)
+        session = self._session(step)
         running: deque[Outputs] = deque()
         for number in range(1, steps):
             manner = _manner(session, place, 1, sampling)
@@ -190,19 +264,27 @@ class Generator(Closing):
         for outputs in running:
             yield outputs[TOKEN][:, 0]
 
-    def _session(
-        self, tokens: int, top_k: int | None, elaborated: TokenGraph | None = None
-    ) -> Session:
+    def _session(self, step: TokenStep, parts: Hoisted | None = None) -> Session:
         """The session of a step, which shares what the first one keeps."""
-        known = self._sessions.get((tokens, top_k))
+        known = self._sessions.get(step)
         if known is not None:
             return known
-        step = TokenStep(self.capacity, tokens, self._rows, top_k)
-        graph = (elaborated or self._elaborate(step)).elaboration.graph
+        if parts is None:
+            parts = self._parts(self._elaborate(step))
         shared = self._first if self._sessions else None
-        made = open_shared(graph, self._open, self._rewriting, shared)
-        self._sessions[tokens, top_k] = made
+        made = open_shared(parts.rest, self._open, self._rewriting, shared)
+        self._sessions[step] = made
         return made
+
+    def _parts(self, made: TokenGraph) -> Hoisted:
+        """What runs for a context, and what runs for tokens."""
+        graph = made.elaboration.graph
+        return hoist(graph, self.context) if self.context else Hoisted(Graph((), {}), graph)
+
+
+def _those_of(session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The values of what a session keeps."""
+    return {name: values[name] for name in session.names if name in values}
 
 
 def chunks(length: int) -> Iterator[int]:

@@ -60,8 +60,7 @@ def find_anomaly(
             session.step(fed)
             continue
         suspect = Suspect(step, session.kept(), feeder.whole(step))
-        graph = job.step_on(job.examples_of(step))
-        anomaly = suspect.judge(graph, session, dict(session.step(fed)))
+        anomaly = suspect.judge(job.step_at(step), session, dict(session.step(fed)))
         if anomaly is not None:
             return anomaly
     return None

@@ -12,6 +12,7 @@ from meganeura_runtime.backends.inference_session import open_inference
 from meganeura_runtime.io.data.batches import even_batch, runs
 from meganeura_runtime.io.data.splits import Split
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.confusion import with_confusion
 from meganeura_runtime.train.recipe import Recipe, rewriting_of
 from meganeura_runtime.train.session_inputs import feeds
 from meganeura_runtime.train.shown import Shown
@@ -94,7 +95,7 @@ class Evaluator:
 
     def _session(self, key: Sizes) -> tuple[Graph, Session]:
         if key not in self.opened:
-            graph = self.recipe.evaluation(dict(key))
+            graph = with_confusion(self.recipe.evaluation(dict(key)))
             rewriting = rewriting_of(self.recipe.settings, self.recipe.device)
             self.opened[key] = graph, open_inference(graph, self.open_session, rewriting)
         return self.opened[key]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meganeura_runtime.train.device_usage import DeviceUsage
+
 
 @dataclass(frozen=True)
 class Group:
@@ -62,6 +64,8 @@ class Compiled:
     kernels: int
     seconds: float
     """Since the first of them was begun; other things were done meanwhile."""
+    memory: Mapping[str, int] | None = None
+    """The bytes of a step by role, where the compiler says them."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Logged:
     metrics: Mapping[str, float]
     learning_rate: float
     steps_per_second: float
+    examples_per_second: float
+    """Of all devices together."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,8 @@ class Finished:
     steps: int
     seconds: float
     interrupted: bool
+    usage: DeviceUsage | None = None
+    """How busy the devices of this process were; `None` where no step was made."""
 
 
 Event = (

@@ -11,7 +11,7 @@ from meganeura_runtime.io.data.batches import drawn_in_epoch, order_of_epoch
 from meganeura_runtime.io.data.splits import StoredSplit
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.job import Job
-from meganeura_runtime.train.session_inputs import feeds
+from meganeura_runtime.train.session_inputs import feeds, without_rate
 
 
 class Feeder:
@@ -60,7 +60,8 @@ class Feeder:
 
     def _feeds(self, graph: Graph, step: int, taken: dict[str, Array]) -> dict[str, Array]:
         job = self._job
-        return feeds(graph, taken, job.settings.seed, step, self.rate(step))
+        fed = feeds(graph, taken, job.settings.seed, step, self.rate(step))
+        return fed if job.part_at(step).moves else without_rate(fed)
 
     def _order_of(self, number: int) -> NDArray[np.int64]:
         """All examples in the order of a pass."""

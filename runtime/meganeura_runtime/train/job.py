@@ -16,6 +16,7 @@ from meganeura_dsl.settings.run_settings import RunSettings
 from meganeura_dsl.settings.setting_values import RawSettings, whole, with_overrides
 from meganeura_dsl.settings.settings_problems import NothingToFollow
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.io.checkpoint import Fingerprint
 from meganeura_runtime.io.data.batches import steps_of_epoch
 from meganeura_runtime.io.data.dataset import Dataset
@@ -42,6 +43,8 @@ class Job(Recipe):
     dataset: Dataset
     last: SizedStep | None = None
     """The step on a last batch that is not full; `None` where there is no such batch."""
+    sums: tuple[SizedStep, ...] = ()
+    """The same of batches whose gradients are added up alone, if there are any."""
 
     @staticmethod
     def of(recipe: Recipe, dataset: Dataset) -> "Job":
@@ -50,12 +53,15 @@ class Job(Recipe):
         if settings.stop_after is not None and dataset.test is None:
             raise ProblemError(NothingToStopBy())
         examples = 0 if settings.drop_last else dataset.train.examples % recipe.batch
-        last = None
+        last, sizes = None, [dict[str, int]()]
         if examples and counter is not None:
             require_shares(counter, examples, settings, is_last=True)
-            last = recipe.resized({counter: examples})
+            sizes.append({counter: examples})
+            last = recipe.sized(sizes[-1], StepPart.WHOLE)
+        adds_up = settings.accumulate > 1
+        sums = tuple(recipe.sized(each, StepPart.SUM) for each in sizes if adds_up)
         given = {each.name: getattr(recipe, each.name) for each in fields(Recipe)}
-        return Job(**given, dataset=dataset, last=last)
+        return Job(**given, dataset=dataset, last=last, sums=sums)
 
     @property
     def steps_per_pass(self) -> int:
@@ -84,9 +90,16 @@ class Job(Recipe):
         ends_epoch = (step + 1) % self.steps_per_epoch == 0
         return ends_epoch or self.examples_of(step + 1) != self.examples_of(step)
 
-    def step_on(self, examples: int) -> Graph:
-        """One training step on a batch of that size, as the program says it."""
-        return self.step if self.last is None or examples == self.batch else self.last.step
+    @property
+    def others(self) -> tuple[SizedStep, ...]:
+        """All that steps may be, besides `compiled`."""
+        return (*self.sums, *(() if self.last is None else (self.last,)))
+
+    def step_at(self, step: int) -> Graph:
+        """The training step of that number, counted from 0, as the program says it."""
+        wanted = self.examples_of(step), self.part_at(step)
+        found = (each.step for each in self.others if (each.examples, each.part) == wanted)
+        return next(found, self.step)
 
     @property
     def steps(self) -> int:

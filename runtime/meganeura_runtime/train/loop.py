@@ -29,6 +29,7 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.support.background import begin
 from meganeura_runtime.support.tracing import Span, unobserved
 from meganeura_runtime.train.anomaly import Anomaly, Suspect, find_anomaly, is_finite
+from meganeura_runtime.train.device_usage import UsageMeter
 from meganeura_runtime.train.evaluation import held_batches
 from meganeura_runtime.train.events import (
     Compiled,
@@ -69,24 +70,23 @@ def train(
     Raises `ProblemError` if the loss is no longer finite or a file cannot be written.
     """
     weights = origins_of(job, manner.resumption)
-    folder.write_settings(job.settings, weights)
     first = None if manner.resumption else begin("values", job.initial_values)
-    others = () if job.last is None else (job.last,)
-    with (
-        logged(LogStart(folder, job.settings, manner.step), watch) as logging,
-        reported(job, folder, manner.device, logging) as watched,
-        TrainingSession(job, open_session, others) as trained,
-    ):
-        trained.origins = weights
-        loop = Loop(job, folder, trained, watched, stop)
-        loop.looks_at_every_step = manner.detect_anomaly
-        loop.span = manner.span
-        loop.hosts = manner.hosts
-        if first is not None:
-            loop.begin(first.result())
-        elif manner.resumption is not None:
-            loop.go_on(manner.resumption)
-        return loop.run()
+    with logged(LogStart(folder, job.settings, manner.step), watch) as logging:
+        folder.write_settings(job.settings, weights)  # a log that refuses leaves no run behind
+        with (
+            reported(job, folder, manner.device, logging) as watched,
+            TrainingSession(job, open_session, job.others) as trained,
+        ):
+            trained.origins = weights
+            loop = Loop(job, folder, trained, watched, stop)
+            loop.looks_at_every_step = manner.detect_anomaly
+            loop.span = manner.span
+            loop.hosts = manner.hosts
+            if first is not None:
+                loop.begin(first.result())
+            elif manner.resumption is not None:
+                loop.go_on(manner.resumption)
+            return loop.run()
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Reading:
     outputs: Outputs
     lasted: tuple[float, float]
     """When the loop began with it and when it was handed to the device, by the host's clock."""
-    speed: float | None = None
-    """Steps per second at that time, if the step is to be logged."""
+    speed: "Speed | None" = None
+    """That at that time, if the step is to be logged."""
 
     def due(self, behind: int) -> int:
         """The step after which it is read without waiting, on a device so many steps behind.
@@ -147,6 +147,7 @@ class Loop:
         self.feeder = Feeder(job, self.session.own)
         self.reduction = Reduction()
         self.clock = Clock()
+        self.meter = UsageMeter(lambda: self.session.is_busy, is_ahead=self.session.ahead > 0)
         self.opened = perf_counter()
         self.ahead: Prefetcher | None = None
         self.saving: Future[None] | None = None
@@ -180,6 +181,7 @@ class Loop:
         self.watch(start_event(self.job))
         self._finish_beginning()
         self.clock.start(self.step)
+        self.meter.begin()
         is_over = self.is_ended or self._is_exhausted()
         epochs = range(0) if is_over else range(self.epoch, self.job.epochs)
         try:
@@ -189,7 +191,8 @@ class Loop:
                 self.ahead.close()
         if not epochs:
             self._save_weights(self.session.kept())
-        finished = Finished(self.step, perf_counter() - started, interrupted)
+        lasted = perf_counter() - started
+        finished = Finished(self.step, lasted, interrupted, self.meter.usage())
         self.watch(finished)
         return finished
 
@@ -213,6 +216,7 @@ class Loop:
     def _leave(self, epoch: int, position: int) -> None:
         """Save all before the end that was asked for."""
         self._read()
+        self.meter.pause()
         kept = self.session.kept()
         self._save_checkpoint(kept, epoch, position)
         self._save_weights(kept)
@@ -224,7 +228,8 @@ class Loop:
             self.watch(Compiling(kernels))
             with self.span("compile"):
                 self.session.ready()
-            self.watch(Compiled(kernels, perf_counter() - self.opened))
+            seconds = perf_counter() - self.opened
+            self.watch(Compiled(kernels, seconds, self.session.memory()))
         if self.saving is not None:
             self.saving.result()
 
@@ -258,7 +263,8 @@ class Loop:
         """Hand one step to the device, and read the losses that are there by now."""
         job, every = self.job, self.job.settings.log_every
         examples, began = job.examples_of(self.step), perf_counter()
-        outputs = self._look(examples) if self.looks_at_every_step else self._run()
+        outputs = self._look() if self.looks_at_every_step else self._run()
+        self.clock.examples += examples
         rate = self.feeder.rate(self.step - 1)
         lasted = began, perf_counter()
         self.last = Reading(self.step, epoch, examples, rate, outputs, lasted)
@@ -266,31 +272,38 @@ class Loop:
         at_once = every > 0 and self.step in (1, job.steps)
         logged = at_once or (every > 0 and self.step % every == 0)
         if logged:
-            self.last = replace(self.last, speed=self.clock.steps_per_second(self.step))
+            self.last = replace(self.last, speed=self.clock.speed(self.step))
         if logged or job.is_last_of_its_size(self.step - 1):
             outputs.request()
         self.unread.append(self.last)
         self._read(0 if at_once else self.session.ahead)
 
     def _run(self) -> Outputs:
+        self.meter.look()
         with self.span("feed"):
             inputs = self._inputs()
-        return self.trained.step(inputs)
+        self._look_for_inputs()
+        outputs = self.trained.step(inputs)
+        self.meter.stepped()
+        return outputs
+
+    def _look_for_inputs(self) -> None:
+        self.meter.look(for_inputs=True)
 
     def _inputs(self) -> Mapping[str, Array] | Uploaded:
         """What the next step is fed, staged by a thread where it is much."""
         if self.ahead is not None:
-            return self.ahead.take(self.step)
+            return self.ahead.take(self.step, self._look_for_inputs)
         fed = self.feeder.feeds(self.step)
         if is_worthwhile(self.feeder, self.session, fed):
             self.ahead = Prefetcher(self.feeder, self.session, self.job.steps)
         return fed
 
-    def _look(self, examples: int) -> Outputs:
+    def _look(self) -> Outputs:
         """Make a step and see to it that all of its results are finite."""
         suspect = Suspect(self.step, self.session.kept(), self.feeder.whole(self.step))
         outputs = self.trained.step(self.feeder.feeds(self.step))
-        anomaly = suspect.judge(self.job.step_on(examples), self.session, outputs)
+        anomaly = suspect.judge(self.job.step_at(self.step - 1), self.session, outputs)
         if anomaly is not None:
             raise ProblemError(_not_finite(anomaly.step, float(outputs[LOSS]), anomaly))
         return outputs
@@ -319,6 +332,7 @@ class Loop:
         """Read the outputs of a step, which waits for it, and report what is due."""
         with self.span("read loss"):
             loss = float(reading.outputs[LOSS])
+        self.meter.waited()
         if reading.speed is not None:
             self._log(reading, reading.speed)
         elif not math.isfinite(loss):
@@ -338,15 +352,16 @@ class Loop:
         if is_whole:
             self.losses = Losses()
 
-    def _log(self, reading: Reading, speed: float) -> None:
+    def _log(self, reading: Reading, speed: "Speed") -> None:
         """Record and report the loss and the metrics of a step."""
         metrics = {name: float(value) for name, value in reading.outputs.items()}
         loss = metrics.pop(LOSS)
         metrics.pop(SKIPPED, None)
-        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed}
+        rates = {LEARNING_RATE: reading.rate, "steps_per_second": speed.steps}
         self._record("step", reading.step, reading.epoch, {LOSS: loss, **metrics, **rates})
         if math.isfinite(loss):
-            self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, speed))
+            speeds = speed.steps, speed.examples
+            self.watch(Logged(reading.step, reading.epoch, loss, metrics, reading.rate, *speeds))
 
     def _tell_epoch(self, last: Reading) -> None:
         """Tell the mean loss of an epoch, or of the part of it that the run ends with."""
@@ -366,6 +381,7 @@ class Loop:
         if not (evaluate or save):
             return
         self._read()
+        self.meter.pause()
         kept = self.session.kept()
         if held_out is not None and evaluate:
             self._evaluate(held_out, kept, epoch)
@@ -382,6 +398,7 @@ class Loop:
         if last:
             self._save_weights(kept)
         self.clock.leave_out(perf_counter() - started)
+        self.meter.begin()
 
     def _evaluate(self, held_out: Split, kept: Mapping[str, Array], epoch: int) -> None:
         """Measure the held-out examples, and keep the weights if none were better."""
@@ -507,23 +524,34 @@ class Losses:
         return last.lasted[1] - (last.lasted[0] if self._since is None else self._since)
 
 
+@dataclass(frozen=True)
+class Speed:
+    """Steps and examples per second, of all devices together."""
+
+    steps: float
+    examples: float
+
+
 class Clock:
-    """Steps per second between two log points, evaluations and checkpoints left out."""
+    """The speed between two log points, evaluations and checkpoints left out."""
 
     def __init__(self) -> None:
         self._since = perf_counter()
         self._step = 0
+        self.examples = 0
+        """Those of the steps since then."""
 
     def start(self, step: int) -> None:
         """Count from this step and this moment."""
-        self._since, self._step = perf_counter(), step
+        self._since, self._step, self.examples = perf_counter(), step, 0
 
     def leave_out(self, seconds: float) -> None:
         """Do not count this time."""
         self._since += seconds
 
-    def steps_per_second(self, step: int) -> float:
+    def speed(self, step: int) -> Speed:
         """The speed since the last time this was asked."""
-        speed = (step - self._step) / max(perf_counter() - self._since, 1e-9)
+        seconds = max(perf_counter() - self._since, 1e-9)
+        found = Speed((step - self._step) / seconds, self.examples / seconds)
         self.start(step)
-        return speed
+        return found

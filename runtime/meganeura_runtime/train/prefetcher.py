@@ -1,6 +1,7 @@
 """Inputs of the next step, put where the device takes them from while earlier steps run."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -13,6 +14,8 @@ WORTH_A_THREAD = 1 << 20
 """Bytes of inputs that take longer to gather and copy than to hand them to another thread."""
 
 
+LOOK_SECONDS = 0.002
+"""How long inputs are waited for before the device is looked at again."""
 AT_A_TIME = 3
 """Batches that are gathered at a time where that takes computation: no process waits for work."""
 
@@ -36,9 +39,12 @@ class Prefetcher:
         )
         self._gathering: dict[int, Future[dict[str, Array]]] = {}
 
-    def take(self, step: int) -> Uploaded:
-        """The inputs of a step; steps have to come in order."""
+    def take(self, step: int, look: Callable[[], None]) -> Uploaded:
+        """The inputs of a step; steps have to come in order. Calls `look` while it waits."""
         begun = self._next or self._thread.submit(self._staged, step)
+        while not begun.done():
+            wait((begun,), LOOK_SECONDS)
+            look()
         staged = begun.result()
         self._next = None
         if step + 1 < self._end:
@@ -49,7 +55,10 @@ class Prefetcher:
         """Stage the inputs of the next step once more, with another learning rate."""
         if self._next is None or self._next.exception() is not None:
             return
-        self._next.result().close()
+        staged = self._next.result()
+        if LEARNING_RATE not in self._fed:
+            return
+        staged.close()
         fed = self._fed | {LEARNING_RATE: np.array(rate, np.float32)}
         self._next = self._thread.submit(self._session.stage, fed)
 

@@ -27,11 +27,12 @@ from meganeura_dsl.settings.not_finite_policy import NotFinitePolicy
 from meganeura_dsl.settings.parameter_groups import group_problems
 from meganeura_dsl.settings.run_settings import RunSettings, resolve_settings
 from meganeura_dsl.settings.setting_values import RawSettings, whole
-from meganeura_dsl.settings.settings_problems import MetricTaken
+from meganeura_dsl.settings.settings_problems import MetricTaken, NothingToFollow
 from meganeura_dsl.transforms import training_step as training
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.schedules import RunLength
 from meganeura_dsl.transforms.optimizers.update import average_of
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_runtime.backends.backend import OpenDevice, Spread
 from meganeura_runtime.backends.compile_cache import cached_training_step
 from meganeura_runtime.backends.errors import DeviceError
@@ -41,7 +42,7 @@ from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array
 from meganeura_runtime.io.weight_names import AS_STORED, Names
 from meganeura_runtime.io.weights import STRICT, Allowed, Comparison, compare
 from meganeura_runtime.train.session_inputs import NOT_DATA, leaves
-from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength
+from meganeura_runtime.train.training_problems import IndivisibleBatch, NoLength, NoSuchMetric
 
 DRAWERS = 4
 """Threads that draw initial values."""
@@ -75,13 +76,14 @@ PLAIN = StepOptions()
 
 @dataclass(frozen=True, eq=False)
 class SizedStep:
-    """A training step on a batch of one size."""
+    """A training step on a batch of one size, or a part of it."""
 
     examples: int
     make_step: Callable[[], Graph]
     optimized: Graph
     bounds: Mapping[str, Bound]
     """Of all inputs and parameters that are indices."""
+    part: StepPart = StepPart.WHOLE
 
     @cached_property
     def step(self) -> Graph:
@@ -132,8 +134,10 @@ class Recipe:
     evaluation: Callable[[Mapping[str, int]], Graph]
     """The graph that measures the loss and the metrics of a batch, for sizes other than those of
     the settings."""
-    resized: Callable[[Mapping[str, int]], SizedStep]
-    """The step for sizes other than those of the settings; raises `ProblemError`."""
+    sized: Callable[[Mapping[str, int], StepPart], SizedStep]
+    """The step or a part of it, for sizes that may be others than those of the settings.
+
+    Raises `ProblemError`."""
     start: Comparison | None = None
     """The weights to start from, which replace initial values."""
     given: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -144,6 +148,8 @@ class Recipe:
     """What it is rewritten for."""
     bounds: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
     """Of inputs and parameters that are indices and have to be checked when they are given."""
+    is_divisible: bool = True
+    """Whether a step can be made in two parts, the gradients and the update."""
 
     @cached_property
     def step(self) -> Graph:
@@ -154,6 +160,11 @@ class Recipe:
     def compiled(self) -> Graph:
         """The graph that runs, with the leaves, outputs and updates of `step`, which it means."""
         return self.step if self.optimized is None else self.optimized
+
+    def part_at(self, step: int) -> StepPart:
+        """What a step is, counted from 0; of those that are accumulated the last one moves."""
+        accumulate = self.settings.accumulate
+        return StepPart.SUM if (step + 1) % accumulate else StepPart.WHOLE
 
     @property
     def batch(self) -> int:
@@ -235,22 +246,22 @@ def recipe_of(
     wanted = training_settings(settings, options)
     named = replace(wanted, feed_learning_rate=True, gradients=False)
 
-    def sized(forward: Graph, sizes: Mapping[str, int]) -> SizedStep:
+    def step_of_graph(forward: Graph, sizes: Mapping[str, int], part: StepPart) -> SizedStep:
         checked = with_checks(forward)
-        optimized = cached_training_step(checked, wanted, rewriting_of(settings, device))
-        make = partial(training.training_step, forward, named)
+        of_part = replace(wanted, part=part)
+        optimized = cached_training_step(checked, of_part, rewriting_of(settings, device))
+        make = partial(training.training_step, forward, replace(named, part=part))
         here = {**settings.sizes, **sizes}
         counter = signature.demand.counter
-        return SizedStep(
-            1 if counter is None else here[counter], make, optimized, signature.bounds(here)
-        )
+        examples = 1 if counter is None else here[counter]
+        return SizedStep(examples, make, optimized, signature.bounds(here), part)
 
-    def resized(sizes: Mapping[str, int]) -> SizedStep:
-        return sized(elaborated(sizes, training=True).graph, sizes)
+    def sized(sizes: Mapping[str, int], part: StepPart) -> SizedStep:
+        return step_of_graph(elaborated(sizes, training=True).graph, sizes, part)
 
     forward = elaborated({}, training=True)
     require_trainable(settings, pipeline.train_settings(program, train), forward)
-    first = sized(forward.graph, {})
+    first = step_of_graph(forward.graph, {}, StepPart.WHOLE)
     found = None if start is None else start.compared(forward.parameters)
     return Recipe(
         name=train,
@@ -259,12 +270,13 @@ def recipe_of(
         parameters=forward.parameters,
         make_step=first.make_step,
         evaluation=lambda sizes: elaborated(sizes, training=False).graph,
-        resized=resized,
+        sized=sized,
         start=found,
         given={} if found is None else found.read(),
         optimized=first.optimized,
         device=device,
         bounds=first.bounds,
+        is_divisible=training.is_divisible(forward.graph),
     )
 
 
@@ -287,13 +299,28 @@ def recipe_by_hand(
 ) -> Recipe:
     """A `train` block whose batches Python gives; raises as `recipe_of`."""
     needs = settings.schedule.needs
-    known = {"": True, "steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
-    if not known.get(needs):
+    known = {"steps": settings.steps, "steps_per_epoch": settings.steps_per_epoch}
+    if not known.get(needs, True):
         raise ProblemError(NoLength(settings.schedule.word, needs))
     signature = Signature.of(program, train, settings)
+    require_measured(program, train, settings, signature)
     require_shares(signature.demand.counter, signature.demand.batch, settings)
     options = StepOptions(steered=True, gradients=gradients)
     return recipe_of(program, train, settings, signature, start, options)
+
+
+def require_measured(
+    program: Program, train: str, settings: RunSettings, signature: Signature
+) -> None:
+    """Raise `ProblemError` unless what the best is chosen by, and a schedule follows, is there."""
+    best, schedule = settings.best_metric.name, settings.schedule
+    if best not in signature.measured:
+        raise ProblemError(NoSuchMetric(best, signature.measured))
+    if schedule.follows is not None and schedule.follows not in signature.measured:
+        written = pipeline.train_settings(program, train)
+        place = written["schedule"].span if "schedule" in written else whole("schedule")
+        known = signature.measured
+        raise ProblemError(NothingToFollow(place, schedule.word, schedule.follows, known))
 
 
 def settings_of(
@@ -345,7 +372,7 @@ def training_settings(
     return training.TrainingSettings(
         settings.optimizer,
         settings.clip_norm,
-        options.steered or not settings.schedule.is_steady,
+        options.steered or not settings.schedule.is_steady or settings.accumulate > 1,
         tuple(settings.optimizers.items()),
         options.gradients,
         tuple(settings.intervals.items()),

@@ -12,7 +12,6 @@ from meganeura_dsl.pipeline import Program
 from meganeura_dsl.settings.run_settings import Reading, RunSettings
 from meganeura_runtime.backends.backend import ALONE, Hosts, OpenDevice
 from meganeura_runtime.io.checkpoint import Origin, Progress, origins, read_checkpoint
-from meganeura_runtime.io.data.source_problems import NotForStreams
 from meganeura_runtime.io.files.file_problems import DamagedFile, UnreadableFile
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY, Array, StoredTensor
@@ -170,8 +169,6 @@ def _instead(folder: RunFolder) -> Help | None:
 
 def _require_same_data(job: Job, progress: Progress) -> None:
     """Raise `ProblemError` unless the run is fed what it was fed when it began."""
-    if job.dataset.train.is_ordered:
-        raise ProblemError(NotForStreams("resume"))
     if not progress.data:
         raise ProblemError(CannotResume("its checkpoint does not say what data it was fed"))
     changed = tuple(changes(progress.data, job.fingerprints))

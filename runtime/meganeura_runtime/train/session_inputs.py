@@ -27,6 +27,11 @@ def feeds(
     return {**data, **clock_values(clock_names(graph), seed, step, rate)}
 
 
+def without_rate(fed: Mapping[str, Array]) -> dict[str, Array]:
+    """What a step is fed that moves nothing."""
+    return {name: array for name, array in fed.items() if name != LEARNING_RATE}
+
+
 def clock_names(graph: Graph) -> frozenset[str]:
     """The inputs of a graph that the loop itself feeds."""
     return frozenset(leaf.name for leaf in leaves(graph)).intersection(NOT_DATA)

@@ -86,21 +86,21 @@ class BatchMismatch(Problem, code="E0546", topic="training"):
 class NoLength(Problem, code="E0548", topic="training"):
     """A schedule needs to know of a run what a trainer that is given batches does not.
 
-    Such a trainer has no epochs and no evaluations of its own. `constant` needs neither; schedules
-    that spread over the run need `steps`, and those that count epochs need `steps_per_epoch`.
+    Such a trainer has no epochs. `constant` needs none, and `plateau` follows the evaluations that
+    it is asked for; schedules that spread over the run need `steps`, and those that count epochs
+    need `steps_per_epoch`.
     """
 
     schedule: str
     needs: str
-    """`steps`, `steps_per_epoch` or `evaluations`."""
+    """`steps` or `steps_per_epoch`."""
 
     def report(self) -> Report:
-        by_hand = Help("set the rate by hand", "trainer.learning_rate = 1e-4")
         said = Help("say how many", f'settings={{"{self.needs}": 1000}}')
         return self.message(
             f"the schedule `{self.schedule}` depends on {self.needs.replace('_', ' ')}, "
             f"which a trainer does not know",
-            cure=by_hand if self.needs == "evaluations" else said,
+            cure=said,
         )
 
 

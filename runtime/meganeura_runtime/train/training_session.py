@@ -7,7 +7,16 @@ from pathlib import Path
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.index_checks import Bound
 from meganeura_dsl.transforms.optimizers.update import average_of
-from meganeura_runtime.backends.base import Closing, OpenSession, Outputs, Session, Uploaded
+from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE
+from meganeura_runtime.backends.base import (
+    Closing,
+    OpenSession,
+    Outputs,
+    Session,
+    Uploaded,
+    kept_first,
+)
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.sized_session import SizedSession
 from meganeura_runtime.infer.size_binding import bind_sizes
@@ -40,17 +49,15 @@ class TrainingSession(Closing):
         """The rate that was set by hand; `None` follows the schedule."""
         self._open = open_session
         with ExitStack() as opened:
-            first = opened.enter_context(self._checked(recipe.compiled, recipe.bounds))
+            others = tuple(others)
+            is_one = not (any_size or others)
+            graph = recipe.compiled if is_one else kept_first(recipe.compiled)
+            first = opened.enter_context(self._checked(graph, recipe.bounds))
             self.session = first
-            more = [
-                opened.enter_context(self._checked(each.optimized, recipe.bounds))
-                for each in others
-            ]
-            if any_size or more:
-                sized = SizedSession(first, self._open_for)
-                for each in more:
-                    sized.add(each)
-                self.session = sized
+            if not is_one:
+                self.session = sized = SizedSession(first, self._open_for)
+                for each in others:
+                    sized.add(opened.enter_context(self._shared(each, recipe.bounds)))
             self.evaluator = Evaluator(recipe, open_session)
             opened.pop_all()
 
@@ -98,12 +105,24 @@ class TrainingSession(Closing):
     def _checked(self, graph: Graph, bounds: Mapping[str, Bound]) -> Session:
         return with_indices_checked(graph, self._open(graph), bounds)
 
+    def _shared(self, step: SizedStep, bounds: Mapping[str, Bound]) -> Session:
+        """A session of another step, which keeps what the first one does, in the same order."""
+        return self._checked(kept_first(step.optimized), bounds)
+
     def _open_for(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
-        """The session of a batch of other sizes."""
-        recipe = self.recipe
-        sizes = bind_sizes(
-            recipe.demand.inputs, {name: shapes[name] for name in recipe.demand.inputs}
-        )
-        step = recipe.resized(sizes)
+        """The session of a step that is fed otherwise: of another size, or another part."""
+        recipe, inputs = self.recipe, self.recipe.demand.inputs
+        part = self._part_fed(shapes)
+        if part is StepPart.UPDATE:
+            return self._shared(recipe.sized({}, part), {})
+        step = recipe.sized(bind_sizes(inputs, {name: shapes[name] for name in inputs}), part)
         require_shares(recipe.demand.counter, step.examples, recipe.settings)
-        return self._checked(step.optimized, step.bounds)
+        return self._shared(step, step.bounds)
+
+    def _part_fed(self, names: Iterable[str]) -> StepPart:
+        """The part of a step that takes inputs of these names."""
+        if any(name.startswith(GRADIENT) for name in names):
+            return StepPart.UPDATE
+        if LEARNING_RATE in names:
+            return StepPart.WHOLE
+        return StepPart.SUM if self.recipe.settings.accumulate > 1 else StepPart.GRADIENTS

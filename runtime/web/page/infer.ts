@@ -1,14 +1,11 @@
 /** The page of a model: inputs on the left, what the model makes of them on the right. */
 
-import type { Tensor } from "../src/index.ts";
 import { brief, el, fill } from "./dom.ts";
 import type { PageForm } from "./form.ts";
 import { describe, widgetFor } from "./inputs.ts";
 import type { Link } from "./link.ts";
-import { argmax, outputView } from "./outputs.ts";
+import { outputView } from "./outputs.ts";
 import type { Opened } from "./protocol.ts";
-
-const WRITTEN = 40;
 
 export function inferencePage(
   parent: HTMLElement, opened: Opened, form: PageForm, link: Link,
@@ -26,9 +23,8 @@ export function inferencePage(
     if (!isRunning) void run();
   }
 
-  async function run(): Promise<Record<string, Tensor> | null> {
+  async function run(): Promise<void> {
     isRunning = true;
-    let last: Record<string, Tensor> | null = null;
     while (isStale) {
       isStale = false;
       let feeds;
@@ -43,9 +39,8 @@ export function inferencePage(
         const found = await link.call("run", feeds);
         tell.chip("latency", `${isFirst ? "first answer in" : "answer in"} ${brief(found.ms)} ms`);
         isFirst = false;
-        last = found.outputs;
         const text = [...widgets.values()].find((widget) => widget.text)?.text;
-        const position = text ? Math.max(0, text.used() - 1) : null;
+        const position = text ? Math.max(0, text() - 1) : null;
         const views = Object.entries(found.outputs).map(([name, tensor]) =>
           outputView(name, tensor, form.labels, position));
         fill(outputs, ...views);
@@ -56,24 +51,6 @@ export function inferencePage(
       }
     }
     isRunning = false;
-    return last;
-  }
-
-  /** Write on: the likeliest byte, again and again. */
-  async function write(button: HTMLButtonElement): Promise<void> {
-    const { text } = [...widgets.values()].find((widget) => widget.text)!;
-    button.disabled = true;
-    for (let i = 0; i < WRITTEN; i++) {
-      isStale = true;
-      const found = await run();
-      const tensor = found && Object.values(found).find(({ shape }) => shape.length === 3);
-      if (!tensor) break;
-      const [, , classes = 0] = tensor.shape;
-      const start = Math.max(0, text!.used() - 1) * classes;
-      text!.append([argmax(tensor.data.subarray(start, start + classes))]);
-    }
-    button.disabled = false;
-    changed();
   }
 
   const cards = opened.inputs.map((input) => {
@@ -82,13 +59,10 @@ export function inferencePage(
     return el("section", { className: "card", data: { input: input.name } }, title,
       widgets.get(input.name)!.element);
   });
-  const isText = [...widgets.values()].some((widget) => widget.text);
   const button = el("button", { type: "button", className: "primary", onclick: changed }, "Run");
-  const more = el("button", { type: "button" }, `Write ${WRITTEN} bytes`);
-  more.onclick = () => void write(more);
   fill(
     parent,
-    el("div", {}, ...cards, el("div", { className: "row" }, button, isText && more), note),
+    el("div", {}, ...cards, el("div", { className: "row" }, button), note),
     el("section", { className: "card" }, el("h2", {}, "Outputs"), outputs),
   );
   changed();

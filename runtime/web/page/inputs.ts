@@ -12,8 +12,8 @@ import { decoded, logMel, RATE } from "./sound.ts";
 export interface Widget {
   readonly element: HTMLElement;
   readonly read: () => Values;
-  /** Of a text: how many bytes of it are fed, and its writer. */
-  readonly text?: { readonly used: () => number; readonly append: (bytes: number[]) => void };
+  /** Of a text: how many bytes of it are fed. */
+  readonly text?: () => number;
 }
 
 const CANVAS = 280;
@@ -224,7 +224,6 @@ function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): W
   const length = elements(input.shape);
   const area = el("textarea", { rows: 5, value: "The ", spellcheck: false });
   const note = el("p", { className: "note" });
-  // What is written on may be no text, so the bytes are held beside it.
   let whole = [...new TextEncoder().encode(area.value)];
   const bytes = () => whole.slice(-length);
   const update = () => {
@@ -242,13 +241,8 @@ function bytesWidget(input: Signature, _form: BytesForm, changed: () => void): W
     values.set(bytes());
     return input.dtype === "i32" ? values : Uint32Array.from(values);
   };
-  const append = (more: number[]) => {
-    whole.push(...more);
-    area.value = new TextDecoder().decode(Uint8Array.from(whole));
-    update();
-  };
   const element = el("div", {}, area, note);
-  return { element, read, text: { used: () => bytes().length, append } };
+  return { element, read, text: () => bytes().length };
 }
 
 function numbersWidget(input: Signature, _form: NumbersForm, changed: () => void): Widget {

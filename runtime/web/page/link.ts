@@ -14,7 +14,9 @@ export class Failed extends Error {
   }
 }
 
-export class Link {
+type Asked<C> = { [K in keyof C]: (...args: never[]) => unknown };
+
+export class Link<C extends Asked<C> = Calls> {
   #worker: Worker;
   #waiting = new Map<number, { done: (result: never) => void; failed: (error: Failed) => void }>();
   #last = 0;
@@ -39,7 +41,7 @@ export class Link {
   }
 
   /** Ask the worker; throws `Failed`. */
-  call<K extends keyof Calls>(call: K, ...args: Parameters<Calls[K]>): Promise<ReturnType<Calls[K]>> {
+  call<K extends keyof C>(call: K, ...args: Parameters<C[K]>): Promise<ReturnType<C[K]>> {
     const id = ++this.#last;
     return new Promise((done, failed) => {
       this.#waiting.set(id, { done, failed });

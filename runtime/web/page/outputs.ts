@@ -63,13 +63,6 @@ function likeliest(logits: ArrayLike<number>, labels: readonly string[]): HTMLEl
   return list;
 }
 
-/** The byte that comes next most likely. */
-export function argmax(values: ArrayLike<number>): number {
-  let best = 0;
-  for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;
-  return best;
-}
-
 function byteName(byte: number): string {
   if (byte === 32) return "space";
   if (byte === 10) return "line feed";

@@ -1,6 +1,6 @@
 /** What the page and its worker say to each other. */
 
-import type { HeldOut, Signature, Step, Tensor, Values } from "../src/index.ts";
+import type { GenerateOptions, HeldOut, Signature, Step, Tensor, Values } from "../src/index.ts";
 
 /** A model or a training step that was opened. */
 export interface Opened {
@@ -42,15 +42,42 @@ export interface Calls {
   recover(): RunState;
 }
 
+/** A model that writes texts, opened. */
+export interface Writer {
+  readonly device: string;
+  readonly bytes: number;
+  readonly weights: number;
+  readonly capacity: number;
+  readonly vocabulary: number;
+}
+
+/** How a text was written: tokens and milliseconds, of the first one and of all. */
+export interface Written {
+  readonly tokens: number;
+  readonly first: number;
+  readonly ms: number;
+  readonly bytes: number;
+}
+
+/** What the page of a model that writes texts asks of its worker. */
+export interface WriterCalls {
+  open(bytes: Uint8Array): Writer;
+  /** The pieces come as events. */
+  write(prompt: string, options: Omit<GenerateOptions, "signal">): Written;
+  stop(): null;
+}
+
 export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly cure: string;
 }
 
-export type Request = {
-  [K in keyof Calls]: { id: number; call: K; args: Parameters<Calls[K]> };
-}[keyof Calls];
+export interface Request {
+  readonly id: number;
+  readonly call: string;
+  readonly args: readonly unknown[];
+}
 
 export type Reply =
   | { readonly id: number; readonly result: unknown }
@@ -58,4 +85,5 @@ export type Reply =
   | { readonly event: "compiled"; readonly done: number; readonly of: number }
   | { readonly event: "steps"; readonly steps: readonly Step[] }
   | { readonly event: "heldOut"; readonly heldOut: HeldOut }
+  | { readonly event: "piece"; readonly text: string }
   | { readonly event: "lost"; readonly failure: Failure };

@@ -1,11 +1,11 @@
 /** The worker: it has the device, so that the page stays quick. */
 
 import type { Step } from "../src/index.ts";
-import { MeganeuraError, Model, parseArtefact, readTensors, Training } from "../src/index.ts";
+import { Model, parseArtefact, readTensors, Training } from "../src/index.ts";
 import type { StoredTensor } from "../src/index.ts";
-import type { Gpu } from "../src/gpu.ts";
-import { bytesOf, toStored } from "../src/tensor.ts";
-import type { Calls, Failure, Opened, Reply, Request, RunState } from "./protocol.ts";
+import { toStored } from "../src/tensor.ts";
+import type { Calls, Opened, RunState } from "./protocol.ts";
+import { progress, say, serve, watch } from "./serve.ts";
 
 /** Milliseconds between two reports of steps. */
 const REPORT_EVERY = 50;
@@ -14,27 +14,7 @@ let model: Model | null = null;
 let training: Training | null = null;
 let pausing: AbortController | null = null;
 
-function say(reply: Reply, transfer: Transferable[] = []): void {
-  (self as unknown as Worker).postMessage(reply, transfer);
-}
-
-function failure(error: unknown): Failure {
-  if (error instanceof MeganeuraError) {
-    return { code: error.code, message: error.message, cure: error.cure };
-  }
-  return { code: "", message: error instanceof Error ? error.message : String(error), cure: "" };
-}
-
-function progress(done: number, of: number): void {
-  say({ event: "compiled", done, of });
-}
-
-function watch(gpu: Gpu): void {
-  void gpu.lost.then((error) => {
-    const current = model?.gpu ?? training?.gpu;
-    if (current === gpu) say({ event: "lost", failure: failure(error) });
-  });
-}
+const current = () => model?.gpu ?? training?.gpu;
 
 function state(): RunState {
   const { step, steps, stepsPerEpoch, data } = started();
@@ -50,15 +30,13 @@ function started(): Training {
   return training;
 }
 
-type Handlers = { [K in keyof Calls]: (...args: Parameters<Calls[K]>) => Promise<ReturnType<Calls[K]>> };
-
-const handlers: Handlers = {
+serve<Calls>({
   async open(bytes): Promise<Opened> {
     const artefact = parseArtefact(bytes);
     const weights = [...artefact.tensors.values()].reduce((sum, each) => sum + each.bytes.length, 0);
     if (artefact.training) {
       training = await Training.open(bytes, { progress });
-      watch(training.gpu);
+      watch(training.gpu, current);
       const { batch, epochs } = training.form;
       const { name, inputs, gpu, bytes: memory } = training;
       return {
@@ -67,7 +45,7 @@ const handlers: Handlers = {
       };
     }
     model = await Model.open(bytes, { progress });
-    watch(model.gpu);
+    watch(model.gpu, current);
     const { name, inputs, outputs, gpu, bytes: memory } = model;
     return { name, inputs, outputs, device: gpu.title, bytes: memory, weights, training: null };
   },
@@ -149,18 +127,7 @@ const handlers: Handlers = {
 
   async recover() {
     await started().recover();
-    watch(started().gpu);
+    watch(started().gpu, current);
     return state();
   },
-};
-
-self.onmessage = async ({ data: { id, call, args } }: MessageEvent<Request>) => {
-  try {
-    const handler = handlers[call] as (...args: unknown[]) => Promise<unknown>;
-    const result = await handler(...args);
-    const transfer = result instanceof Uint8Array ? [bytesOf(result).buffer as ArrayBuffer] : [];
-    say({ id, result }, transfer);
-  } catch (error) {
-    say({ id, failure: failure(error) });
-  }
-};
+});

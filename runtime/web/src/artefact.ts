@@ -10,7 +10,7 @@ import { verifyPlan } from "./verify.ts";
 
 const KEY = "meganeura.artefact";
 /** The version of the format that is read. */
-export const VERSION = 2;
+export const VERSION = 3;
 
 /** What an index may be: one of 0 ... count - 1, or a number that stands for none. */
 export interface Bound {
@@ -45,12 +45,30 @@ export interface TrainingForm {
   readonly evaluations: readonly { readonly examples: number; readonly plan: Plan }[];
 }
 
+/** What writes texts: the plan of the model reads one token and gives the logits of the next. */
+export interface GenerationForm {
+  /** Tokens that the caches hold. */
+  readonly capacity: number;
+  readonly vocabulary: number;
+  /** Parameters that begin as zeros and are in no file. */
+  readonly caches: readonly string[];
+  /** Plans that read so many tokens at once, the largest first. */
+  readonly prompts: readonly { readonly tokens: number; readonly plan: Plan }[];
+  /** Plans that draw a token from logits: the likeliest, from all, from the likeliest few. */
+  readonly draws: { readonly likeliest: Plan; readonly all: Plan; readonly top: Plan };
+  /** The text of a tokenizer.json; `null` where tokens are bytes. */
+  readonly tokenizer: string | null;
+  /** The tokens at which a text ends. */
+  readonly ends: readonly number[];
+}
+
 /** A compiled model that was read and checked. */
 export interface Artefact {
   readonly model: string;
   readonly plan: Plan;
   readonly bounds: ReadonlyMap<string, Bound>;
   readonly training: TrainingForm | null;
+  readonly generation: GenerationForm | null;
   readonly tensors: ReadonlyMap<string, StoredTensor>;
 }
 
@@ -75,6 +93,15 @@ const training = read.record<TrainingForm>({
   rates: read.list(read.real),
   evaluations: read.list(read.record({ examples: read.count, plan: read.plan })),
 });
+const generation = read.record<GenerationForm>({
+  capacity: read.count,
+  vocabulary: read.count,
+  caches: read.list(read.text),
+  prompts: read.list(read.record({ tokens: read.count, plan: read.plan })),
+  draws: read.record({ likeliest: read.plan, all: read.plan, top: read.plan }),
+  tokenizer: read.orNull(read.text),
+  ends: read.list(read.count),
+});
 const bound = read.record<Bound>({ count: read.count, exempt: read.list(read.whole) });
 
 /** Read a compiled model; throws `MeganeuraError` where it is none, or cannot be run. */
@@ -92,6 +119,7 @@ export function parseArtefact(bytes: Uint8Array): Artefact {
   require(version === VERSION, () => `its format is ${version}, and ${VERSION} is read here`);
   const found = read.record({
     model: read.text, plan: read.plan, training: read.orNull(training),
+    generation: read.orNull(generation),
   })(header, "header");
   const given = (header as { bounds?: unknown }).bounds;
   require(typeof given === "object" && given !== null, () => "it has no bounds");
@@ -99,20 +127,24 @@ export function parseArtefact(bytes: Uint8Array): Artefact {
     Object.entries(given).map(([name, each]) => [name, bound(each, `bounds.${name}`)]),
   );
   verifyPlan(found.plan);
-  requireOneModel(found.plan, tensors, found.training !== null);
+  const caches = new Set(found.generation?.caches);
+  requireOneModel(found.plan, tensors, caches, found.training !== null);
+  require(!found.training || !found.generation, () => "it trains and writes texts");
   if (found.training) verifyTraining(found.training, found.plan);
+  if (found.generation) verifyGeneration(found.generation, found.plan);
   return { ...found, bounds, tensors };
 }
 
 function requireOneModel(
-  plan: Plan, tensors: ReadonlyMap<string, StoredTensor>, trains: boolean,
+  plan: Plan, tensors: ReadonlyMap<string, StoredTensor>, caches: ReadonlySet<string>, trains: boolean,
 ): void {
-  const same = plan.parameters.length === tensors.size
-    && plan.parameters.every(({ name }) => tensors.has(name));
+  const same = plan.parameters.length === tensors.size + caches.size
+    && plan.parameters.every(({ name }) => tensors.has(name) !== caches.has(name));
   require(same, () => "its tensors are not the parameters of its plan");
-  require(trains || !plan.copies.length, () => "it changes its parameters, and is no training step");
+  require(trains || caches.size > 0 || !plan.copies.length, () => "it changes its parameters, and is no training step");
   for (const { name, dtype, shape } of plan.parameters) {
-    const tensor = tensors.get(name)!;
+    const tensor = tensors.get(name);
+    if (!tensor) continue;
     const [given, wanted] = [shown(tensor.stored, tensor.shape), shown(dtype, shape)];
     require(given === wanted, () => `its tensor \`${name}\` is ${given}, and not ${wanted}`);
   }
@@ -135,5 +167,33 @@ function verifyTraining(form: TrainingForm, plan: Plan): void {
       types.get(name) === shown(dtype, shape));
     const fed = [...names(evaluation.inputs)].every((name) => all.has(name));
     require(fits && fed && examples >= 1, () => "its evaluation is of another model");
+  }
+}
+
+function verifyGeneration(form: GenerationForm, plan: Plan): void {
+  const titles = (tensors: readonly PlannedTensor[]) =>
+    tensors.map(({ name, dtype, shape }) => `${name}: ${shown(dtype, shape)}`);
+  const logits = `logits: ${shown("f32", [1, form.vocabulary])}`;
+  const takes = (of: Plan, first: string, ...others: string[]) => {
+    const given = titles(of.inputs);
+    return given.includes(first) && given.every((each) => each === first || others.includes(each));
+  };
+  const places = (of: Plan) => JSON.stringify([
+    of.parameters, of.buffers.map(({ role, bytes }) => (role === "parameters" ? bytes : null))
+      .slice(0, Math.max(0, ...of.parameters.map(({ slot }) => slot.buffer + 1))),
+  ]);
+  for (const { tokens, plan: step } of [{ tokens: 1, plan }, ...form.prompts]) {
+    if (step !== plan) verifyPlan(step);
+    const text = () => `its step of ${tokens} tokens is of another model`;
+    require(places(step) === places(plan) && tokens >= 1 && tokens <= form.capacity, text);
+    require(takes(step, `ids: ${shown("i32", [1, tokens])}`, "position: i32[]"), text);
+    require(titles(step.outputs).includes(logits), text);
+  }
+  for (const draw of Object.values(form.draws)) {
+    verifyPlan(draw);
+    const fits = takes(draw, logits, "temperature: f32[]", "top_k: i32[]", "counter: u32[2]")
+      && titles(draw.outputs).includes(`token: ${shown("i32", [1, 1])}`)
+      && !draw.parameters.length && !draw.copies.length;
+    require(fits, () => "what draws its tokens takes or gives something else");
   }
 }

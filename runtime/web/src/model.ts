@@ -78,6 +78,7 @@ export class Model {
   static async open(source: Source, options: OpenOptions = {}): Promise<Model> {
     const artefact = parseArtefact(await bytesOf(source));
     if (artefact.training) throw notAnArtefact("it is a training step, which `Training` runs");
+    if (artefact.generation) throw notAnArtefact("it writes texts, which `Generator` does");
     const gpu = await openGpu([artefact.plan], options.gpu);
     const session = await Session.open(artefact.plan, gpu, options.progress);
     session.write(new Map([...artefact.tensors].map(([name, tensor]) => [name, onDevice(tensor)])));

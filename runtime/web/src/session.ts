@@ -15,6 +15,13 @@ const READ = 1;
 /** How many of how many kernels are compiled. */
 export type Progress = (done: number, of: number) => void;
 
+/** An input that is copied from what the last step of a session gave. */
+export interface Link {
+  readonly input: string;
+  readonly from: Session;
+  readonly output: string;
+}
+
 interface Launch {
   readonly pipeline: GPUComputePipeline;
   readonly bindings: GPUBindGroup;
@@ -26,14 +33,18 @@ export class Session {
   readonly gpu: Gpu;
   #buffers: GPUBuffer[];
   #launches: Launch[];
+  #borrowed: ReadonlySet<GPUBuffer>;
   #landings: GPUBuffer[] = [];
   #lost: MeganeuraError | null = null;
   #fails: Promise<never>;
 
-  private constructor(plan: Plan, gpu: Gpu, buffers: GPUBuffer[], launches: Launch[]) {
+  private constructor(
+    plan: Plan, gpu: Gpu, buffers: GPUBuffer[], launches: Launch[], borrowed: ReadonlySet<GPUBuffer>,
+  ) {
     this.plan = plan;
     this.gpu = gpu;
     this.#buffers = buffers;
+    this.#borrowed = borrowed;
     this.#launches = launches;
     this.#fails = gpu.lost.then((error) => {
       this.#lost = error;
@@ -42,22 +53,30 @@ export class Session {
     this.#fails.catch(() => {});
   }
 
-  /** Compile the kernels and take the memory; throws `MeganeuraError`. */
-  static async open(plan: Plan, gpu: Gpu, progress: Progress = () => {}): Promise<Session> {
+  /**
+   * Compile the kernels and take the memory; throws `MeganeuraError`. The parameters are those of
+   * `other` where one is given, whose plan has them in the same places.
+   */
+  static async open(
+    plan: Plan, gpu: Gpu, progress: Progress = () => {}, other: Session | null = null,
+  ): Promise<Session> {
     const failed = gpu.lost.then((error) => Promise.reject(error));
     failed.catch(() => {});
-    const pipelines = await Promise.race([compiled(plan, gpu, progress), failed]);
+    const kernels = await Promise.race([compiled(plan, gpu, progress), failed]);
     const buffers: GPUBuffer[] = [];
+    const borrowed = new Set<GPUBuffer>();
     try {
       await guarded(gpu, `the ${megabytes(bytesOf(plan))} of this model`, () => {
         const usage = Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST;
-        for (const { bytes } of plan.buffers) {
-          buffers.push(gpu.device.createBuffer({ size: Math.max(4, bytes), usage }));
-        }
+        plan.buffers.forEach(({ role, bytes }, number) => {
+          const shared = other && role === "parameters" ? other.#buffers[number] : undefined;
+          if (shared) borrowed.add(shared);
+          buffers.push(shared ?? gpu.device.createBuffer({ size: Math.max(4, bytes), usage }));
+        });
       });
       const launches = await guarded(gpu, "the kernels of this model", () =>
         plan.dispatches.map((dispatch) => {
-          const pipeline = pipelines[dispatch.kernel]!;
+          const pipeline = kernels[dispatch.kernel]!;
           const entries = dispatch.slots.map((slot, binding) => ({
             binding,
             resource: { buffer: buffers[slot.buffer]!, offset: slot.offset, size: slot.bytes },
@@ -67,16 +86,18 @@ export class Session {
           return { pipeline, bindings, workgroups: dispatch.workgroups };
         }),
       );
-      return new Session(plan, gpu, buffers, orderOf(plan).map((number) => launches[number]!));
+      const order = orderOf(plan).map((number) => launches[number]!);
+      return new Session(plan, gpu, buffers, order, borrowed);
     } catch (error) {
-      for (const buffer of buffers) buffer.destroy();
+      for (const buffer of buffers) if (!borrowed.has(buffer)) buffer.destroy();
       throw error;
     }
   }
 
   /** Bytes of the device's memory that it takes. */
   get bytes(): number {
-    return bytesOf(this.plan);
+    const own = this.#buffers.filter((buffer) => !this.#borrowed.has(buffer));
+    return own.reduce((sum, { size }) => sum + size, 0);
   }
 
   get isLost(): boolean {
@@ -116,14 +137,20 @@ export class Session {
 
   /**
    * Run one step on these inputs. It is submitted when this returns, so that steps can be handed to
-   * the device before earlier ones are done; the outputs come with the promise.
+   * the device before earlier ones are done; the outputs come with the promise, those of `wanted`.
+   * Inputs of `links` are not fed.
    */
-  step(feeds: ReadonlyMap<string, Values>): Promise<Map<string, Tensor>> {
+  step(
+    feeds: ReadonlyMap<string, Values>, links: readonly Link[] = [],
+    wanted: readonly PlannedTensor[] = this.plan.outputs,
+  ): Promise<Map<string, Tensor>> {
     this.#check();
-    for (const { name, dtype, slot } of this.plan.inputs) {
-      this.#put(slot, toDevice(dtype, feeds.get(name)!));
-    }
     const encoder = this.gpu.device.createCommandEncoder();
+    for (const { name, dtype, slot } of this.plan.inputs) {
+      const link = links.find(({ input }) => input === name);
+      if (link) link.from.#copy(link.output, encoder, this.#buffers[slot.buffer]!, slot);
+      else this.#put(slot, toDevice(dtype, feeds.get(name)!));
+    }
     const pass = encoder.beginComputePass();
     for (const { pipeline, bindings, workgroups } of this.#launches) {
       pass.setPipeline(pipeline);
@@ -137,16 +164,35 @@ export class Session {
         this.#buffers[target.buffer]!, target.offset, source.bytes,
       );
     }
-    const read = this.#fetch(this.plan.outputs, encoder);
-    return read().then((bytes) => new Map(this.plan.outputs.map(({ name, dtype, shape }) => {
+    const read = this.#fetch(wanted, encoder);
+    return read().then((bytes) => new Map(wanted.map(({ name, dtype, shape }) => {
       const data = fromDevice(dtype, bytes.get(name)!, elements(shape));
       return [name, { dtype, shape, data }];
     })));
   }
 
+  /** Fill parameters with zeros. */
+  clear(names: ReadonlySet<string>): void {
+    this.#check();
+    const encoder = this.gpu.device.createCommandEncoder();
+    for (const { name, slot } of this.plan.parameters) {
+      if (!names.has(name)) continue;
+      encoder.clearBuffer(this.#buffers[slot.buffer]!, slot.offset, slot.bytes);
+    }
+    this.gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  #copy(output: string, encoder: GPUCommandEncoder, target: GPUBuffer, at: Slot): void {
+    const { slot } = this.plan.outputs.find(({ name }) => name === output)!;
+    const source = this.#buffers[slot.buffer]!;
+    encoder.copyBufferToBuffer(source, slot.offset, target, at.offset, at.bytes);
+  }
+
   /** Give the memory back. */
   close(): void {
-    for (const buffer of [...this.#buffers, ...this.#landings]) buffer.destroy();
+    for (const buffer of [...this.#buffers, ...this.#landings]) {
+      if (!this.#borrowed.has(buffer)) buffer.destroy();
+    }
     this.#buffers = this.#landings = [];
   }
 
@@ -170,6 +216,10 @@ export class Session {
     encoder: GPUCommandEncoder = this.gpu.device.createCommandEncoder(),
   ): () => Promise<Map<string, Uint8Array>> {
     const size = tensors.reduce((sum, { slot }) => sum + slot.bytes, 0);
+    if (!tensors.length) {
+      this.gpu.device.queue.submit([encoder.finish()]);
+      return () => Promise.resolve(new Map());
+    }
     const landing = this.#landing(Math.max(4, size));
     let at = 0;
     for (const { slot } of tensors) {
@@ -209,14 +259,23 @@ export class Session {
   }
 }
 
+/** The kernels that a device has compiled, by their texts: plans of one model share most. */
+const pipelines = new WeakMap<GPUDevice, Map<string, Promise<GPUComputePipeline>>>();
+
 /** The kernels of a plan: side by side, but one after another where a processor is the GPU. */
 async function compiled(plan: Plan, gpu: Gpu, progress: Progress): Promise<GPUComputePipeline[]> {
+  const { device } = gpu;
+  const known = pipelines.get(device) ?? new Map<string, Promise<GPUComputePipeline>>();
+  pipelines.set(device, known);
   let done = 0;
   const compile = async (code: string) => {
-    const module = gpu.device.createShaderModule({ code });
-    const compute = { module, entryPoint: "main" };
+    let making = known.get(code);
+    if (!making) {
+      const compute = { module: device.createShaderModule({ code }), entryPoint: "main" };
+      known.set(code, (making = device.createComputePipelineAsync({ layout: "auto", compute })));
+    }
     try {
-      return await gpu.device.createComputePipelineAsync({ layout: "auto", compute });
+      return await making;
     } catch (error) {
       throw notAnArtefact(`a kernel cannot be compiled: ${(error as Error).message}`);
     } finally {
@@ -224,9 +283,9 @@ async function compiled(plan: Plan, gpu: Gpu, progress: Progress): Promise<GPUCo
     }
   };
   if (!gpu.isSoftware) return await Promise.all(plan.kernels.map(compile));
-  const pipelines: GPUComputePipeline[] = [];
-  for (const code of plan.kernels) pipelines.push(await compile(code));
-  return pipelines;
+  const made: GPUComputePipeline[] = [];
+  for (const code of plan.kernels) made.push(await compile(code));
+  return made;
 }
 
 function bytesOf(plan: Plan): number {

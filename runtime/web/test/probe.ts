@@ -17,6 +17,7 @@ import { orderOf } from "../src/plan.ts";
 import { MeganeuraError } from "../src/problems.ts";
 import { parseTensors, serializeTensors } from "../src/safetensors.ts";
 import type { DType, StoredTensor, Values } from "../src/tensor.ts";
+import { parseTokenizer } from "../src/tokenizer.ts";
 import { elements, fromDevice, storedValues, toDevice, toStored } from "../src/tensor.ts";
 
 /** What it holds depends on what is asked. */
@@ -49,8 +50,18 @@ async function answer(question: Question): Promise<unknown> {
       return null;
     }
     case "artefact": {
-      const { model, plan, training } = parseArtefact(bytes(question.file));
-      return { model, order: orderOf(plan), trains: training !== null };
+      const { model, plan, training, generation } = parseArtefact(bytes(question.file));
+      const writes = generation !== null;
+      return { model, order: orderOf(plan), trains: training !== null, writes };
+    }
+    case "tokenizer": {
+      // The tokens of each text, and the text that they are.
+      const tokenizer = parseTokenizer(question.text as string);
+      return (question.texts as string[]).map((text) => {
+        const tokens = tokenizer.encode(text);
+        const written = Uint8Array.from(tokens.flatMap((token) => [...tokenizer.bytes(token)]));
+        return [tokens, new TextDecoder("utf-8", { ignoreBOM: true }).decode(written)];
+      });
     }
     case "device": {
       // To the memory of a device and back, and to the type of a file.

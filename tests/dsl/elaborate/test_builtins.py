@@ -161,6 +161,11 @@ CASES: dict[str, Array | float] = {
     "f32(i32(y * 3))": np.trunc(Y * 3),
     "f32(u32(x * 3))": np.trunc(X * 3),
     "f32(f16(y))": Y.astype(np.float16),
+    "f16(y) + x": Y.astype(np.float16).astype(np.float32) + X,
+    "f32(x > f16(y))": Y.astype(np.float16).astype(np.float32) < X,
+    "where(y > 0, x, f16(y))": np.where(Y > 0, X, Y.astype(np.float16)),
+    "concat(f16(x), y, axis=0)": np.concatenate([X.astype(np.float16).astype(np.float32), Y]),
+    "f16(whole) @ x[0]": WHOLE @ X[0],
     "f32(bool(whole))": WHOLE != 0,
     # reductions
     "sum(y)": Y.sum(),

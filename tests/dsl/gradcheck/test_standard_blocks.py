@@ -3,6 +3,7 @@
 import pytest
 
 from meganeura_dsl import pipeline
+from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.gradcheck.case_search import SearchBudget, check_gradients
 from meganeura_dsl.gradcheck.subjects import Subject, block_subject, subjects
 from meganeura_dsl.gradcheck.verdict_text import describe
@@ -13,7 +14,10 @@ from tests.standard import declared
 
 LAYER_FILES = ("nn", "loss")
 
-WITHOUT_FLOATS = [("nn", "sample"), ("augment", "random_box"), ("augment", "random_span")]
+WITHOUT_FLOATS = [
+    *(("nn", name) for name in ("sample", "sample_top")),
+    *(("augment", name) for name in ("random_box", "random_span")),
+]
 """What gives tokens alone, or truth values."""
 
 LAYERS = [
@@ -31,11 +35,24 @@ BLOCKS = {
 }
 EXAMPLES = {"ddpm: Drawn": (2, 50)}
 """Where an example takes seconds, how many are tried: here each is a U-Net in a loop."""
+TOWERS = {
+    *("bert: Encoder", "clip: ImageEncoder", "clip: TextEncoder", "densenet: DenseBlock"),
+    *("repvgg: Stage", "resnet: Stage", "t5: Decoder", "t5: Encoder"),
+}
+"""Blocks that are layers of one kind in a row, each of which is checked for itself."""
+PART, WHOLE = (40, 10_000), (8, 10_000)
+"""How many examples of a block are tried, and of a network or a tower: by day and by night."""
 
 
 def subject(file: str, block: str) -> Subject:
     module = pipeline.load(file).module
     return block_subject(module, module.blocks[block])
+
+
+def is_network(checked: Subject) -> bool:
+    """Whether a model of the same file is this block."""
+    models = checked.module.models.values()
+    return any(model_configuration(checked.module, each)[1] is checked.block for each in models)
 
 
 def test_every_block_is_checked() -> None:
@@ -70,9 +87,11 @@ def test_what_gives_no_floats_has_no_gradient(file: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
-    """With fewer examples than a layer: blocks are made of layers, and whole models are slow."""
-    examples = effort(*EXAMPLES.get(name, (40, 10_000)))
-    verdict = check_gradients(subject(*BLOCKS[name]), SearchBudget(examples=examples))
+    """With fewer examples than layers: blocks are made of layers, and networks of blocks."""
+    checked = subject(*BLOCKS[name])
+    usual = WHOLE if name in TOWERS or is_network(checked) else PART
+    budget = SearchBudget(examples=effort(*EXAMPLES.get(name, usual)))
+    verdict = check_gradients(checked, budget)
     assert isinstance(verdict, Passed), describe(verdict)
     assert verdict.slopes > 0
 

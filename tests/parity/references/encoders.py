@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - so it is known
+import transformers
 from torch import nn
 
 from tests.parity.references.sequences import heads_first, heads_last
@@ -243,6 +244,30 @@ class T5(nn.Module):
         x = self.shared(ids)
         x = self.decoder(self.shared(given), self.encoder(x, x))
         return x * x.shape[-1] ** -0.5 @ self.shared.weight.T
+
+
+# --- Whisper -------------------------------------------------------------------------------------
+
+
+class WholeWhisper(nn.Module):
+    """`Whisper` of whisper.mgn, by transformers: `WhisperForConditionalGeneration`."""
+
+    def __init__(self, d: int, heads: int, layers: int, ffn: int, mels: int, positions: int,
+                 words: int) -> None:  # fmt: skip
+        super().__init__()
+        config = transformers.WhisperConfig(
+            vocab_size=words, d_model=d, encoder_layers=layers, decoder_layers=layers,
+            encoder_attention_heads=heads, decoder_attention_heads=heads, encoder_ffn_dim=ffn,
+            decoder_ffn_dim=ffn, num_mel_bins=mels, max_source_positions=positions,
+            max_target_positions=8, pad_token_id=0,
+        )  # fmt: skip
+        whole = transformers.WhisperForConditionalGeneration(config)
+        self.model = whole.model
+        self.model.decoder.embed_tokens.padding_idx = None
+
+    def forward(self, mel: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        found = self.model(input_features=mel, decoder_input_ids=ids, use_cache=False)
+        return found.last_hidden_state @ self.model.decoder.embed_tokens.weight.T
 
 
 # --- Mamba ---------------------------------------------------------------------------------------

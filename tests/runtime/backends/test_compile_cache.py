@@ -9,6 +9,7 @@ import pytest
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.cost_model import DEFAULT_DEVICE, DeviceModel
 from meganeura_dsl.ir.graph import Builder, Graph, Origin
 from meganeura_dsl.ir.ops import Add, Input, Mul, Parameter
 from meganeura_dsl.ir.text import format_graph
@@ -17,18 +18,24 @@ from meganeura_dsl.support import compiler_fingerprint
 from meganeura_dsl.support.disk_cache import DiskCache
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends import cache_keys, compile_cache
 from meganeura_runtime.backends.cache_keys import OptimizedOf, inference_of, step_of
 from meganeura_runtime.backends.compile_cache import cached_inference, cached_training_step
-from meganeura_runtime.backends.webgpu.config.kernel_config import KernelConfig
+from meganeura_runtime.backends.webgpu.config.kernel_config import FusionConfig, KernelConfig
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style
-from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs
+from meganeura_runtime.backends.webgpu.config.tuned_configs import UNTUNED, TunedConfigs, step_name
 from meganeura_runtime.backends.webgpu.device.adapters import DeviceInfo
 from meganeura_runtime.backends.webgpu.device.device import Device
-from meganeura_runtime.backends.webgpu.plan_cache import PlanOf, cached_plan, plan_of
+from meganeura_runtime.backends.webgpu.plan_cache import (
+    PlanOf,
+    cached_memory,
+    cached_plan,
+    plan_of,
+)
 from meganeura_runtime.backends.webgpu.schedule import compile as schedule
-from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph, plan_memory
 
 RULES = RewriteOptions()
 STEP = TrainingSettings(Sgd(0.1))
@@ -135,6 +142,59 @@ def test_rules_and_settings_are_in_the_keys() -> None:
         step_of(graph, replace(STEP, groups=(("w", None),)), RULES),
     ]
     assert len({one.key for one in found}) == len(found)
+
+
+OTHER_STEPS = {
+    "optimizer": Sgd(0.3),
+    "clip_norm": 2.0,
+    "feed_learning_rate": True,
+    "groups": (("w", Sgd(0.3)),),
+    "gradients": True,
+    "every": (("w", 2),),
+    "clip_value": 2.0,
+    "gradient_norm": True,
+    "accumulate": 2,
+    "ema": 0.5,
+    "skip_not_finite": True,
+    "part": StepPart.SUM,
+}
+"""For each field of the settings of a step, another value."""
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(TrainingSettings)])
+def test_every_setting_of_a_step_is_in_its_key(name: str) -> None:
+    other = replace(STEP, **{name: OTHER_STEPS[name]})
+    assert step_of(small(), other, RULES).key != step_of(small(), STEP, RULES).key
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(DeviceModel)])
+def test_every_number_of_the_device_is_in_the_keys(name: str) -> None:
+    value = getattr(DEFAULT_DEVICE, name)
+    other = RewriteOptions(device=replace(DEFAULT_DEVICE, **{name: changed_number(value)}))
+    assert inference_of(small(), other).key != inference_of(small(), RULES).key
+    assert step_of(small(), STEP, other).key != step_of(small(), STEP, RULES).key
+
+
+def changed_number(value: object) -> object:
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value * 2 + 1
+        case _:
+            return None
+
+
+def test_a_form_for_training_is_another_than_that_for_inference() -> None:
+    assert inference_of(small(), RULES, "train").key != inference_of(small(), RULES, "infer").key
+
+
+def test_choices_of_how_a_step_is_fused_are_in_the_key() -> None:
+    fused = TunedConfigs("tuned", {}, {step_name(small()): FusionConfig(epilogue=3)})
+    others = TunedConfigs("tuned", {}, {"another step": FusionConfig(epilogue=3)})
+    plain = plan_of(small(), adapter(), TunedConfigs("tuned"))
+    assert plan_of(small(), adapter(), fused).key != plain.key
+    assert plan_of(small(), adapter(), others).key == plain.key
 
 
 @pytest.mark.parametrize("limit", [each.name for each in fields(DeviceLimits)])
@@ -266,6 +326,27 @@ def test_a_plan_is_found_as_it_was_made(
     with pytest.raises(AssertionError, match="recomputed"):
         cached_plan(step, device, TunedConfigs("tuned"))
     assert len(list(kept.paths())) == 1
+
+
+def test_the_memory_of_a_plan_is_found_as_it_was_worked_out(
+    kept: DiskCache, forward: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = optimized_training_step(forward, TrainingSettings(Adam(0.1)), RULES).graph
+    device = adapter()
+    made = cached_memory(step, device)
+    plan = plan_graph(step, LIMITS)
+    assert made == plan_memory(step, LIMITS)
+    assert made.bytes == sum(buffer.bytes for buffer in plan.buffers)
+    with monkeypatch.context() as patch:
+        forbid(patch)
+        patch.setattr(schedule, "plan_memory", schedule.plan_graph)
+        assert cached_memory(step, device) == made
+        with pytest.raises(AssertionError, match="recomputed"):
+            cached_memory(step, device, TunedConfigs("tuned"))
+    (path,) = kept.paths()
+    for content in (b"", b"[]", b"{}", b'{"roles": {"x": 1}}'):
+        kept.keep(path.stem, content)
+        assert cached_memory(step, device) == made
 
 
 @pytest.mark.adapter

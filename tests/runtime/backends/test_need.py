@@ -114,7 +114,8 @@ def test_the_memory_of_a_plan_is_known_before_its_kernels_are_written() -> None:
 def test_a_session_allocates_what_was_said(device: Device) -> None:
     before = device.allocated
     graph = chain(100)
-    with WebGpuSession(plan_graph(graph, device.limits, device.style), device):
+    with WebGpuSession(plan_graph(graph, device.limits, device.style), device) as session:
+        session.ready()
         taken = device.allocated - before
     assert plan_memory(graph, device.limits, device.style).bytes == taken
 
@@ -174,7 +175,7 @@ def test_a_device_without_memory_left_names_what_takes_it(
 
     monkeypatch.setattr(Device, "allocate", allocate)
     with pytest.raises(ProblemError, match="E0554") as caught, explained_failures(("batch", 10)):
-        WebGpuSession(plan, device)
+        WebGpuSession(plan, device).ready()
     problem = caught.value.problem
     assert isinstance(problem, TooLittleMemory)
     assert problem.available == ""

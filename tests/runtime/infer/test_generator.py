@@ -1,6 +1,7 @@
 """Generation: prefill and decoding give what the model gives for the whole sequence."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +13,34 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.elaborate.declarations.generation import TokenStep
 from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.interpreter import FeedError
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.pipeline import check, loader_beside
+from meganeura_runtime.backends.base import SessionError
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, Style
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
-from meganeura_runtime.infer.generator import CHUNKS, GREEDY, Generator, Sampling, chunks
+from meganeura_runtime.infer.generator import (
+    CHUNKS,
+    GREEDY,
+    ROUNDED,
+    STEPS,
+    UNBOUNDED,
+    Generator,
+    Sampling,
+    capacity_for,
+    chunks,
+    steps_for,
+)
 
 DEVICES = ["cpu", "xla:cpu", pytest.param("wgpu", marks=pytest.mark.adapter)]
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
 DRAWN = Sampling(temperature=0.9, top_k=20, seed=7)
 
 
-def lively(name: str) -> Model:
+def lively(name: str, **config: int) -> Model:
     """A small model whose tokens vary: its weights are far larger than first values."""
-    model = meganeura.load(name).model(name, seed=1)
+    model = meganeura.load(name).model(name, seed=1, config=config)
     generator = np.random.default_rng(0)
     model.values = {
         each.name: (np.ones(1, np.float32) if "norm" in each.name or ".ln_" in each.name else 0)
@@ -93,7 +107,26 @@ def test_prompts_of_any_length_are_read_in_few_sizes_of_steps() -> None:
         for length in (1, 7, 8, 9, 17, 31):
             (found,) = generator.tokens(prompt[:length], 1)
             assert [int(found[0])] == expected(model, [*map(int, prompt[:length])], 1)
-        assert {size for size, _ in generator._sessions} == {1, 8}
+        assert {step.tokens for step in generator._sessions} == {1, 8}
+
+
+def test_capacities_hold_a_prompt_and_what_follows_and_are_few() -> None:
+    """The last token that is drawn is not read, so it needs no place."""
+    for prompt, steps, room in product((1, 63, 64, 65), (1, 2, 36, 64), (64, 100, UNBOUNDED)):
+        needed = prompt + steps - 1
+        if needed > room:
+            with pytest.raises(ProblemError):
+                capacity_for(prompt, steps, room)
+            continue
+        found = capacity_for(prompt, steps, room)
+        assert needed <= found <= min(room, needed + ROUNDED - 1)
+        assert found in (room, ROUNDED * (found // ROUNDED))
+
+
+def test_as_many_tokens_are_drawn_as_fit() -> None:
+    assert [steps_for(prompt, 12) for prompt in (1, 10, 12, 13)] == [12, 3, 1, 1]
+    assert steps_for(5, UNBOUNDED) == steps_for(5, STEPS + 4) == STEPS
+    assert steps_for(5, STEPS + 3) == STEPS - 1
 
 
 def test_several_sequences_go_on_at_once() -> None:
@@ -147,6 +180,53 @@ def test_steps_allocate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert written(generator, 12) == found
     assert made == []
     assert found == expected(lively("gpt2_tiny"), PROMPT, 12)
+
+
+def answered(model: Model, prompt: Array, steps: int) -> list[int]:
+    """What a model answers that is given all of its tokens anew each time."""
+    ids = np.zeros((1, 16), np.int32)
+    with model.session({"n": 1, "t": prompt.shape[1], "s": 16}, device="cpu") as session:
+        for at in range(steps):
+            logits = session.step({"prompt": prompt, "ids": ids})["output"]
+            ids[0, at + 1] = logits[0, at].argmax()
+    return [*map(int, ids[0, 1 : steps + 1])]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_context_is_read_once_for_all_tokens(device: str) -> None:
+    model = lively("t5_tiny", layers=1)
+    prompts = np.random.default_rng(4).integers(1, 256, (2, 1, 7)).astype(np.int32)
+    with model.generator(16, sizes={"t": 7}, device=device) as generator:
+        assert generator.context == ("prompt",)
+        with pytest.raises(SessionError, match="nothing was read"):
+            generator.tokens([0], 9)
+        for prompt in prompts:
+            generator.read({"prompt": prompt})
+            found = [int(token[0]) for token in generator.tokens([0], 9)]
+            assert found == answered(model, prompt, 9)
+            again = generator.chosen([0], 9, lambda logits: logits.argmax(1).astype(np.int32))
+            assert [int(token[0]) for token in again] == found
+        with pytest.raises(ProblemError) as refused:
+            generator.read({"prompt": prompts[0] + 300})
+        assert refused.value.problem.code == "E0535"
+
+
+def test_a_model_of_tokens_alone_has_no_context() -> None:
+    with lively("gpt2_tiny").generator(16, device="cpu") as generator:
+        with pytest.raises(FeedError, match="no inputs beside"):
+            generator.read({"prompt": np.zeros((1, 3), np.int32)})
+        assert len(written(generator, 3)) == 3
+
+
+def test_a_text_is_answered_from_python() -> None:
+    model = lively("t5_tiny", layers=1)
+    prompt = np.array([[*b"Once"]], np.int32)
+    with model.generator(64, sizes={"t": 4}, device="cpu") as generator:
+        generator.read({"prompt": prompt})
+        tokens = [int(token[0]) for token in generator.tokens([0], 12)]
+    until = tokens.index(0) if 0 in tokens else 12
+    text = bytes(tokens[:until]).decode(errors="replace")
+    assert "".join(model.generate("Once", steps=12, device="cpu")) == text
 
 
 REFUSED = {

@@ -1,5 +1,6 @@
 """Runs on folders of images: the same with any number of processes, resumed or not."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,13 @@ import pytest
 from PIL import Image
 
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_runtime.backends.base import Uploaded
+from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.io.data.data_problems import OutsideFolder
 from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.feeder import Feeder
+from meganeura_runtime.train.prefetcher import Prefetcher
 from tests.runtime.runs import Place, contents
 
 PROGRAM = """\
@@ -40,6 +46,46 @@ def test_a_run_is_the_same_with_any_number_of_processes(place: Place) -> None:
     alone = place.start("alone", "workers=0")
     others = place.start("others", "workers=3")
     assert contents(others.weights) == contents(alone.weights)
+
+
+class Staged(Uploaded):
+    """What a step is fed, as it was staged."""
+
+    def __init__(self, fed: Mapping[str, Array]) -> None:
+        self.fed = fed
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Staging(ReferenceSession):
+    """A session that holds on to what it stages, of any size."""
+
+    def stage(self, feeds: Mapping[str, Array]) -> Staged:
+        return Staged(feeds)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_an_epoch_has_each_example_once(place: Place, workers: int) -> None:
+    """19 pictures in batches of 4, decoded ahead of time, over two epochs."""
+    job = place.job(f"workers={workers}", "drop_last=false", "epochs=2")
+    everything = job.dataset.train.take(np.arange(19))
+    known = {image.tobytes(): number for number, image in enumerate(everything["image"])}
+    assert (len(known), job.steps_per_epoch) == (19, 5)
+    ahead = Prefetcher(Feeder(job), Staging(job.compiled), job.steps)
+    orders: list[list[int]] = []
+    for epoch in range(2):
+        found: list[int] = []
+        for step in range(5 * epoch, 5 * epoch + 5):
+            taken = ahead.take(step)
+            assert isinstance(taken, Staged)
+            numbers = [known[image.tobytes()] for image in taken.fed["image"]]
+            assert taken.fed["label"].tolist() == everything["label"][numbers].tolist()
+            found += numbers
+        assert sorted(found) == [*range(19)]
+        orders.append(found)
+    assert orders[0] != orders[1]
+    ahead.close()
 
 
 def test_a_run_goes_on_with_another_number_of_processes(place: Place) -> None:

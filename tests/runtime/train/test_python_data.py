@@ -1,6 +1,6 @@
 """Data from Python: arrays, data sets of examples and batches train as files do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 import meganeura
 from meganeura.program import Program, Run
 from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import prepare
 from meganeura_runtime.train.job_data import Given
@@ -125,6 +126,62 @@ def test_what_has_no_length_trains_so_many_steps(program: Program) -> None:
     assert len(run.epochs) == 2
     refused(program, iter([(X[:4], Y[:4])] * 5), "E0604", steps_per_epoch=3)
     assert train(program, iter([(X[:4], Y[:4])] * 6), steps_per_epoch=3).losses == run.losses
+
+
+def test_streams_of_their_own_lengths_feed_one_step(program: Program) -> None:
+    """What is fed whole comes anew with each batch, from data that knows nothing of the other."""
+    Path("two.mgn").write_text(
+        PROGRAM.replace("y: i32[batch])", "y: i32[batch], other: whole [many, 6])").replace(
+            "linear(3), y)", "linear(3), y) + mean(other ** 2)"
+        )
+    )
+    two, sizes = meganeura.load("two.mgn"), {"many": 7, "steps_per_epoch": 5, "shuffle": False}
+    others = [np.full((7, 6), each, np.float32) for each in range(10)]
+    labelled = [{"x": X[at : at + 4], "y": Y[at : at + 4]} for at in range(0, 20, 4)]
+    both = ({**labelled[each % 5], "other": others[each]} for each in range(10))
+    run = train(two, both, **sizes)
+    alone = train(program, labelled, shuffle=False)
+    for (step, loss), (_, plain) in zip(run.losses, alone.losses, strict=True):
+        assert loss == pytest.approx(plain + (step - 1) ** 2, rel=1e-6)
+
+
+def stopping(after: int) -> Callable[[Event], None]:
+    """Ends a run after so many of its steps."""
+    made: list[Event] = []
+
+    def watch(event: Event) -> None:
+        made.extend([event] if isinstance(event, Stepped) else [])
+        if len(made) == after:
+            raise meganeura.StopTraining
+
+    return watch
+
+
+@pytest.mark.parametrize("steps", [2, 5, 7, 9])
+def test_a_run_on_data_of_python_goes_on(program: Program, tmp_path: Path, steps: int) -> None:
+    """Arrays and examples, loaders that begin anew, and an iterator that is where it was."""
+    batches = [{"x": X[at : at + 4], "y": Y[at : at + 4]} for at in range(0, 20, 4)]
+    sources: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "arrays": (lambda: {"x": X, "y": Y}, lambda: {"x": X, "y": Y}),
+        "examples": (Pairs, Pairs),
+        "loader": (Loader, Loader),
+        "iterator": (lambda: iter(batches * 2), lambda: iter((batches * 2)[steps:])),
+    }
+    for name, (whole, rest) in sources.items():
+        asked = {"shuffle": name in ("arrays", "examples"), "steps_per_epoch": 5}
+        runs = [tmp_path / f"{name}-{kind}" for kind in ("whole", "part")]
+        program.train("fit", data=whole(), device="cpu", settings=asked, out=runs[0])
+        program.train(
+            "fit", data=whole(), device="cpu", settings=asked, out=runs[1], watch=stopping(steps)
+        )
+        again = program.train("fit", data=rest(), device="cpu", resume=runs[1])
+        assert again.steps == 10
+        files = [(each / "checkpoint.safetensors").read_bytes() for each in runs]
+        assert files[0] == files[1], name
+    with pytest.raises(ValueError, match="has its folder"):
+        program.train("fit", data=Loader(), device="cpu", resume=tmp_path, out=tmp_path)
+    with pytest.raises(meganeura.ProblemError, match="E0557"):
+        program.train("fit", data=batches[:4], device="cpu", resume=tmp_path / "loader-part")
 
 
 def test_an_epoch_may_be_longer_or_shorter_than_the_data(program: Program) -> None:

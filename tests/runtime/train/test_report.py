@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.reference.backend import ReferenceBackend
 from meganeura_runtime.backends.reference.device import ReferenceDevice
@@ -19,7 +20,7 @@ from meganeura_runtime.train.folder_lock import locked
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.report.page import comparison_page, run_page
 from meganeura_runtime.train.report.page_data import MOST, thinned
-from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, _Writer, reported
+from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
 from meganeura_runtime.train.report.run_records import Curve, RunRecords
 from meganeura_runtime.train.report.run_summary import labels, summary_of
@@ -147,6 +148,22 @@ def test_what_is_raised_by_who_watches_ends_the_run_and_is_told(place: Place) ->
     assert (about["status"], about["error"]) == ("failed", "ZeroDivisionError: by whom")
 
 
+def test_a_compiler_says_what_a_step_takes(place: Place) -> None:
+    """Without a second compilation: of a run, and of steps by hand."""
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    run = program.train(device="xla:cpu", settings={"epochs": 1}, out=place.folder / "run")
+    settings, out = {"steps": 20, "log_every": 1}, place.folder / "by-hand"
+    batch = {"x": np.ones((4, 6), np.float32), "y": [0, 1, 2, 0]}
+    with program.trainer(device="xla:cpu", settings=settings, out=out) as trainer:
+        trainer.step(batch)
+    for folder in (run.folder, out):
+        about = summary_of(folder).description
+        assert about is not None
+        assert about.memory is not None
+        assert about.memory["temporaries"] > 0
+        assert about.memory["parameters"] == 4 * (8 * 6 + 8 + 2 * 8 + 3 * 8 + 3)
+
+
 def test_ctrl_c_is_no_failure(place: Place) -> None:
     folder = place.run_folder("run")
     folder.write_settings(place.job().settings)
@@ -178,7 +195,7 @@ def test_of_several_processes_only_the_first_writes(place: Place) -> None:
 def test_the_writer_takes_a_bounded_share_of_the_time(place: Place) -> None:
     folder = place.run_folder("run")
     folder.write_settings(place.job().settings)
-    writer = _Writer(place.job(), folder, None)
+    writer = ReportWriter(place.job(), folder, None)
     assert writer._write() >= PAUSE
     assert writer._write(taken=2.0) >= 2.0 / SHARE
 

@@ -489,7 +489,7 @@ def test_a_checkpoint_of_other_tensors_is_refused(place: Place, change: str) -> 
 
 @pytest.mark.parametrize("seed", range(effort(1, 10)))
 def test_a_killed_run_goes_on_where_its_checkpoint_is(place: Place, seed: int) -> None:
-    """SIGKILL at twenty random moments: never a damaged folder, never more than an epoch lost.
+    """SIGKILL at random moments: never a damaged folder, never more than an epoch lost.
 
     In a process of its own, since one that has used a GPU cannot be forked.
     """

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file
 from tensorboardX.proto import event_pb2
 
+import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_runtime.train.events import EpochEnded, Evaluated, Logged
 from tests.runtime.runs import Place
@@ -64,6 +66,19 @@ def test_event_files_have_what_is_measured(place: Place) -> None:
         for value in record.summary.value
     }
     assert "settings/text_summary" in tags
+
+
+def test_steps_by_hand_are_logged_too(place: Place) -> None:
+    out = place.folder / "by-hand"
+    settings = {"log": ["tensorboard"], "steps": 20, "log_every": 1}
+    data = load_file(place.folder / "points.safetensors")
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    with program.trainer(device="cpu", settings=settings, out=out) as trainer:
+        result = trainer.step({"x": data["train.x"][:4], "y": data["train.y"][:4]})
+        measured = trainer.evaluate({"x": data["test.x"], "y": data["test.y"]})
+    found = scalars(out / "tensorboard")
+    assert found["train/loss", 1] == pytest.approx(result.loss)
+    assert found["held_out/loss", 1] == pytest.approx(measured["loss"])
 
 
 def test_a_run_that_goes_on_voids_what_came_after_its_checkpoint(place: Place) -> None:
@@ -149,3 +164,4 @@ def test_what_the_library_refuses_is_a_problem(
     monkeypatch.setitem(sys.modules, "wandb", Recorded(begin))
     with pytest.raises(ProblemError, match=r"E0622"):
         place.start("run", WANDB)
+    assert not [*(place.folder / "run").iterdir()]

@@ -9,7 +9,13 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file
 
+import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Builder
+from meganeura_dsl.ir.interpreter import evaluate
+from meganeura_dsl.ir.ops import ArgMax, Cast, Compare, Input
+from meganeura_dsl.ir.types import DType
+from meganeura_runtime.train.confusion import NAME, with_confusion
 from meganeura_runtime.train.report.page_data import run_data
 from meganeura_runtime.train.report.run_records import ShownFile
 from meganeura_runtime.train.report.run_summary import summary_of
@@ -57,6 +63,44 @@ def test_a_run_writes_what_its_program_shows(place: Place) -> None:
     assert [(each["name"], [frame["step"] for frame in each["frames"]]) for each in found] == [
         ("points", [5, 10, 15, 20]), ("confusion", [5, 10, 15, 20])
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu:0", "xla:cpu"])
+def test_a_classifier_shows_its_confusion_by_itself(place: Place, device: str) -> None:
+    """As the block of the standard library has it, also over batches of two sizes."""
+    accuracy = "  metric accuracy = mean(y == argmax(logits, 1))\n"
+    own = "  show own = confusion_matrix(logits, y)\n"
+    text = SHOWING[: SHOWING.index("  show")] + accuracy + own + SHOWING[SHOWING.index("  run:") :]
+    place.write(text)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    run = program.train(device=device, settings={"epochs": 1}, out=place.folder / "run")
+    files = {path.name.split("-")[0]: path for path in (run.folder / FOLDER).iterdir()}
+    assert files.keys() == {"confusion", "own"}
+    itself, asked = (json.loads(files[name].read_text()) for name in ("confusion", "own"))
+    assert itself == asked
+    trace = sum(itself["rows"][each][each] for each in range(3))
+    assert trace == pytest.approx(run.held_out[-1]["accuracy"], abs=1e-6)
+
+
+def test_what_is_no_classifier_shows_nothing(place: Place) -> None:
+    for metric in ("mean(argmax(logits, 1) == argmax(x, 1))", "mean(argmax(logits, 0) == iota(3))"):
+        at = SHOWING.index("  show")
+        text = f"{SHOWING[:at]}  metric m = {metric}\n{SHOWING[SHOWING.index('  run:') :]}"
+        place.write(text)
+        place.start(metric[13:21], "epochs=1")
+        assert not (place.folder / metric[13:21] / FOLDER).exists()
+    wide = np.zeros((2, 60), np.float32)
+    for classes, shown in ((50, {"accuracy", NAME}), (51, {"accuracy"})):
+        build = Builder()
+        logits = build.add(Input("logits", DType.F32, (2, classes)))
+        labels = build.add(Input("labels", DType.I32, (2,)))
+        same = build.add(Compare("eq"), build.add(ArgMax(1), logits), labels)
+        graph = with_confusion(build.graph({"accuracy": build.add(Cast(DType.F32), same)}))
+        assert graph.outputs.keys() == shown
+        fed = {"logits": wide[:, :classes], "labels": np.array([3, -100], np.int32)}
+        if NAME in graph.outputs:
+            matrix = evaluate(graph, fed).outputs[NAME]
+            assert (matrix.sum(), matrix[3, 0]) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (1, 4, 6), (4, 6, 1), (3, 4, 6), (4, 6, 3)])

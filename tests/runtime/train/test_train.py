@@ -30,6 +30,7 @@ from meganeura_dsl.transforms.optimizers.schedules import (
     Step,
 )
 from meganeura_dsl.transforms.optimizers.schedules import Constant as ConstantRate
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import training_step
 from meganeura_runtime.backends.base import Outputs, Uploaded
 from meganeura_runtime.backends.reference.session import ReferenceSession
@@ -150,12 +151,12 @@ def job(*, held_out: bool = True, test: Array = X, **changes: object) -> Job:
         parameters=(parameter,),
         make_step=lambda: training_step(forward(batch), training_settings(settings)),
         evaluation=lambda sizes: forward(sizes["batch"]),
-        resized=never,
+        sized=never,
     )
 
 
-def never(sizes: Mapping[str, int]) -> SizedStep:
-    raise AssertionError(sizes)
+def never(sizes: Mapping[str, int], part: StepPart) -> SizedStep:
+    raise AssertionError(sizes, part)
 
 
 def run(

@@ -1,6 +1,7 @@
 """Accumulation, averages of weights, the best by a metric, early ends, what is not finite."""
 
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 import pytest
@@ -10,6 +11,13 @@ from safetensors.numpy import load_file, save_file
 import meganeura
 from meganeura import StopTraining
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
+from meganeura_dsl.ir.ops import Sqrt
+from meganeura_dsl.transforms.step_part import StepPart
+from meganeura_runtime.backends.base import Session, leaf_types
+from meganeura_runtime.backends.sized_session import SizedSession
+from meganeura_runtime.backends.webgpu.plan import Role
+from meganeura_runtime.backends.webgpu.session import WebGpuSession
+from meganeura_runtime.backends.xla.session import XlaSession
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import (
     Evaluated,
@@ -95,6 +103,64 @@ def test_accumulation_on_a_device(place: Place, device: str) -> None:
             again.step({name: each[at] for name, each in data.items()})
         for name, array in {**again.weights, **again.states}.items():
             np.testing.assert_array_equal(array, found[name], err_msg=name)
+
+
+def steps_of(trainer: meganeura.Trainer) -> list[Session]:
+    """The sessions of a trainer that accumulates: of the whole step, and of the sum."""
+    session = trainer.trained.session
+    assert isinstance(session, SizedSession)
+    return sorted((each.innermost for each in session.opened), key=lambda one: -len(one.inputs))
+
+
+def test_batches_before_an_update_compute_none(place: Place) -> None:
+    """Their kernels are those of the gradients, and no memory is taken besides that of the step."""
+    place.write(LINEAR)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    settings = {"batch": 2, "accumulate": 4, "ema": 0.9, "clip_norm": 1.0}
+    with program.trainer(device="wgpu:0", settings=settings) as trainer:
+        trainer.step(points(2))
+        whole, part = steps_of(trainer)
+        assert isinstance(whole, WebGpuSession)
+        assert isinstance(part, WebGpuSession)
+        counts = [len(each.plan.dispatches) for each in (whole, part)]
+        assert counts == [22, 13]
+        assert [each.steps for each in (whole, part)] == [0, 1]
+        own = part.plan.bytes_for(Role.OUTPUTS) + part.plan.bytes_for(Role.INPUTS)  # a stage
+        assert whole.device.allocated == sum(buffer.bytes for buffer in whole.plan.buffers) + own
+        for seed in range(7):
+            trainer.step(points(2, seed))
+        assert [each.steps for each in (whole, part)] == [2, 6]
+    with program.trainer(device="wgpu:0", settings={"batch": 2, "optimizer": "sgd()"}) as plain:
+        plain.step(points(2))
+        (alone,) = steps_of(plain)
+        assert isinstance(alone, WebGpuSession)
+        assert len(alone.plan.dispatches) == 13
+
+
+def test_batches_before_an_update_compute_none_elsewhere(place: Place) -> None:
+    place.write(LINEAR)
+    program = meganeura.load(str(place.folder / "fit.mgn"))
+    with program.trainer(device="cpu", settings={"batch": 2, "accumulate": 4}) as trainer:
+        trainer.step(points(2))
+        graphs = [
+            trainer.trained.recipe.sized({}, each).optimized
+            for each in (StepPart.WHOLE, StepPart.SUM)
+        ]
+        roots = [sum(isinstance(value.op, Sqrt) for value in graph.values) for graph in graphs]
+        assert (roots[0] > 0, roots[1]) == (True, 0)
+        assert set(graphs[1].updates) == {
+            f"optimizer.{name}.gradient_sum" for name in trainer.weights
+        }
+        assert leaf_types(graphs[0])[0] == leaf_types(graphs[1])[0]
+    with program.trainer(device="xla:cpu", settings={"batch": 2, "accumulate": 4}) as trainer:
+        trainer.step(points(2))
+        texts = [each.compiled.as_text() for each in steps_of(trainer) if is_xla(each)]
+        assert ["sqrt" in (text or "") for text in texts] == [True, False]
+        assert steps_of(trainer)[0].names == steps_of(trainer)[1].names
+
+
+def is_xla(session: Session) -> TypeGuard[XlaSession]:
+    return isinstance(session, XlaSession)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from gzip import decompress
 from pathlib import Path
 
 import numpy as np
@@ -50,9 +51,9 @@ def test_a_page_holds_its_model_and_its_data(tmp_path: Path) -> None:
     data = {"train.x": np.arange(3, dtype=np.uint8)}
     (file,) = Page(model(), "net", {}, data=data).write(tmp_path / "page.html")
     held = scripts(file)
-    (tmp_path / "held.mgb").write_bytes(b64decode(held["meganeura-model"]))
+    (tmp_path / "held.mgb").write_bytes(decompress(b64decode(held["meganeura-model"])))
     assert Artefact.read(tmp_path / "held.mgb").model == "net"
-    assert b64decode(held["meganeura-data"]).endswith(b"\x00\x01\x02")
+    assert decompress(b64decode(held["meganeura-data"])).endswith(b"\x00\x01\x02")
 
 
 def test_a_split_page_has_its_model_beside_it(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.runtime.export.mgb.test_artefact import (
     forged,
     forged_run,
 )
+from tests.runtime.export.mgb.test_generation_form import FORGED as FORGED_GENERATIONS
+from tests.runtime.export.mgb.test_generation_form import forged_generation
 from tests.runtime.web.conftest import Ask
 
 RANDOM = np.random.default_rng(0)
@@ -115,7 +117,8 @@ def test_an_artefact_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Path) 
         questions.append({"ask": "artefact", "file": str(forged(file, change))})
     first, *rest = ask(questions)
     assert first["answer"] == {
-        "model": "digits_cnn", "order": list(whole.plan.order), "trains": False
+        "model": "digits_cnn", "order": list(whole.plan.order), "trains": False,
+        "writes": False,
     }  # fmt: skip
     # It needs the graph to know these.
     beyond = {"an output of another name", "an input of the same size"}
@@ -132,6 +135,16 @@ def test_a_training_step_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Pa
     first, *rest = ask([{"ask": "artefact", "file": str(file)} for file in files])
     assert first["answer"]["trains"]
     assert [found.get("code") for found in rest] == ["E0581"] * len(FORGED_RUNS)
+
+
+def test_a_model_that_writes_is_read_and_a_forged_one_refused(ask: Ask, tmp_path: Path) -> None:
+    files = [
+        forged_generation(tmp_path / f"{number}.mgb", change)
+        for number, change in enumerate([lambda _: None, *FORGED_GENERATIONS.values()])
+    ]
+    first, *rest = ask([{"ask": "artefact", "file": str(file)} for file in files])
+    assert first["answer"]["writes"]
+    assert [found.get("code") for found in rest] == ["E0581"] * len(FORGED_GENERATIONS)
 
 
 def test_types_of_devices_and_of_files(ask: Ask) -> None:

@@ -124,13 +124,18 @@ class RandomBits(Op):
         return (None,)
 
 
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""By how many bits each round of Threefry-2x32 rotates, in groups of four."""
+KEY_PARITY = 0x1BD11BDA
+"""What the third word of its key schedule is mixed with."""
+
+
 def threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Threefry-2x32-20 of the blocks (first, second) under a key of two words."""
-    rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
-    schedule = np.array([key[0], key[1], np.uint32(0x1BD11BDA) ^ key[0] ^ key[1]], np.uint32)
+    schedule = np.array([key[0], key[1], np.uint32(KEY_PARITY) ^ key[0] ^ key[1]], np.uint32)
     first, second = first + schedule[:1], second + schedule[1:2]
     for group in range(5):
-        for rotation in rotations[group % 2]:
+        for rotation in ROTATIONS[group % 2]:
             first = first + second
             second = (second << np.uint32(rotation)) | (second >> np.uint32(32 - rotation))
             second = second ^ first

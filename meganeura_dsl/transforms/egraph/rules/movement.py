@@ -105,6 +105,17 @@ PRODUCTS = RuleSet(
             " (= (type b) (T d s)) (= (vec-length s) rank)",
             "(MatMul b a (not r) (not l) t)",
         ),
+        Rewrite(
+            "matmul-rows",
+            "(a b)[i:j] = a[i:j] b, if b is one matrix",
+            "(= e (Slice (MatMul a b false r (T _ sp)) start stop ones t)) (= t (T _ st))"
+            " (= (type b) (T _ sb)) (= (vec-length sb) 2) (= (type a) (T d sa))"
+            " (= rank (vec-length sa)) (corner rank _ ones) (= last (- rank 1))"
+            " (= (vec-get start last) 0) (= (vec-get stop last) (vec-get sp last))"
+            " (= terms (vec-get sa last))",
+            "(MatMul (Slice a start (vec-set stop last terms) ones (T d (vec-set st last terms)))"
+            " b false r t)",
+        ),
     ),
     # What swaps the last two of so many axes.
     ("(relation swap (Ints i64))",),

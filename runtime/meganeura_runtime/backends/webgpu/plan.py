@@ -137,6 +137,10 @@ class Plan:
         """The numbers of the dispatches in the order in which they run."""
         return tuple(_unrolled(self.loops, 0, len(self.dispatches)))
 
+    def numbers(self, role: Role) -> tuple[int, ...]:
+        """Which of the buffers are for a purpose."""
+        return tuple(n for n, buffer in enumerate(self.buffers) if buffer.role is role)
+
     def bytes_for(self, role: Role) -> int:
         """Memory taken for a purpose."""
         return sum(buffer.bytes for buffer in self.buffers if buffer.role is role)

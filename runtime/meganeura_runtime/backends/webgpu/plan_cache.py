@@ -57,7 +57,7 @@ def _memory(content: bytes) -> StepMemory | None:
         stored = cast("dict[str, Any]", json.loads(content))
         roles = cast("dict[str, int]", stored["roles"])
         return StepMemory({MemoryRole(each): roles[each] for each in roles}, stored["held"])
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -65,13 +65,14 @@ class WebGpuSession(Session):
         self.steps = 0
         self._new_kernels = device.compile(plan.kernels, checked=checked)
         self._tensors = {tensor.name: tensor for tensor in plan.parameters}
-        self._buffers = _allocated(plan, device)
-        self._borrowed: frozenset[int] = frozenset()
+        self._allocated: list[Buffer] | None = None
+        self._lent: dict[int, Buffer] = {}
+        """Buffers of another session that are used in place of own ones, by their numbers."""
         self._launches: list[Launch] | None = None
         self._copies: Copies = []
         self._stages = StagingBuffers(plan, device)
         self._landings = Landings(
-            device, {number: at.size for number, at in self.whole(Role.OUTPUTS).items()}
+            device, {number: plan.buffers[number].bytes for number in plan.numbers(Role.OUTPUTS)}
         )
         self._running: deque[int] = deque()
         self._held: ReferenceType[_Fetched] | None = None
@@ -80,6 +81,11 @@ class WebGpuSession(Session):
     def ahead(self) -> int:
         """So many that the device is never without one."""
         return AHEAD
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a submission is not done."""
+        return bool(self._running) and self.device.is_busy
 
     @property
     def kernels(self) -> int:
@@ -92,17 +98,24 @@ class WebGpuSession(Session):
 
     def wait(self) -> None:
         """Wait for the device: four bytes are read after all steps."""
-        if self._buffers:
-            self.device.read(Range(self._buffers[0], 0, 4))
+        if self._allocated:
+            self.device.read(Range(self._allocated[0], 0, 4))
 
     def close(self) -> None:
         """Give the memory back."""
-        for number, buffer in enumerate(self._buffers):
-            if number not in self._borrowed:
+        for number, buffer in enumerate(self._allocated or []):
+            if number not in self._lent:
                 self.device.free(buffer)
-        self._buffers.clear()
+        self._allocated = []
         self._stages.free()
         self._landings.free()
+
+    @property
+    def _buffers(self) -> list[Buffer]:
+        """The buffers of the plan, allocated when they are first needed."""
+        if self._allocated is None:
+            self._allocated = _allocated(self.plan, self.device, self._lent)
+        return self._allocated
 
     def launches(self) -> list[Launch]:
         """The kernels of a step in the order in which they run, once they are compiled."""
@@ -133,32 +146,22 @@ class WebGpuSession(Session):
         }
         return {name: found[name] for name in self.names}
 
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on one device they are copied there."""
-        if not isinstance(other, WebGpuSession) or other.device is not self.device:
-            super().adopt(other)
-            return
-        other.require_values()
-        sources, targets = other.places(), self.places()
-        self.device.submit([], [(sources[name], targets[name]) for name in targets])
-        self._missing.clear()
-
     def _share(self, other: Session) -> None:
         if (
             not isinstance(other, WebGpuSession)
             or other.device is not self.device
-            or self._launches is not None
+            or self._allocated is not None
             or other.plan.parameters != self.plan.parameters
         ):
             raise SessionError(NOT_ALIKE)
-        self._borrowed = frozenset(self.whole(Role.PARAMETERS))
-        for number in self._borrowed:
-            self.device.free(self._buffers[number])
-            self._buffers[number] = other._buffers[number]  # noqa: SLF001 - of this class
-
-    def places(self) -> dict[str, Range]:
-        """Where each parameter and state lies."""
-        return {name: self._range(tensor.slot) for name, tensor in self._tensors.items()}
+        theirs = other._buffers  # noqa: SLF001 - of this class
+        self._lent = {number: theirs[number] for number in self.plan.numbers(Role.PARAMETERS)}
+        # Steps follow each other, so what holds nothing between them serves both.
+        for role in (Role.INPUTS, Role.TEMPORARIES):
+            pairs = zip(self.plan.numbers(role), other.plan.numbers(role), strict=False)
+            for own, lent in pairs:
+                if self.plan.buffers[own].bytes <= other.plan.buffers[lent].bytes:
+                    self._lent[own] = theirs[lent]
 
     def fetch(self, tensor: Tensor) -> Array:
         """A tensor's value once all steps submitted so far are done."""
@@ -174,9 +177,8 @@ class WebGpuSession(Session):
     def whole(self, role: Role) -> dict[int, Range]:
         """All of the buffers that are for a purpose, by their numbers."""
         return {
-            number: Range(self._buffers[number], 0, buffer.bytes)
-            for number, buffer in enumerate(self.plan.buffers)
-            if buffer.role is role
+            number: Range(self._buffers[number], 0, self.plan.buffers[number].bytes)
+            for number in self.plan.numbers(role)
         }
 
     def reuse(self, stage: StagingBuffer) -> None:
@@ -364,17 +366,19 @@ class _Fetched(Outputs):
             )
 
 
-def _allocated(plan: Plan, device: Device) -> list[Buffer]:
-    """The buffers of a plan, or none of them."""
-    made: list[Buffer] = []
+def _allocated(plan: Plan, device: Device, lent: Mapping[int, Buffer]) -> list[Buffer]:
+    """The buffers of a plan, or none of them; some are those of another session."""
+    made: dict[int, Buffer] = {}
     try:
-        for buffer in plan.buffers:
-            made.append(device.allocate(buffer.bytes))  # noqa: PERF401 - those before one that fails
+        for number, buffer in enumerate(plan.buffers):
+            if number not in lent:
+                made[number] = device.allocate(buffer.bytes)
     except OutOfMemoryError as error:
-        for buffer in made:
+        for buffer in made.values():
             device.free(buffer)
         raise MemoryExceededError(memory_of_plan(plan), None) from error
-    return made
+    found = {**made, **lent}
+    return [found[number] for number in range(len(plan.buffers))]
 
 
 def _types(tensors: tuple[Tensor, ...]) -> dict[str, TensorType]:

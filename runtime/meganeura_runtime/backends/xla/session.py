@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import jax
 import numpy as np
+from jax import lax
 from jax.experimental import multihost_utils
 from jax.stages import Compiled
 
@@ -23,7 +23,9 @@ from meganeura_runtime.backends.errors import OutOfMemoryError
 from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
-from meganeura_runtime.backends.xla.memory import step_memory
+from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
+from meganeura_runtime.backends.xla.numerics import BFLOAT16
+from meganeura_runtime.backends.xla.step import copy_of
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
     on_host,
@@ -43,14 +45,6 @@ SMALL = 1 << 16
 Placed = dict[str, jax.Array]
 
 
-@dataclass
-class _Kept:
-    """What sessions keep that share it: the arrays of steps that update some of them."""
-
-    constant: Placed
-    updated: Placed
-
-
 class XlaSession(Session):
     """Parameters and states on the devices; the next values take the memory of the last ones."""
 
@@ -60,7 +54,12 @@ class XlaSession(Session):
             kept, {name: local_type(each, program.fed[name]) for name, each in fed.items()}
         )
         self.program = program
-        self._kept_arrays = _Kept({}, {})
+        self._arrays: Placed = {}
+        """What is kept; sessions that share it have one dictionary."""
+        self._updated = [name for name in kept if name in program.graph.updates]
+        self._constant = [name for name in kept if name not in program.graph.updates]
+        self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
+        """Of a parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 
@@ -68,6 +67,11 @@ class XlaSession(Session):
     def ahead(self) -> int:
         """So many that the device is never without one."""
         return AHEAD
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the last step is not done."""
+        return bool(self._running) and not all(each.is_ready() for each in self._running[-1])
 
     @property
     def kernels(self) -> int:
@@ -83,6 +87,15 @@ class XlaSession(Session):
         """Those that the devices of this process hold."""
         return self.program.placement.own(examples)
 
+    def memory(self) -> Mapping[str, int] | None:
+        """As XLA has laid it out on the fullest device, once it is compiled."""
+        if not self._compiling.done() or self._compiling.exception() is not None:
+            return None
+        program = self.program
+        placed = {**program.kept, **program.fed}
+        found = memory_by_role(program.graph, self.compiled, placed, program.copied_bytes)
+        return None if found is None else {str(role): size for role, size in found.roles.items()}
+
     def agree(self, *, wish: bool) -> bool:
         """Whether any process wishes it, by a sum over all of them."""
         with explained():
@@ -95,57 +108,35 @@ class XlaSession(Session):
     def wait(self) -> None:
         """Wait for the devices."""
         with explained():
-            jax.block_until_ready((self._kept_arrays.updated, [*self._running]))
+            jax.block_until_ready((self._arrays, [*self._running]))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the memory back; a session that shares it has it still."""
         self._compiling.exception()
-        self._kept_arrays.constant.clear()
-        self._kept_arrays.updated.clear()
+        self._arrays, self._copies = {}, {}
         self._running.clear()
 
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on the same devices they are copied there."""
-        if not isinstance(other, XlaSession):
-            super().adopt(other)
-            return
-        other.require_values()
-        for name, array in other.values().items():
-            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
-            self._place(name, placed)
-        self._missing.clear()
-
     def _share(self, other: Session) -> None:
-        if (
-            not isinstance(other, XlaSession)
-            or other.program.kept != self.program.kept
-            or other.program.graph.updates.keys() != self.program.graph.updates.keys()
-        ):
+        if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
             raise SessionError(NOT_ALIKE)
-        self._kept_arrays = other._kept_arrays  # noqa: SLF001 - of this class
+        self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
 
-    def values(self) -> Mapping[str, jax.Array]:
+    @property
+    def arrays(self) -> Mapping[str, jax.Array]:
         """The parameters and states where they lie; the next step overwrites those it updates."""
-        return {**self._kept_arrays.constant, **self._kept_arrays.updated}
-
-    def _place(self, name: str, array: jax.Array) -> None:
-        kept = self._kept_arrays
-        group = kept.updated if name in self.program.graph.updates else kept.constant
-        group[name] = array
+        return self._arrays
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.
-            placed = placed_whole(array, self.program.kept[name])
-        self._place(name, placed)
+            self._arrays[name] = placed_whole(array, self.program.kept[name])
 
     def _get(self, name: str) -> Array:
-        return on_host(self.values()[name])
+        return on_host(self._arrays[name])
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
-        values = self.values()
-        for array in values.values():
+        for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
         return super().kept()
@@ -171,8 +162,12 @@ class XlaSession(Session):
         try:
             with explained():
                 self._make_room()
-                kept = self._kept_arrays
-                outputs, kept.updated = self.compiled(kept.updated, kept.constant, fed)
+                arrays = self._arrays
+                updated = {name: arrays[name] for name in self._updated}
+                constant = {name: arrays[name] for name in self._constant}
+                constant |= {copy_of(name): self._copy(name) for name in self.program.copies}
+                outputs, new = self.compiled(updated, constant, fed)
+                arrays.update(new)
         except OutOfMemoryError as error:
             need = step_memory(self.program.graph, self.compiled)
             raise MemoryExceededError(need, None) from error
@@ -191,6 +186,15 @@ class XlaSession(Session):
         chained = {name: last.arrays[output] for name, output in links.items()}
         self._last = self._run(_Inputs(self, {**given, **chained}))
         return self._last
+
+    def _copy(self, name: str) -> jax.Array:
+        """A parameter in bfloat16, rounded again where it has another value since."""
+        array = self._arrays[name]
+        source, copy = self._copies.get(name, (None, None))
+        if source is not array or copy is None:
+            copy = lax.convert_element_type(array, BFLOAT16)
+            self._copies[name] = array, copy
+        return copy
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""

@@ -1,13 +1,24 @@
-"""A compiled model made of a graph; reading one needs none of what this imports."""
+"""A compiled model made of graphs; reading one needs none of what this imports."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from meganeura_dsl import pipeline
+from meganeura_dsl.elaborate.declarations.generation import Draw, TokenStep
+from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.pipeline import Program
+from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_runtime.backends.base import caches_of, leaf_types
+from meganeura_runtime.backends.inference_session import shared_form
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.export.mgb.container import Artefact
+from meganeura_runtime.export.mgb.generation_form import DrawPlans, GenerationForm, PromptStep
+from meganeura_runtime.export.mgb.portable_tokenizer import PortableTokenizer
 from meganeura_runtime.export.mgb.training_form import TrainingForm
+from meganeura_runtime.infer.generator import CHUNKS, room_for
 
 
 def compiled_model(
@@ -20,3 +31,67 @@ def compiled_model(
 def portable_plan(graph: Graph) -> Plan:
     """The plan of a graph for any adapter; raises `LimitError`."""
     return plan_graph(graph, PORTABLE)
+
+
+@dataclass(frozen=True)
+class TokenModel:
+    """A model that generates, as it is configured."""
+
+    program: Program
+    name: str
+    config: Mapping[str, Static]
+    rules: RewriteOptions
+
+    @property
+    def room(self) -> int:
+        """How many tokens it has positions for; raises `ProblemError` if it does not generate."""
+        return room_for(
+            lambda step: pipeline.elaborate_tokens(self.program, self.name, self.config, step)
+        )
+
+    def graph(self, tokens: int, capacity: int) -> Graph:
+        """What reads so many tokens and gives the logits of the next."""
+        step = TokenStep(capacity, tokens)
+        made = pipeline.elaborate_logits(self.program, self.name, self.config, step)
+        return made.elaboration.graph
+
+    def step(self, tokens: int, capacity: int) -> Graph:
+        """The same as it runs."""
+        return shared_form(self.graph(tokens, capacity), self.rules)
+
+    def draw(self, vocabulary: int, draw: Draw) -> Graph:
+        """What draws a token from logits, as it runs."""
+        made = pipeline.elaborate_draw(self.program, self.name, vocabulary, draw)
+        return shared_form(made.graph, self.rules)
+
+
+def compiled_generation(
+    model: TokenModel,
+    values: Mapping[str, Array],
+    capacity: int,
+    tokenizer: PortableTokenizer,
+) -> Artefact:
+    """The plans that write texts of up to so many tokens; raises `LimitError`, `ProblemError`.
+
+    `values` may hold more than the parameters of the model.
+    """
+    graph = model.step(1, capacity)
+    plan = portable_plan(graph)
+    (vocabulary,) = (each.shape[-1] for each in plan.outputs if each.name == "logits")
+    tokenizer.require_vocabulary(vocabulary)
+    caches = caches_of(graph)
+    kept = [name for name in leaf_types(graph)[0] if name not in caches]
+    form = GenerationForm(
+        capacity,
+        vocabulary,
+        caches,
+        tuple(
+            PromptStep(tokens, portable_plan(model.step(tokens, capacity)))
+            for tokens in CHUNKS
+            if 1 < tokens <= capacity
+        ),
+        DrawPlans(*(portable_plan(model.draw(vocabulary, draw)) for draw in Draw)),
+        tokenizer.text,
+        tokenizer.ends,
+    )
+    return Artefact(model.name, graph, plan, {name: values[name] for name in kept}, generation=form)

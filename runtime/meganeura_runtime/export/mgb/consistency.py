@@ -1,12 +1,14 @@
 """Whether a graph, a plan and tensors are those of one model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.types import TensorType
+from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.transforms.training_step import LEARNING_RATE, LOSS
-from meganeura_runtime.backends.base import leaf_types
-from meganeura_runtime.backends.webgpu.plan import Plan, Tensor
+from meganeura_runtime.backends.base import caches_of, leaf_types
+from meganeura_runtime.backends.webgpu.plan import Plan, Role, Tensor
+from meganeura_runtime.export.mgb.generation_form import DRAWN, STEPPED, GenerationForm
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
@@ -18,19 +20,38 @@ class MismatchError(Exception):
     """A graph, a plan and tensors are not of one model; the text says how."""
 
 
+@dataclass(frozen=True)
+class Forms:
+    """What a graph is a step of: of at most one thing, and of nothing if it is a model alone."""
+
+    training: TrainingForm | None = None
+    generation: GenerationForm | None = None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans beside that of the graph."""
+        evaluations = () if self.training is None else self.training.evaluations
+        generated = () if self.generation is None else self.generation.plans
+        return (*(each.plan for each in evaluations), *generated)
+
+
 def require_one_model(
     graph: Graph,
     plan: Plan,
     tensors: Mapping[str, StoredTensor],
-    training: TrainingForm | None = None,
+    forms: Forms,
 ) -> None:
     """Raise `MismatchError` unless all have the same names, types and shapes."""
     kept, inputs = leaf_types(graph)
     names = {each.name for each in plan.parameters}
-    if kept.keys() != tensors.keys() or kept.keys() != names:
+    caches = caches_of(graph)
+    if {*kept} - {*caches} != {*tensors} or kept.keys() != names:
         raise MismatchError("its tensors are not the parameters of its graph and of its plan")
-    if training is None and (graph.updates or plan.copies):
+    changed = {*names} if forms.training is not None else {*caches}
+    if (plan.copies and not changed) or not {*graph.updates} <= changed:
         raise MismatchError("it changes its parameters, which a compiled model does not")
+    if forms.generation is None and caches:
+        raise MismatchError("it has caches, which only a model that generates has")
     outputs = {name: value.type for name, value in graph.outputs.items()}
     for what, wanted, planned in (
         ("parameters", kept, plan.parameters),
@@ -39,13 +60,50 @@ def require_one_model(
     ):
         if wanted != _types(planned):
             raise MismatchError(f"the {what} of its graph and of its plan are not the same")
-    for name, wanted in kept.items():
-        found = tensors[name]
+    for name, found in tensors.items():
+        wanted = kept[name]
         if (found.stored, found.shape) != (wanted.dtype.value, wanted.shape):
             raise MismatchError(f"its tensor `{name}` is {found}, and its graph wants {wanted}")
     _require_slots(graph, plan)
-    if training is not None:
-        _require_training(kept, inputs, outputs, training)
+    if forms.training is not None:
+        _require_training(kept, inputs, outputs, forms.training)
+    if forms.generation is not None:
+        if forms.training is not None:
+            raise MismatchError("it is a step of a training run and of a generation")
+        _require_generation(plan, caches, forms.generation)
+
+
+def _require_generation(plan: Plan, caches: Sequence[str], form: GenerationForm) -> None:
+    """Require that the steps of a generation keep the same, and give and draw what they should."""
+    if {*form.caches} != {*caches}:
+        raise MismatchError("its caches are not those of its graph")
+    places = [each for each in plan.buffers if each.role is Role.PARAMETERS]
+    steps = [(1, plan), *((each.tokens, each.plan) for each in form.prompts)]
+    logits = TensorType(DType.F32, (1, form.vocabulary))
+    for tokens, step in steps:
+        same = step.parameters == plan.parameters and places == [
+            each for each in step.buffers if each.role is Role.PARAMETERS
+        ]
+        if not same or tokens > form.capacity:
+            raise MismatchError(f"its step of {tokens} tokens is of another model")
+        ids = TensorType(DType.I32, (1, tokens))
+        if not _is_fed(step, {**STEPPED, "ids": ids}, "ids") or _logits(step) != logits:
+            raise MismatchError(f"its step of {tokens} tokens takes or gives something else")
+    for draw in form.draws.each:
+        fits = _is_fed(draw, {**DRAWN, "logits": logits}, "logits")
+        token = TensorType(DType.I32, (1, 1))
+        if draw.parameters or draw.copies or not fits or _types(draw.outputs).get("token") != token:
+            raise MismatchError("what draws its tokens takes or gives something else")
+
+
+def _is_fed(plan: Plan, known: Mapping[str, TensorType], needed: str) -> bool:
+    """Whether the inputs of a plan are among those that are known, and one of them is there."""
+    inputs = _types(plan.inputs)
+    return needed in inputs and inputs.items() <= known.items()
+
+
+def _logits(plan: Plan) -> TensorType | None:
+    return _types(plan.outputs).get("logits")
 
 
 def _require_training(

@@ -23,7 +23,7 @@ from meganeura_dsl.ir.verify import GraphError, verify
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_runtime.backends.backend import OpenDevice
-from meganeura_runtime.backends.base import Session, leaf_types
+from meganeura_runtime.backends.base import Session, caches_of, leaf_types
 from meganeura_runtime.backends.errors import DeviceError, OutOfMemoryError
 from meganeura_runtime.backends.index_checks import with_indices_checked
 from meganeura_runtime.backends.registry import choose_device
@@ -33,8 +33,9 @@ from meganeura_runtime.backends.webgpu.open_adapter import OpenAdapter
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
 from meganeura_runtime.backends.webgpu.verify_plan import verify_plan
-from meganeura_runtime.export.mgb.consistency import MismatchError, require_one_model
+from meganeura_runtime.export.mgb.consistency import Forms, MismatchError, require_one_model
 from meganeura_runtime.export.mgb.container_problems import NotAnArtefact
+from meganeura_runtime.export.mgb.generation_form import GenerationForm
 from meganeura_runtime.export.mgb.seal import is_sealed, seal
 from meganeura_runtime.export.mgb.training_form import TrainingForm
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, write_tensors
@@ -46,7 +47,7 @@ KEY = "meganeura.artefact"
 SEAL = "meganeura.seal"
 """The entry that says which installation compiled it."""
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class Header:
     """Those of the graph, for a reader that knows no graphs."""
     training: TrainingForm | None = None
     """What the graph is a step of, if it trains."""
-    version: Literal[2] = VERSION
+    generation: GenerationForm | None = None
+    """What the graph is a step of, if it writes texts."""
+    version: Literal[3] = VERSION
 
 
 _ADAPTER: TypeAdapter[Header] = TypeAdapter(Header)
@@ -86,6 +89,8 @@ class Artefact:
     """Whether this installation made the plan: kernels of others run with checked bounds."""
     training: TrainingForm | None = None
     """What the graph is a step of, if it trains."""
+    generation: GenerationForm | None = None
+    """What the graph is a step of, if it writes texts."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -115,6 +120,7 @@ class Artefact:
         inner = self._on(chosen.device) if is_adapter else chosen.open(self.graph)
         session = with_indices_checked(self.graph, inner, self.bounds)
         session.load(self.values)
+        session.begin(caches_of(self.graph))
         return session
 
     def _on(self, device: Device) -> Session:
@@ -136,7 +142,9 @@ class Artefact:
         """Write the file at once or not at all; raises `ProblemError`."""
         text = format_graph(self.graph)
         bounds = _index_bounds(self.bounds)
-        header = _ADAPTER.dump_json(Header(self.model, text, self.plan, bounds, self.training))
+        header = _ADAPTER.dump_json(
+            Header(self.model, text, self.plan, bounds, self.training, self.generation)
+        )
         sealed = seal(header) if self.trusted else None
         origin = {} if sealed is None else {SEAL: sealed}
         write_tensors(path, self.values, {KEY: header.decode(), **origin})
@@ -156,9 +164,10 @@ class Artefact:
             graph = parse_graph(header.graph, [*OPS, *FUSED_OPS])
             verify(graph)
             verify_plan(header.plan, PORTABLE)
-            require_one_model(graph, header.plan, tensors, header.training)
-            for evaluation in () if header.training is None else header.training.evaluations:
-                verify_plan(evaluation.plan, PORTABLE)
+            forms = Forms(header.training, header.generation)
+            require_one_model(graph, header.plan, tensors, forms)
+            for plan in forms.plans:
+                verify_plan(plan, PORTABLE)
         except (MismatchError, PlanError) as error:
             raise ProblemError(NotAnArtefact(str(path), str(error))) from None
         except ValidationError as error:
@@ -166,11 +175,18 @@ class Artefact:
         except (GraphTextError, GraphError) as error:
             reason = f"its graph cannot be read: {error}"
             raise ProblemError(NotAnArtefact(str(path), reason)) from None
-        found = Artefact(header.model, graph, header.plan, {}, training=header.training)
+        found = Artefact(
+            header.model,
+            graph,
+            header.plan,
+            {},
+            training=header.training,
+            generation=header.generation,
+        )
         if _index_bounds(found.bounds) != header.bounds:
             raise ProblemError(NotAnArtefact(str(path), "its bounds are not those of its graph"))
         kept = leaf_types(graph)[0]
-        values = {name: read(tensors[name], wanted.dtype) for name, wanted in kept.items()}
+        values = {name: read(tensors[name], kept[name].dtype) for name in kept if name in tensors}
         trusted = is_sealed(metadata[KEY].encode("utf-8", "replace"), metadata.get(SEAL, ""))
         return replace(found, values=values, trusted=trusted)
 

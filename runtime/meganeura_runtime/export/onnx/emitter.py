@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from meganeura_dsl.ir.graph import Array
-from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import show
 
 ELEMENT: Mapping[DType, int] = {
     DType.F32: TensorProto.FLOAT,
@@ -17,7 +18,7 @@ ELEMENT: Mapping[DType, int] = {
 }
 """The element types of ONNX."""
 
-Attribute = int | float | str | tuple[int, ...]
+Attribute = int | float | str | tuple[int, ...] | GraphProto
 
 
 class Emitter:
@@ -34,11 +35,18 @@ class Emitter:
 
     def add(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """A node of one result; the name of that."""
-        output = self._fresh(op_type)
-        node = helper.make_node(op_type, inputs, [output], output)
-        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        return self.add_all(op_type, 1, *inputs, **attributes)[0]
+
+    def add_all(
+        self, op_type: str, count: int, *inputs: str, **attributes: Attribute
+    ) -> tuple[str, ...]:
+        """A node of this many results; their names. An attribute that is empty is left out."""
+        outputs = tuple(self.fresh(op_type) for _ in range(count))
+        node = helper.make_node(op_type, inputs, outputs, outputs[0])
+        given = {name: each for name, each in attributes.items() if each != ()}
+        node.attribute.extend(helper.make_attribute(*each) for each in given.items())
         self._nodes.append(node)
-        return output
+        return outputs
 
     def name(self, op_type: str, inputs: Sequence[str], output: str) -> None:
         """A node whose result has a name of its own."""
@@ -49,7 +57,7 @@ class Emitter:
         key = array.dtype.str, array.shape, array.tobytes()
         known = self._constants.get(key)
         if known is None:
-            known = self._constants[key] = self._fresh("constant", scope="")
+            known = self._constants[key] = self.fresh("constant", scope="")
             self.initialize(known, array)
         return known
 
@@ -72,7 +80,28 @@ class Emitter:
             name=name, node=self._nodes, initializer=list(self._initializers.values())
         )
 
-    def _fresh(self, word: str, scope: str | None = None) -> str:
+    def inner(self) -> "Emitter":
+        """A graph that is part of a node of this one, with names and constants in common."""
+        made = Emitter(self.opset)
+        made.scope = self.scope
+        made._initializers, made._constants = self._initializers, self._constants
+        made._taken = self._taken
+        return made
+
+    def body(
+        self, inputs: Mapping[str, TensorType], outputs: Sequence[tuple[str, TensorType]]
+    ) -> GraphProto:
+        """The graph so far as part of a node; its outputs are new names of these tensors."""
+        results = [(self.add("Identity", name), of) for name, of in outputs]
+        return GraphProto(
+            name="body",
+            node=self._nodes,
+            input=[value_info(name, of) for name, of in inputs.items()],
+            output=[value_info(name, of) for name, of in results],
+        )
+
+    def fresh(self, word: str, scope: str | None = None) -> str:
+        """A name that no tensor has."""
         scope = self.scope if scope is None else scope
         base = f"{scope}/{word}" if scope else f"/{word}"
         while True:
@@ -81,3 +110,9 @@ class Emitter:
             found = f"{base}_{number}" if number else base
             if not number or found not in self._taken:
                 return found
+
+
+def value_info(name: str, of: TensorType) -> ValueInfoProto:
+    """The type of a tensor; a size that is a symbol is one there."""
+    shape = [size if isinstance(size, int) else show(size) for size in of.shape]
+    return helper.make_tensor_value_info(name, ELEMENT[of.dtype], shape)

@@ -10,8 +10,8 @@ from meganeura_dsl.diagnostics.source import Span
 class NoOnnxForm(Problem, code="E0582", topic="export"):
     """An op of a model has no counterpart in ONNX, or not for these operands.
 
-    ONNX files are for inference. ONNX has no random numbers that are the same everywhere, no
-    gradients of convolutions in their weights, and no padding between elements.
+    ONNX files are for inference. ONNX has no gradients of convolutions in their weights and no
+    padding between elements; random bits and scattered extremes need opset 18.
     """
 
     op: str

@@ -4,11 +4,12 @@ A pattern is recognized where the primitives compute exactly the function, eleme
 is written in another way stays primitives, which mean the same.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isclose, pi, prod, sqrt
 
-from meganeura_dsl.ir.graph import Op, Value
+from meganeura_dsl.ir.graph import Graph, Op, Value
 from meganeura_dsl.ir.ops import (
     Add,
     Broadcast,
@@ -63,6 +64,26 @@ def find(value: Value, opset: int, uses: Mapping[int, int]) -> Match | None:
             if found is not None and all(uses[each.id] == 1 for each in found.absorbed):
                 return found
     return None
+
+
+def find_all(graph: Graph, opset: int) -> dict[int, Match]:
+    """The functions of an opset that values of a graph are the result of, by their ids."""
+    uses = Counter(operand.id for value in graph.values for operand in value.operands)
+    uses.update(value.id for value in graph.roots)
+    found = ((value.id, find(value, opset, uses)) for value in graph.values)
+    return {number: match for number, match in found if match is not None}
+
+
+def needed(graph: Graph, matches: Mapping[int, Match]) -> list[Value]:
+    """The values that outputs need where functions stand for their parts."""
+    wanted = {value.id for value in graph.outputs.values()}
+    order: list[Value] = []
+    for value in reversed(graph.values):
+        if value.id in wanted:
+            order.append(value)
+            match = matches.get(value.id)
+            wanted |= {each.id for each in (match.operands if match else value.operands)}
+    return order[::-1]
 
 
 # --- parts ---------------------------------------------------------------------------------------

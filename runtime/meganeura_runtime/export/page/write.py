@@ -1,8 +1,9 @@
 """The file of a page: a template with the runtime in it, and what this page is about.
 
-The template `page.html` beside this module is built from `runtime/web`.
+The templates beside this module are built from `runtime/web`.
 """
 
+import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from meganeura_runtime.export.page.forms import InputForm
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 
+TEMPLATE, WRITING = "page.html", "generation.html"
+"""The pages of a model or a training step, and of a model that writes texts."""
 FORM = "{{FORM}}"
 PAYLOAD = "{{PAYLOAD}}"
 SUFFIX = ".mgb"
@@ -53,7 +56,8 @@ class Page:
         if self.data is not None:
             data = _content(partial(write_tensors, tensors=self.data, metadata={}))
             parts.append(_held("meganeura-data", data))
-        template = files("meganeura_runtime.export.page").joinpath("page.html").read_text("utf-8")
+        name = TEMPLATE if self.artefact.generation is None else WRITING
+        template = files("meganeura_runtime.export.page").joinpath(name).read_text("utf-8")
         before, _, rest = template.partition(FORM)
         between, _, after = rest.partition(PAYLOAD)
         text = "".join([before, _in_html(json.dumps(form)), between, "\n".join(parts), after])
@@ -70,9 +74,10 @@ def _content(write: Callable[[Path], None]) -> bytes:
 
 
 def _held(name: str, content: bytes) -> str:
-    """Bytes that a page holds, in an element that no browser runs."""
-    kind = 'type="application/octet-stream;base64"'
-    return f'<script {kind} id="{name}">{b64encode(content).decode()}</script>'
+    """Bytes that a page holds, compressed, in an element that no browser runs."""
+    kind = 'type="application/gzip;base64"'
+    packed = gzip.compress(content, mtime=0)
+    return f'<script {kind} id="{name}">{b64encode(packed).decode()}</script>'
 
 
 def _in_html(text: str) -> str:

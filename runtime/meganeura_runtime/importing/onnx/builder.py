@@ -107,6 +107,18 @@ class Builder:
         code = self._codes.get(value.id)
         return code if isinstance(code, Applied) else None
 
+    def is_iota(self, value: Tensor) -> bool:
+        """Whether a vector counts from 0."""
+        code = self._codes.get(value.id)
+        return isinstance(code, Code) and code.pieces[0] == "iota("
+
+    def is_zero(self, value: Tensor) -> bool:
+        """Whether a value is seen to be 0 everywhere."""
+        code = self._codes.get(value.id)
+        if isinstance(code, Applied) and code.callee in ("expand", "rearrange"):
+            code = self._codes.get(code.source)
+        return isinstance(code, Code) and code.pieces[0] == "zeros("
+
     def call(
         self,
         callee: str,

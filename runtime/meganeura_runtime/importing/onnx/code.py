@@ -91,9 +91,6 @@ class Declared:
     kind: str
 
 
-Expression = Code | Applied | Declared
-
-
 @dataclass(frozen=True)
 class Tensor:
     """A value of the program."""
@@ -115,6 +112,48 @@ class Tensor:
     def rank(self) -> int:
         """The number of its axes."""
         return len(self.shape)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a round of a loop gives, and along which axis of all rounds."""
+
+    value: int
+    axis: int
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A loop; its values are what it carries, behind the last round, then what it collects."""
+
+    rounds: Size
+    is_backward: bool
+    place: Tensor
+    """Which slice of the collected and sliced tensors belongs to the round."""
+    starts: tuple[int, ...]
+    carries: tuple[Tensor, ...]
+    body: "tuple[Statement, ...]"
+    following: tuple[int, ...]
+    """What each carry is in the next round."""
+    collected: tuple[Collected, ...]
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The values from outside that it reads, and the labels in it; equal to no other's."""
+        own = {self.place.id, *(each.id for each in self.carries)}
+        own |= {result.id for each in self.body for result in each.results}
+        inner = [piece for each in self.body for piece in each.pieces]
+        inner += [Ref(each) for each in self.following]
+        inner += [Ref(each.value) for each in self.collected]
+        kept = [
+            piece
+            for piece in inner
+            if isinstance(piece, Place) or (isinstance(piece, Ref) and piece.value not in own)
+        ]
+        return (str(self.place.id), *map(Ref, self.starts), *kept)
+
+
+Expression = Code | Applied | Declared | Scanned
 
 
 @dataclass(frozen=True)

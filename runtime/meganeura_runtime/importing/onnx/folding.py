@@ -50,7 +50,8 @@ def folded(node: Node) -> list[Value | None] | None:
         return None
     if sum(each.array.size for each in known) > LARGEST and node.op not in KEEP:
         return None
-    if node.op not in ("Identity", "Cast") and any(map(_is_weight, known)):
+    least = 1 if node.op in MOVED else LARGEST_NUMBERS
+    if node.op not in ("Identity", "Cast") and any(_is_weight(each, least) for each in known):
         return _turned(node, known)
     try:
         with np.errstate(all="ignore"):
@@ -63,9 +64,13 @@ def folded(node: Node) -> list[Value | None] | None:
     return [_as_known(node, known, array) for array in arrays]
 
 
-def _is_weight(known: Known) -> bool:
+MOVED = frozenset({"Reshape", "Unsqueeze", "Transpose", "Expand"})
+"""What computations of sizes do with whole numbers alone."""
+
+
+def _is_weight(known: Known, least: int) -> bool:
     """Whether numbers are weights that keep their name, and not part of a computation of sizes."""
-    is_large = known.rank > 1 or known.array.size > LARGEST_NUMBERS
+    is_large = known.rank > 1 or known.array.size > least
     return bool(known.name) and known.dtype.is_float and is_large and known.array.size > 1
 
 

@@ -53,9 +53,16 @@ class Paths:
     def __init__(self) -> None:
         self.written: dict[Words, Tensor] = {}
         """The parameters that are declared on lines of their own."""
+        self.above: set[Words] = set()
+        """What lies above the initializers of the file."""
         self._of: dict[str, Words] = {}
         self._taken: set[Words] = set()
+        self._above_taken: set[Words] = set()
         self._counts: dict[str, int] = {}
+
+    def reserve(self, initializer: str) -> None:
+        """Say that the file has an initializer."""
+        self.above.update(_above(path_words(initializer)))
 
     def of(self, initializer: str) -> Words:
         """The path of an initializer."""
@@ -73,25 +80,36 @@ class Paths:
 
     def layer(self, words: Words) -> Words:
         """A path for a layer, whose parameters lie below it."""
-        found, number = words, 2
-        while not self.is_free(found):
-            found, number = (*words[:-1], f"{words[-1]}_{number}"), number + 1
-        return self._free(found)
+        return self._free(words)
 
     def is_free(self, words: Words) -> bool:
         """Whether nothing lies at a path, above it or below it."""
-        return not any(
-            words[: len(each)] == each or each[: len(words)] == words for each in self._taken
-        )
+        is_below = any(each in self._taken for each in _above(words))
+        return not is_below and words not in self._taken and words not in self._above_taken
 
     def _free(self, words: Words) -> Words:
         found, number = words, 2
         while not self.is_free(found):
-            last = words[-1]
-            text = f"{last}_{number}"
-            found, number = (*words[:-1], text), number + 1
+            lengths = (len(each) for each in _above(words) if each in self._taken)
+            at = min(lengths, default=len(words)) - 1
+            found, number = _numbered(words, at, number), number + 1
         self._taken.add(found)
+        self._above_taken.update(_above(found))
         return found
+
+
+def _above(words: Words) -> list[Words]:
+    """The paths that a path lies below."""
+    return [words[:length] for length in range(1, len(words))]
+
+
+def _numbered(words: Words, at: int, number: int) -> Words:
+    """A path with a number behind its last name up to a place."""
+    while at >= 0 and isinstance(words[at], int):
+        at -= 1
+    if at < 0:
+        return (f"p_{number}", *words)
+    return (*words[:at], f"{words[at]}_{number}", *words[at + 1 :])
 
 
 def scope_of(node: str) -> str:

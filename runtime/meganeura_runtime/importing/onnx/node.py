@@ -137,12 +137,20 @@ class Node:
         is_usual = isinstance(number, Dim) or bool(np.isfinite(number))
         return number if is_usual else self.tensor(index)
 
-    def sizes(self, index: int, what: str) -> list[Size]:
-        """An operand that has to be known, as sizes or numbers."""
+    def numbers(self, index: int, what: str) -> list[Size | float]:
+        """An operand that has to be known, as sizes or numbers of any kind."""
         found = self.value(index)
         if isinstance(found, Known):
-            return found.numbers
+            return list(found.numbers)
         raise UnsayableError(f"its {what} depend on data")
+
+    def sizes(self, index: int, what: str) -> list[Size]:
+        """An operand that has to be known, as sizes or whole numbers."""
+        found = self.numbers(index, what)
+        whole = [each for each in found if isinstance(each, int | Dim)]
+        if len(whole) < len(found):
+            raise UnsayableError(f"its {what} are no whole numbers")
+        return whole
 
     def integers(self, index: int, what: str) -> list[int]:
         """An operand that has to be whole numbers."""
@@ -198,18 +206,19 @@ class Node:
     def label(self, parts: Mapping[str, Known], default: str) -> Words:
         """The path of a layer with these parameters: what their names have in common.
 
-        Where they have nothing in common, the name of the node says it, or the default.
+        Where they have nothing in common, the name of the node says it, unless initializers lie
+        below that, or the default.
         """
         stems = [
             known.name.removesuffix(f".{suffix}")
             for suffix, known in parts.items()
             if known.name.endswith(f".{suffix}")
         ]
-        scope = scope_of(self.name)
         if stems:
             return self.paths.layer(path_words(stems[0], is_label=True))
-        if scope:
-            return self.paths.layer(path_words(scope, is_label=True))
+        scope = path_words(scope_of(self.name), is_label=True)
+        if scope_of(self.name) and scope not in self.paths.above:
+            return self.paths.layer(scope)
         return self.paths.fresh(default)
 
     def keep(

@@ -5,7 +5,7 @@ entry in the table is replaced by the function that ONNX defines it by, if there
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,13 @@ from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.folding import folded
 from meganeura_runtime.importing.onnx.import_problems import NoForm
+from meganeura_runtime.importing.onnx.loops import (
+    is_true,
+    linear_recurrence,
+    loop_rounds,
+    scan_rounds,
+    scanned,
+)
 from meganeura_runtime.importing.onnx.names import Names, Paths
 from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 from meganeura_runtime.importing.onnx.onnx_file import (
@@ -41,6 +48,7 @@ from meganeura_runtime.importing.onnx.onnx_file import (
     type_name,
 )
 from meganeura_runtime.importing.onnx.ops.table import TABLE
+from meganeura_runtime.importing.onnx.schemas import require_conforming
 
 ELEMENT: Mapping[int, DType] = {
     Proto.FLOAT: DType.F32,
@@ -155,7 +163,7 @@ class _Translator:
     # --- what the graph starts from --------------------------------------------------------------
 
     def _initializers(self, graph: GraphProto, scope: _Scope) -> None:
-        self.sites.update(name for node in graph.node for name in node.input)
+        self.sites.update(_read_in(graph, 0))
         self.sites.update(each.name for each in graph.output for _ in range(2))
         for node in graph.node:
             for name in node.input:
@@ -166,6 +174,7 @@ class _Translator:
             if not tensor.name or tensor.name in scope.values:
                 raise self.file.fault(f"an initializer is called `{tensor.name}`, as another is")
             scope.values[tensor.name] = self._known(tensor, tensor.name)
+            self.paths.reserve(tensor.name)
 
     def _known(self, tensor: Proto, name: str) -> Known:
         array = self.file.array(tensor)
@@ -234,8 +243,7 @@ class _Translator:
         readers = self.readers.get(name, []) if depth == 0 else []
         if len(readers) != 1 or readers[0].op_type != "Add" or self.sites[name] != 1:
             return None
-        (other,) = [each for each in readers[0].input if each != name] or [""]
-        found = scope.values.get(other)
+        found = scope.values.get(next((each for each in readers[0].input if each != name), ""))
         return (readers[0], found) if isinstance(found, Known) else None
 
     def _node(self, proto: NodeProto, scope: _Scope, depth: int) -> None:
@@ -248,6 +256,9 @@ class _Translator:
             raise ProblemError(NoForm(proto.op_type, label[:200], str(error))) from None
         except (OverflowError, MemoryError, FloatingPointError) as error:
             reason = f"its constants cannot be computed ({type(error).__name__})"
+            raise ProblemError(NoForm(proto.op_type, label[:200], reason)) from None
+        except (ValueError, IndexError) as error:  # of rows that should be equally long
+            reason = f"its operands and attributes do not fit: {str(error)[:120]}"
             raise ProblemError(NoForm(proto.op_type, label[:200], reason)) from None
         if len(results) < sum(map(bool, proto.output)):
             reason = f"result {len(results)} of it is not read"
@@ -267,14 +278,12 @@ class _Translator:
             return self._function(local, proto, inputs, scope, depth, label)
         if proto.domain not in ("", "ai.onnx"):
             raise UnsayableError(f"the domain `{proto.domain[:80]}` is not read")
+        require_conforming(proto, inputs, scope.opset)
         if proto.op_type == "If":
             return self._branch(proto, inputs, scope, depth, label)
-        attributes = {each.name: self._attribute(each, scope) for each in proto.attribute}
-        node = Node(
-            proto.op_type, label, inputs, list(proto.output),
-            {name: value for name, value in attributes.items() if value is not None},
-            scope.opset, self.build, self.paths, self.sites,
-        )  # fmt: skip
+        if proto.op_type in ("Scan", "Loop"):
+            return self._loop(proto, inputs, scope, depth, label)
+        node = self._node_of(proto, inputs, scope, label)
         follower = self._follower(proto, scope, depth) if node.op == "MatMul" else None
         if follower is not None:
             node.follower = follower[1]
@@ -299,6 +308,23 @@ class _Translator:
                 else "not with these attributes"
             )
         return self._function(body, proto, inputs, scope, depth, label)
+
+    def _node_of(
+        self,
+        proto: NodeProto,
+        inputs: Sequence[Value | None],
+        scope: _Scope,
+        label: str,
+        leave_out: str = "",
+    ) -> Node:
+        """A node with its attributes, except for one of them."""
+        given = [each for each in proto.attribute if each.name != leave_out]
+        attributes = {each.name: self._attribute(each, scope) for each in given}
+        return Node(
+            proto.op_type, label, inputs, list(proto.output),
+            {name: value for name, value in attributes.items() if value is not None},
+            scope.opset, self.build, self.paths, self.sites,
+        )  # fmt: skip
 
     def _input(self, name: str, scope: _Scope) -> Value | None:
         if not name:
@@ -351,6 +377,46 @@ class _Translator:
         self._initializers_inside(graph, inner)
         self._nodes(graph.node, inner, depth + 1)
         return [self._input(each.name, inner) for each in graph.output]
+
+    def _loop(
+        self,
+        proto: NodeProto,
+        inputs: Sequence[Value | None],
+        scope: _Scope,
+        depth: int,
+        label: str,
+    ) -> Sequence[Value | None]:
+        """The results of a `Scan`, or of a `Loop` whose rounds are counted before it begins."""
+        graph = next((each.g for each in proto.attribute if each.name == "body"), None)
+        if graph is None:
+            raise UnsayableError("it has no `body`")
+        node = self._node_of(proto, inputs, scope, label, leave_out="body")
+        is_loop = proto.op_type == "Loop"
+        rounds = (loop_rounds if is_loop else scan_rounds)(node, len(graph.output) - is_loop)
+        known = None if is_loop else linear_recurrence(self.build, rounds, graph)
+        if known is not None:
+            return known
+
+        def body(given: Sequence[Value]) -> list[Tensor]:
+            inner = _Scope(dict(scope.values), scope.opset, scope.attributes, f"{label}/")
+            self._initializers_inside(graph, inner)
+            first = (
+                [given[0], Known(np.ones((), bool), DType.BOOL), *given[1:]] if is_loop else given
+            )
+            if len(first) != len(graph.input):
+                raise UnsayableError("its body has other operands than it says")
+            inner.values.update(zip((each.name for each in graph.input), first, strict=True))
+            self._nodes(graph.node, inner, depth + 1)
+            found = [self._input(each.name, inner) for each in graph.output]
+            if is_loop and (found[0] is None or not is_true(found[0])):
+                raise UnsayableError("when it ends depends on data")
+            return [
+                each if isinstance(each, Tensor) else node.written(each)
+                for each in found[is_loop:]
+                if each is not None
+            ]
+
+        return scanned(self.build, rounds, body, counts=is_loop)
 
     def _initializers_inside(self, graph: GraphProto, scope: _Scope) -> None:
         for tensor in graph.initializer:
@@ -433,6 +499,15 @@ def _defined(
         )
     )
     return function
+
+
+def _read_in(graph: GraphProto, depth: int) -> Iterator[str]:
+    """The names that nodes of a graph read, those in graphs of nodes included."""
+    for node in graph.node:
+        yield from node.input
+        for each in node.attribute if depth < DEEPEST else ():
+            if each.type == AttributeProto.GRAPH:
+                yield from _read_in(each.g, depth + 1)
 
 
 def is_open(size: TensorShapeProto.Dimension) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.symbolic.conditions import Compare
@@ -15,17 +16,20 @@ from meganeura_runtime.importing.onnx.code import (
     Piece,
     Place,
     Ref,
+    Scanned,
     Statement,
     Tensor,
     Words,
 )
 from meganeura_runtime.importing.onnx.size_text import SizeScope
-from meganeura_runtime.importing.onnx.structure import Body, Repeat
+from meganeura_runtime.importing.onnx.structure import Body, Repeat, straight
 
 WIDEST = 64
 """Characters of an expression inside of another."""
 WIDEST_PIPE = 150
 """Characters of what is piped on."""
+INDICES = ("t", "k")
+"""Names of what counts the rounds of a scan."""
 POOL = ("x", "y", "z", "u", "v", "w", "a", "b", "c", "d", "e", "f", "g", "h", "p", "q", "r")
 
 
@@ -75,19 +79,24 @@ class BodyWriter:
 
     def lines(self) -> list[str]:
         """All lines, the last of them what is returned."""
+        lines = self._steps()
+        results = [self._operand(Ref(value)) for value in self.body.results]
+        return [*lines, "return " + ", ".join(each.text for each in results)]
+
+    def _steps(self) -> list[str]:
         lines: list[str] = []
         for step in self.body.steps:
             if isinstance(step, Repeat):
                 lines += self._repeat(step)
+            elif isinstance(step.code, Scanned):
+                lines += self._scan(step, step.code)
             else:
-                lines += self._statement(step)
-        results = [self._operand(Ref(value)) for value in self.body.results]
-        return [*lines, "return " + ", ".join(each.text for each in results)]
+                lines += self._statement(step, step.code)
+        return lines
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _statement(self, statement: Statement) -> Iterator[str]:
-        code = statement.code
+    def _statement(self, statement: Statement, code: Code | Applied | Declared) -> Iterator[str]:
         if isinstance(code, Declared):
             path = self._path(code.words)
             (value,) = statement.results
@@ -169,6 +178,78 @@ class BodyWriter:
         call = f"{block}()({others})" if others else block
         yield f"for i in {repeat.first}..{repeat.first + repeat.count}:"
         yield f"  {', '.join(carried)} = {carried[0]} |> {label}: {call}"
+
+    # --- scans -----------------------------------------------------------------------------------
+
+    def _scan(self, statement: Statement, code: Scanned) -> Iterator[str]:
+        """A scan: what it reads has names before it, and what it carries keeps its name."""
+        starts = {*code.starts}
+        for each in dict.fromkeys(statement.operands):
+            made = self.pending.pop(each, None) if each not in starts else None
+            if made is not None:
+                self._spend(made)
+                self.names[each] = name = self._new_name(each)
+                yield f"{name} = {made.text}"
+        results = statement.results
+        names = [self._new_name(each.id) for each in results]
+        for start, name in zip(code.starts, names, strict=False):
+            yield f"{name} = {self._operand(Ref(start)).text}"
+        self.names.update((each.id, name) for each, name in zip(results, names, strict=True))
+        yield from self._rounds(code, names)
+        for each in statement.operands:
+            made = self.pending.pop(each, None)
+            self._spend(made or Text("", Level.ATOM, (each,)))
+
+    def _new_name(self, value: int) -> str:
+        """A name that nothing had before, for a loop would carry what it binds anew."""
+        known = self.taken | {*self.names.values()} | {*self.holders}
+        name = next(each for each in self._pool() if each not in known)
+        self.holders[name] = value
+        return name
+
+    def _rounds(self, code: Scanned, names: Sequence[str]) -> Iterator[str]:
+        taken = self.taken | {*self.names.values()} | {*self.holders}
+        index = next(each for each in chain(INDICES, self._pool()) if each not in taken)
+        rounds = self.sizes.text(code.rounds)
+        yield f"scan {index} in 0..{rounds}:"
+        place = index
+        if code.is_backward:
+            place = next(
+                each for each in chain(("at",), self._pool()) if each not in {*taken, index}
+            )
+            yield f"  {place} = {self.sizes.text(code.rounds, Level.SUM)} - 1 - {index}"
+        known = {**self.names, code.place.id: place}
+        known.update((each.id, name) for each, name in zip(code.carries, names, strict=False))
+        leaving = [*code.following, *(each.value for each in code.collected)]
+        inner = BodyWriter(
+            straight(code.body, leaving), known, self.sizes, frozenset({*taken, index, place}),
+            self.blocks, self.prefix,
+        )  # fmt: skip
+        inner.paths = self.paths
+        yield from (f"  {line}" for line in inner.round_lines(code, names, place))
+
+    def round_lines(self, code: Scanned, names: Sequence[str], place: str) -> list[str]:
+        """The lines of a round: its statements, what is collected, what is carried on.
+
+        What a carry becomes is read before another carry is bound that it may be.
+        """
+        lines = self._steps()
+        stacks = names[len(code.carries) :]
+        for each, name in zip(code.collected, stacks, strict=True):
+            lines.append(
+                f"{name}[{':, ' * each.axis}{place}] = {self._operand(Ref(each.value)).text}"
+            )
+        own = {each.id: name for each, name in zip(code.carries, names, strict=False)}
+        moved: dict[int, str] = {}
+        for carry, after in zip(code.carries, code.following, strict=True):
+            if after in own and after != carry.id:
+                moved[after] = self._new_name(after)
+                lines.append(f"{moved[after]} = {own[after]}")
+        for carry, after in zip(code.carries, code.following, strict=True):
+            if after != carry.id:
+                text = moved.get(after) or self._operand(Ref(after)).text
+                lines.append(f"{own[carry.id]} = {text}")
+        return lines
 
     # --- expressions -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ path. Answers are a byte that says how it went, and then the elements; who asked
 wrong. The process ends where its input does.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_runtime.io.data.decoders import decoder_of
+from meganeura_runtime.io.data.decoders import Decoder, decoder_of
 
 DONE, FAILED = b"\0", b"\1"
 LENGTH = 8
@@ -39,6 +40,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks decides when to stop
     given, out = messages(sys.stdin.buffer), sys.stdout.buffer
     decoder = decoder_of(next(given).decode())
+    try:
+        decode(decoder, given, out)
+    except BrokenPipeError:  # nobody is left to read the answer, nor what is flushed at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def decode(decoder: Decoder, given: Iterator[bytes], out: BinaryIO) -> None:
+    """Answer each path."""
     for path in given:
         try:
             values = decoder.decode(Path(path.decode("utf-8", "surrogateescape")))

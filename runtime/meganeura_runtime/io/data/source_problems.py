@@ -124,9 +124,8 @@ class StreamEnded(Problem, code="E0604", topic="data"):
 class NotForStreams(Problem, code="E0605", topic="data"):
     """A setting needs examples that can be picked, and the data comes in an order of its own.
 
-    Batches of an iterable cannot be shuffled, drawn or set aside by the program, nor can a run go
-    on in the middle of them: what was read cannot be had again. Give arrays or a data set with
-    `len()` and `[i]`, or let whatever makes the batches do it.
+    Batches of an iterable cannot be shuffled, drawn or set aside by the program. Give arrays or a
+    data set with `len()` and `[i]`, or let whatever makes the batches do it.
     """
 
     setting: str

@@ -23,7 +23,9 @@ from meganeura_runtime.io.tensors.stored_tensor import Array
 class StreamSplit(Split):
     """Examples of an iterable of batches, which are taken one batch after the other.
 
-    A pass begins with example 0: an iterable begins anew then, an iterator goes on.
+    A pass begins with example 0: an iterable begins anew then, an iterator goes on. Where a run
+    goes on in the middle of a pass, the batches of an iterable that were used are gone through once
+    more; an iterator has to begin with the one that comes next.
     """
 
     is_ordered = True
@@ -37,7 +39,8 @@ class StreamSplit(Split):
         self._demand = demand
         self._drop_last = drop_last
         self._bounds: Mapping[str, Bound] = {}
-        self._batches: Iterator[object] = iter(())
+        self._batches: Iterator[object] | None = None
+        """Of this pass; `None` before the first batch is asked for."""
         self._count = 0
         """Batches of this pass that were read."""
         self._next = 0
@@ -69,9 +72,11 @@ class StreamSplit(Split):
             return self._last[1]
         if first == 0:
             self._begin()
+        elif self._batches is None:
+            self._catch_up(first)
         if first != self._next:
             raise ProblemError(NotForStreams("resume"))
-        batch = self._batch(end - first)
+        batch = self._fed(self._checked(end - first))
         self._last = (first, end), batch
         self._next = end
         return batch
@@ -89,15 +94,23 @@ class StreamSplit(Split):
         self._next = self._count = 0
         self._batches = iter(self._data)
 
-    def _batch(self, wanted: int) -> dict[str, Array]:
+    def _catch_up(self, first: int) -> None:
+        """Begin a pass in which so many examples were used already."""
+        self._begin()
+        if self._batches is not self._data:
+            while self._next < first:
+                self._next += self._checked(min(self._demand.batch, first - self._next)).examples
+        self._next = first
+
+    def _checked(self, wanted: int) -> StoredSplit:
         """The next batch of that many examples; a smaller one may end a pass."""
         demand = self._demand
-        for item in self._batches:
+        for item in self._batches or ():
             self._count += 1
             split = checked_batch(item, demand, f"batch {self._count:,}")
             is_rest = self._drop_last and split.examples < demand.batch
             if split.examples == wanted:
-                return self._fed(split)
+                return split
             if not is_rest:
                 counter = demand.counter or "batch"
                 problem = WrongBatch(self._count, split.examples, wanted, counter)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -22,6 +22,9 @@ HIGHEST_RATE = 1 << 20
 PIECE = 1 << 18
 """Samples of all channels that are decoded in one call."""
 
+LONGEST = 2 * 3600
+"""Seconds of the longest sound that is read in windows: 2 GB in memory."""
+
 Samples = NDArray[np.float32]
 
 
@@ -39,7 +42,7 @@ class SoundFile(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ReadSound:
-    """A sound as a spectrogram [mels, frames], and what it was."""
+    """A sound as a spectrogram [mels, frames] or as samples, and what it was."""
 
     values: NDArray[np.float32]
     seconds: float
@@ -52,6 +55,27 @@ def read_sound(path: Path, mels: int, frames: int) -> ReadSound:
 
     Raises `ProblemError`, also for a longer one: what should be left out is not for us to say.
     """
+    found = _read(path, frames)
+    return replace(found, values=log_mel(_filled(found.values, frames), mels))
+
+
+def read_speech(path: Path, mels: int, frames: int) -> Samples:
+    """The spectrogram [mels, time] of a sound that is read in windows of so many frames.
+
+    A sound shorter than a window is followed by silence; one of several may end within a window.
+    Raises `ProblemError`, also for one of more than `LONGEST` seconds.
+    """
+    samples = _read(path, LONGEST * RATE // HOP).values
+    return log_mel(_filled(samples, max(frames, -(-len(samples) // HOP))), mels)
+
+
+def _filled(samples: Samples, frames: int) -> Samples:
+    """The samples of so many frames, with silence at the end."""
+    return np.pad(samples[: frames * HOP], (0, max(0, frames * HOP - len(samples))))
+
+
+def _read(path: Path, frames: int) -> ReadSound:
+    """The samples of at most so many frames, of one channel at `RATE`."""
     with _opened(path) as sound:
         rate, channels = sound.samplerate, sound.channels
         longest = frames * HOP / RATE
@@ -65,9 +89,7 @@ def read_sound(path: Path, mels: int, frames: int) -> ReadSound:
         raise _too_long(path, f"more than {longest:g}", longest)
     if not len(mono):
         raise ProblemError(UnreadableFile(path, "it has no samples"))
-    samples = _resample(mono, rate)[: frames * HOP]
-    whole = np.pad(samples, (0, frames * HOP - len(samples)))
-    return ReadSound(log_mel(whole, mels), len(mono) / rate, rate, channels)
+    return ReadSound(_resample(mono, rate), len(mono) / rate, rate, channels)
 
 
 def _too_long(path: Path, seconds: str, longest: float) -> ProblemError:

@@ -28,15 +28,28 @@ FLOOR = 1e-10
 RANGE = 8.0
 
 
+BLOCK = 6_000
+"""Frames whose spectra are in memory at a time."""
+
+
 def log_mel(samples: NDArray[np.floating], mels: int) -> NDArray[np.float32]:
     """The spectrogram [mels, len(samples) // 160] of samples at 16 kHz."""
-    padded = np.pad(samples.astype(np.float64), WINDOW // 2, mode="reflect")
+    padded = np.pad(samples, WINDOW // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP][:-1]
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
-    power = np.abs(np.fft.rfft(frames * hann)) ** 2
-    logarithm = np.log10(np.maximum(power @ triangles(mels), FLOOR)).T
+    blocks = [
+        _logarithm(frames[start : start + BLOCK].astype(np.float64), mels)
+        for start in range(0, len(frames), BLOCK)
+    ]
+    logarithm = np.concatenate(blocks, axis=1)
     kept = np.maximum(logarithm, logarithm.max() - RANGE)
     return ((kept + 4) / 4).astype(np.float32)
+
+
+def _logarithm(frames: NDArray[np.float64], mels: int) -> NDArray[np.float64]:
+    """The logarithm of the power in each mel: [mels, frames]."""
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
+    power = np.abs(np.fft.rfft(frames * hann)) ** 2
+    return np.log10(np.maximum(power @ triangles(mels), FLOOR)).T
 
 
 @cache

@@ -15,7 +15,7 @@ from meganeura_runtime.support.optional_imports import load
 
 NAME = "tokenizer.json"
 CONFIGS = ("generation_config.json", "config.json")
-"""Files beside a tokenizer that name the tokens at which a text ends, the first that does so."""
+"""Files beside a tokenizer that name the tokens around a text, the first that does so."""
 BYTES = 256
 LONGEST = 64
 """Mebibytes of a tokenizer."""
@@ -26,6 +26,13 @@ class Tokenizer(ABC):
 
     ends: tuple[int, ...] = ()
     """The tokens at which a text ends."""
+    start: int = 0
+    """The token before a text that answers another, or tells what was heard."""
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """The tokens at which such a text ends; if nothing else does it, then its start."""
+        return self.ends or (self.start,)
 
     @property
     @abstractmethod
@@ -99,12 +106,13 @@ class FileTokenizer(Tokenizer):
     def __init__(self, path: Path) -> None:
         """Raises `ProblemError` for a file that is none, and where the library is not installed."""
         library = load("tokenizers", "text", "read a tokenizer.json")
-        content = _read(path)
+        content = read_tokenizer(path)
         try:
             self._tokenizer = cast("_HuggingFace", library.Tokenizer.from_buffer(content))
         except ValueError as error:
             raise ProblemError(UnreadableFile(path, f"it is no tokenizer: {error}")) from None
-        self.ends = _ends(path.parent)
+        self.ends = numbers_beside(path.parent, "eos_token_id")
+        self.start = (*numbers_beside(path.parent, "decoder_start_token_id"), 0)[0]
 
     @property
     def size(self) -> int:
@@ -147,13 +155,16 @@ class _FileStream(TextStream):
 
 def tokenizer_of(weights: Sequence[Path], chosen: Path | None = None) -> Tokenizer:
     """The tokenizer that is chosen, or else the one beside some weights, or else bytes."""
+    file = tokenizer_file(weights, chosen)
+    return ByteTokenizer() if file is None else FileTokenizer(file)
+
+
+def tokenizer_file(weights: Sequence[Path], chosen: Path | None = None) -> Path | None:
+    """The file of that tokenizer; None for bytes."""
     if chosen is not None:
-        return FileTokenizer(chosen)
-    for path in weights:
-        beside = (path if path.is_dir() else path.parent) / NAME
-        if beside.is_file():
-            return FileTokenizer(beside)
-    return ByteTokenizer()
+        return chosen
+    folders = [path if path.is_dir() else path.parent for path in weights]
+    return next((file for folder in folders if (file := folder / NAME).is_file()), None)
 
 
 def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
@@ -163,7 +174,8 @@ def require_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> None:
         raise ProblemError(OtherVocabulary(found, tokenizer.size, vocabulary))
 
 
-def _read(path: Path) -> bytes:
+def read_tokenizer(path: Path) -> bytes:
+    """The content of a tokenizer.json, or of a file beside it; raises `ProblemError`."""
     try:
         return read_bytes(path, LONGEST)
     except TooLongError as error:
@@ -172,19 +184,23 @@ def _read(path: Path) -> bytes:
         raise ProblemError(UnreadableFile(path, error.strerror or str(error))) from None
 
 
-def _ends(folder: Path) -> tuple[int, ...]:
-    """The tokens at which a text ends, as the files of a checkpoint say."""
+def numbers_beside(folder: Path, key: str) -> tuple[int, ...]:
+    """The token or tokens that the files of a checkpoint name so; raises `ProblemError`."""
     for name in CONFIGS:
         path = folder / name
         if path.is_file():
-            try:
-                content = cast("object", json.loads(_read(path)))
-            except (ValueError, RecursionError) as error:
-                raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
-            said = cast("Mapping[str, object]", content if isinstance(content, dict) else {})
-            found = said.get("eos_token_id")
-            ends = cast("list[object]", found if isinstance(found, list) else [found])
-            numbers = tuple(each for each in ends if type(each) is int)
+            found = read_json(path).get(key)
+            several = cast("list[object]", found if isinstance(found, list) else [found])
+            numbers = tuple(each for each in several if type(each) is int)
             if numbers:
                 return numbers
     return ()
+
+
+def read_json(path: Path) -> Mapping[str, object]:
+    """What a file of a checkpoint says; raises `ProblemError`."""
+    try:
+        content = cast("object", json.loads(read_tokenizer(path)))
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(UnreadableFile(path, f"it is not JSON: {error}")) from None
+    return cast("Mapping[str, object]", content if isinstance(content, dict) else {})

@@ -421,7 +421,7 @@ function tiles(run) {
     run.parameters.count ? tile("weights", whole(run.parameters.elements),
       `in ${whole(run.parameters.count)} parameters`) : null,
     memory ? tile("memory of a step", bytes(memory), "") : null,
-    about ? tile("examples", whole(about.examples), `${whole(about.held_out)} held out`) : null);
+    about?.examples ? tile("examples", whole(about.examples), `${whole(about.held_out)} held out`) : null);
 }
 
 function memory(run) {

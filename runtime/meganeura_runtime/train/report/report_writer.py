@@ -1,6 +1,6 @@
 """Writes the page of a run while it trains, by a thread, and completes it when the run ends."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,8 +11,8 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.io.files.atomic_write import write_text
 from meganeura_runtime.support.background import begin
-from meganeura_runtime.train.events import Event, Finished, Started, Watch
-from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.events import Compiled, Event, Finished, Started, Watch
+from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.page import run_page
 from meganeura_runtime.train.report.run_description import (
     RunDescription,
@@ -33,7 +33,7 @@ SHARE = 0.004
 
 @contextmanager
 def reported(
-    job: Job, folder: RunFolder, device: OpenDevice | None, watch: Watch
+    job: Recipe, folder: RunFolder, device: OpenDevice | None, watch: Watch
 ) -> Generator[Watch]:
     """Write the page of a run until the block ends, however it does; gives what is to watch it.
 
@@ -42,7 +42,7 @@ def reported(
     if not folder.writes:
         yield watch
         return
-    writer = _Writer(job, folder, device)
+    writer = ReportWriter(job, folder, device)
 
     def watched(event: Event) -> None:
         writer.take_in(event)
@@ -57,6 +57,36 @@ def reported(
     writer.complete(writer.status)
 
 
+@contextmanager
+def reported_by_hand(
+    recipe: Recipe,
+    folder: RunFolder,
+    device: OpenDevice,
+    memory: Callable[[], Mapping[str, int] | None],
+) -> Generator[Callable[[], None]]:
+    """Complete the page of a run when the block ends; gives what writes it anew when it is due.
+
+    `memory` gives the bytes of a step by role, where what compiled it says so.
+    Raises `ProblemError` where the page cannot be written.
+    """
+    if not folder.writes:
+        yield lambda: None
+        return
+    writer = ReportWriter(recipe, folder, device)
+
+    def refresh() -> None:
+        writer.told = memory()
+        writer.refresh()
+
+    try:
+        yield refresh
+    except BaseException as error:
+        with suppress(ProblemError):
+            writer.complete(*_end(error))
+        raise
+    writer.complete(Status.FINISHED)
+
+
 def _end(error: BaseException) -> tuple[Status, str]:
     """What is said of a run that an error ended."""
     match error:
@@ -68,13 +98,15 @@ def _end(error: BaseException) -> tuple[Status, str]:
             return Status.FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-class _Writer:
+class ReportWriter:
     """The page of one run."""
 
-    def __init__(self, job: Job, folder: RunFolder, device: OpenDevice | None) -> None:
+    def __init__(self, job: Recipe, folder: RunFolder, device: OpenDevice | None) -> None:
         self._ended = Signal()
         self.status = Status.STOPPED
         """How the run ends, as far as its events say."""
+        self.told: Mapping[str, int] | None = None
+        """The memory of a step, where what compiled it says so."""
         self._job = job
         self._folder = folder
         self._device = device
@@ -85,6 +117,8 @@ class _Writer:
         self._settings = read_settings(folder.settings)
         self._records = RunRecords(folder.metrics)
         self._thread: Future[None] | None = None
+        self._due = 0.0
+        """When the page is to be written again by `refresh`."""
         _write_description(folder.description, self._about)
 
     def take_in(self, event: Event) -> None:
@@ -92,6 +126,8 @@ class _Writer:
         match event:
             case Started():
                 self._thread = begin("report", self._write_while_it_trains)
+            case Compiled(memory=memory) if memory is not None:
+                self.told = memory
             case Finished(interrupted=interrupted):
                 self.status = Status.STOPPED if interrupted else Status.FINISHED
             case _:
@@ -99,14 +135,24 @@ class _Writer:
 
     def _write_while_it_trains(self) -> None:
         """Write a page, and another whenever that is no burden, until the run ends."""
+        pause = self._write_first()
+        while not self._ended.wait(pause):
+            pause = self._write()
+
+    def refresh(self) -> None:
+        """Write the page where that is no burden, by the thread that asks."""
+        if perf_counter() >= self._due:
+            pause = self._write() if self._due else self._write_first()
+            self._due = perf_counter() + pause
+
+    def _write_first(self) -> float:
+        """Write the first version; gives the seconds until the next one is due."""
         began = thread_time()
         if self._device is not None:
             memory = memory_of(self._job, self._device)
             self._about = self._about.model_copy(update={"memory": memory})
             _write_description(self._folder.description, self._about)
-        pause = self._write(thread_time() - began)
-        while not self._ended.wait(pause):
-            pause = self._write()
+        return self._write(thread_time() - began)
 
     def complete(self, status: Status, error: str = "") -> None:
         """Write the last version, once the thread that wrote the others is done."""
@@ -117,8 +163,14 @@ class _Writer:
         self._about = self._about.model_copy(
             update={"status": status, "error": error, "seconds": seconds}
         )
-        _write_description(self._folder.description, self._about)
+        _write_description(self._folder.description, self._described())
         self._write()
+
+    def _described(self) -> RunDescription:
+        """The run, with the memory of a step where that is known."""
+        if self._about.memory is not None or self.told is None:
+            return self._about
+        return self._about.model_copy(update={"memory": dict(self.told)})
 
     def _write(self, taken: float = 0.0) -> float:
         """Write the page as it is now; gives the seconds until the next one is due.
@@ -128,7 +180,7 @@ class _Writer:
         began = thread_time()
         if self._folder.metrics.is_file():
             self._records.read()
-        about = self._about
+        about = self._described()
         summary = RunSummary(self._folder.path, self._records, self._settings, about)
         every = PAUSE if about.status is Status.RUNNING else 0.0
         write_text(self._folder.report, run_page(summary, every))

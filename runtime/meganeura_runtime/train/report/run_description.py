@@ -14,6 +14,7 @@ from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.backends.errors import DeviceError, LimitError
 from meganeura_runtime.train.job import Job
+from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.report_problems import DamagedRun
 from meganeura_runtime.train.session_inputs import NOT_DATA
 
@@ -76,20 +77,23 @@ class RunDescription(BaseModel):
     """Bytes of a step by role; `None` where the backend does not say."""
 
 
-def describe(job: Job, device: OpenDevice | None, before: float) -> RunDescription:
-    """What a run that begins now is; `before` is the seconds that it has taken already."""
+def describe(job: Recipe, device: OpenDevice | None, before: float) -> RunDescription:
+    """What a run that begins now is; `before` is the seconds that it has taken already.
+
+    Of a run whose batches Python gives, nobody knows the examples.
+    """
     fed = leaf_types(job.compiled)[1]
-    test = job.dataset.test
+    epochs, steps_per_epoch, examples, held_out = _extent(job)
     return RunDescription(
         train=job.name,
         device="" if device is None else device.short_name,
         started=datetime.now(UTC),
         seconds=before,
         batch=job.batch,
-        epochs=job.epochs,
-        steps_per_epoch=job.steps_per_epoch,
-        examples=job.dataset.train.examples,
-        held_out=0 if test is None else test.examples,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        examples=examples,
+        held_out=held_out,
         inputs=tuple(
             Tensor(
                 name=name,
@@ -114,7 +118,17 @@ def describe(job: Job, device: OpenDevice | None, before: float) -> RunDescripti
     )
 
 
-def memory_of(job: Job, device: OpenDevice) -> dict[str, int] | None:
+def _extent(job: Recipe) -> tuple[int, int, int, int]:
+    """Epochs, steps of one, examples to train on, and held out; 0 for what is not known."""
+    if isinstance(job, Job):
+        test = job.dataset.test
+        held_out = 0 if test is None else test.examples
+        return job.epochs, job.steps_per_epoch, job.dataset.train.examples, held_out
+    steps, of_epoch = job.settings.steps or 0, job.settings.steps_per_epoch or 0
+    return (-(-steps // of_epoch) if of_epoch else 0), of_epoch, 0, 0
+
+
+def memory_of(job: Recipe, device: OpenDevice) -> dict[str, int] | None:
     """The bytes of a step by role; `None` where the backend says so only by compiling it again."""
     if not device.backend.capabilities.plans_memory:
         return None

@@ -178,6 +178,20 @@ def products() -> Iterator[tuple[str, Make]]:
     for rank, left, right in product((2, 3, 4), (False, True), (False, True)):
         for place in ("left", "right", "transposed"):
             yield f"matmul-{place}", _product(rank, left, right, place)
+    for rank, right in product((2, 3, 4), (False, True)):
+        yield "matmul-rows", _rows_of_product(rank, right)
+
+
+def _rows_of_product(rank: int, right: bool) -> Make:  # noqa: FBT001
+    def case(net: Net, draw: Draw) -> Value:
+        *rows, inner, columns = sizes(draw, rank + 1)
+        b = net.x(*((columns, inner) if right else (inner, columns)))
+        y = net.do(MatMul(transpose_right=right), net.x(*rows, inner), b)
+        starts = [draw(st.integers(0, size - 1)) for size in rows]
+        stops = [draw(st.integers(at + 1, size)) for at, size in zip(starts, rows, strict=True)]
+        return net.do(Slice((*starts, 0), (*stops, columns), (1,) * rank), y)
+
+    return case
 
 
 def _product(rank: int, left: bool, right: bool, place: str) -> Make:  # noqa: FBT001

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from tests.dsl.transforms.egraph.compare import (
     run,
     run_optimized,
 )
+from tests.effort import effort
 
 
 def model(name: str, **sizes: int) -> Graph:
@@ -192,17 +193,17 @@ def test_every_norm_and_attention_of_a_training_step_is_one_op(name: str) -> Non
     assert wanted == {op: ops[op] for op in wanted}
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "wanted"),
-    [
-        ("whisper_tiny", {"n": 1, "t": 3000}, {"Norm": 9, "Attention": 4, "Activation": 6}),
-        (
-            "smollm2_135m",
-            {"n": 1, "s": 512},
-            {"ScaledNorm": 61, "Attention": 30, "SwiGLU": 30, "Rotate": 60},
-        ),
-    ],
+REAL: Sequence[tuple[str, Counts, Counts]] = (
+    ("whisper_tiny", {"n": 1, "t": 3000}, {"Norm": 9, "Attention": 4, "Activation": 6}),
+    (
+        "smollm2_135m",
+        {"n": 1, "s": 512},
+        {"ScaledNorm": 61, "Attention": 30, "SwiGLU": 30, "Rotate": 60},
+    ),
 )
+
+
+@pytest.mark.parametrize(("name", "sizes", "wanted"), effort(REAL[:1], REAL))
 def test_so_is_every_one_of_a_real_model(name: str, sizes: Counts, wanted: Counts) -> None:
     ops = Counter(ops_of(optimize(model(name, **sizes), mode="forward").graph))
     assert wanted == {op: ops[op] for op in wanted}
@@ -275,7 +276,7 @@ LARGE: Mapping[str, tuple[str, Mapping[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", effort(["whisper_tiny"], list(LARGE)))
 def test_a_large_training_step_saturates_whole(name: str, tmp_path: Path) -> None:
     file, sizes = LARGE[name]
     path = tmp_path / "large.mgn"

@@ -205,6 +205,17 @@ def _shared_right_operand(net: Net) -> Value:
     return net.do(MatMul(), a, net.x(3, 3))
 
 
+def _rows_of_product(fault: str) -> Make:
+    def make(net: Net) -> Value:
+        a = net.x(3, 3, 3)
+        b = net.x(3, 3, 3) if fault == "batch" else net.x(3, 3)
+        y = net.do(MatMul(), a, b)
+        stop = (3, 2, 2) if fault == "columns" else (3, 2, 3)
+        return net.do(Slice((0, 0, 0), stop, (1, 2 if fault == "stride" else 1, 1)), y)
+
+    return make
+
+
 def _summed_over_kept_axes(net: Net) -> Value:
     return net.do(Sum((0,)), net.do(Broadcast((3, 2), (0,)), net.x(3)))
 
@@ -325,6 +336,10 @@ NEAR_MISSES: tuple[tuple[str, Mode, Make], ...] = (
     ("conv-bias", "train", _bias_along_space),
     ("matmul-right", "train", _transposed_by_another),
     ("matmul-left", "train", _shared_right_operand),
+    *(
+        ("matmul-rows", "train", _rows_of_product(fault))
+        for fault in ("batch", "columns", "stride")
+    ),
     ("sum-of-copies", "train", _summed_over_kept_axes),
     *(
         ("attention", "train", _attention(fault))

@@ -12,7 +12,7 @@ import pytest
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.train.session_inputs import feeds
 from tests.effort import effort
-from tests.stdlib_models.test_trainings import TRAININGS, job
+from tests.stdlib_models.first_step import TRAININGS, job
 
 STEPS = 5
 EXAMPLES = 8

@@ -38,10 +38,54 @@ train fit(x: [batch, 6], y: i32[batch]):
     log_every = 1
 """
 """Statistics over the batch, dropout, one norm of all gradients, moments."""
-PROGRAMS = {"digits_cnn": "images", "unet": "images", "lm": "text"}
-"""Standard models with batch norm, with noise and with neither, and data for them."""
-SHARDINGS = {"digits_cnn": ("data", "fsdp"), "unet": ("fsdp", "data"), "lm": ("fsdp", "data")}
-"""The first is tried; `make nightly` tries both, as each is compiled for many seconds."""
+NARROW_LM = """\
+from lm import Decoder
+
+model narrow = Decoder(vocabulary=256, d=16, layers=1, heads=2, kv_heads=1, ffn=32)
+
+train text(ids: i32[batch, 65]):
+  minimize cross_entropy(ids[:, :64] |> narrow, ids[:, 1:])
+  run:
+    data      = "text.safetensors"
+    batch     = 16
+    epochs    = 1
+    optimizer = adam(lr=3e-3)
+"""
+"""A table that is read and written, rotary positions, keys that heads share."""
+NARROW_UNET = """\
+from unet import LevelEmbedding, ResBlock, noisy, normal_noise
+
+block Narrow()(x: [n, 1, h, w], level: [n]) -> [n, 1, h, w] where h % 2 == 0, w % 2 == 0:
+  time = level |> LevelEmbedding(8)
+  x0 = x |> conv_in: conv2d(8, 3, pad=1)
+  y = x0 |> down: conv2d(8, 3, 2, pad=1) |> middle: ResBlock(8, 4)(time) |> upsample(2)
+  return concat(y, x0, axis=1) |> conv_out: conv2d(1, 3, pad=1)
+
+model narrow = Narrow()
+
+train denoise(image: [batch, 1, 8, 8]):
+  clean = image / 8 - 1
+  noise = clean |> normal_noise
+  level = random_uniform([batch])
+  minimize mse(noisy(clean, noise, level) |> narrow(level), noise)
+  run:
+    data      = "images.safetensors"
+    batch     = 16
+    epochs    = 1
+    optimizer = adam(lr=2e-3)
+"""
+"""Noise, a group norm, a step down and one up."""
+PROGRAMS = {
+    "digits_cnn": ("images", ("data", "fsdp")),
+    "narrow_lm.mgn": ("text", ("fsdp", "data")),
+    "narrow_unet.mgn": ("images", ("fsdp", "data")),
+}
+"""Programs with batch norm, with noise and with neither; their data, and how they are shared out.
+
+The first sharding is tried; `make nightly` tries both, as each is compiled for many seconds, and
+two whole standard models.
+"""
+WHOLE = {"unet": PROGRAMS["narrow_unet.mgn"], "lm": PROGRAMS["narrow_lm.mgn"]}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +115,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "points.safetensors",
     )
     (folder / "small.mgn").write_text(SMALL)
+    (folder / "narrow_lm.mgn").write_text(NARROW_LM)
+    (folder / "narrow_unet.mgn").write_text(NARROW_UNET)
     (folder / "optimizers").mkdir()
     write_points(folder / "optimizers")
     (folder / "optimizers/all.mgn").write_text(ALL_OPTIMIZERS)
@@ -133,19 +179,18 @@ def alone(place: Path) -> Path:
     return place / "alone"
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", effort([*PROGRAMS], [*PROGRAMS, *WHOLE]))
 def test_eight_devices_give_the_losses_of_one(place: Path, program: str) -> None:
-    sets = (f"data={PROGRAMS[program]}.safetensors", "batch=16", "epochs=1", "log_every=1")
-    shardings = SHARDINGS[program][: effort(1, 2)]
-    spread = [
-        train(program, f"{program}-{each}", 8, f"sharding={each}", *sets) for each in shardings
-    ]
-    told = finish(8, [train(program, f"{program}-one", 1, *sets), *spread], place)
-    one = losses(place / f"{program}-one")
+    data, shardings = {**PROGRAMS, **WHOLE}[program]
+    sets = (f"data={data}.safetensors", "batch=16", "epochs=1", "log_every=1")
+    tried, name = shardings[: effort(1, 2)], Path(program).stem
+    spread = [train(program, f"{name}-{each}", 8, f"sharding={each}", *sets) for each in tried]
+    told = finish(8, [train(program, f"{name}-one", 1, *sets), *spread], place)
+    one = losses(place / f"{name}-one")
     assert len(one) == STEPS
-    for each in shardings:
+    for each in tried:
         assert f"8 devices, {each}" in told
-        found = losses(place / f"{program}-{each}")
+        found = losses(place / f"{name}-{each}")
         np.testing.assert_allclose(found, one, atol=CLOSE, rtol=0)
 
 

@@ -131,7 +131,7 @@ def reason(file: Path) -> str:
 
 
 def test_another_version_is_refused(file: Path) -> None:
-    assert "version" in reason(rewritten(file, version=3))
+    assert "version" in reason(rewritten(file, version=2))
 
 
 def test_a_graph_that_does_not_fit_is_refused(file: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from meganeura_dsl import pipeline
@@ -16,6 +17,7 @@ from meganeura_dsl.elaborate.values import Static
 from meganeura_runtime.export.onnx.export import Exported, export_onnx
 from meganeura_runtime.export.onnx.onnx_problems import NoOnnxForm, OnnxDiffers
 from meganeura_runtime.export.onnx.options import NEWEST_OPSET, OLDEST_OPSET, OnnxOptions
+from meganeura_runtime.export.reference_run import reference_run
 from tests.narrow import NARROW, trained_values
 
 
@@ -45,6 +47,8 @@ MODELS = {
     "gpt2_tiny": Model("gpt2_tiny", {"layers": 1}),
     "unet_tiny": Model("unet_tiny", {"base": 8, "groups": 4}),
     "vit_tiny": Model("vit_tiny_patch16_224", VIT),
+    "mamba_tiny": Model("mamba_tiny", {"vocabulary": 16, "d": 8}),
+    "tagger": Model("tagger", {"words": 16, "d": 6, "hidden": 4, "tags": 3}),
 }
 
 
@@ -116,22 +120,52 @@ def program(text: str, folder: Path) -> Model:
     return Model(str(path), {})
 
 
-def refusal(model: Model, folder: Path) -> ProblemError:
+def refusal(model: Model, folder: Path, options: OnnxOptions | None = None) -> ProblemError:
     """Why a model is not written."""
     with pytest.raises(ProblemError) as caught:
-        model.export(folder / "net.onnx", OnnxOptions())
+        model.export(folder / "net.onnx", options or OnnxOptions())
     assert not list(folder.glob("*.onnx*"))
     assert not list(folder.glob(".*"))
     return caught.value
 
 
-def test_random_numbers_are_refused_with_their_line(tmp_path: Path) -> None:
-    text = (
-        "block Noise()(x: [n]) -> [n]:\n  return x + random_uniform([n])\n\nmodel noise = Noise()\n"
-    )
-    error = refusal(program(text, tmp_path), tmp_path)
+NOISE = "block Noise()(x: [n]) -> [n]:\n  return x + random_uniform([n])\n\nmodel noise = Noise()\n"
+
+
+def test_random_numbers_are_refused_with_their_line_in_opset_17(tmp_path: Path) -> None:
+    error = refusal(program(NOISE, tmp_path), tmp_path, OnnxOptions(OLDEST_OPSET))
     assert isinstance(error.problem, NoOnnxForm)
     assert "net.mgn:2" in str(error)
+
+
+def test_random_numbers_are_those_of_the_seed_and_the_step(tmp_path: Path) -> None:
+    program(NOISE, tmp_path).export(tmp_path / "net.onnx", OnnxOptions())
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+    given = {"x": np.zeros(5, np.float32), "counter": np.array([2**31 + 7, 3], np.uint32)}
+    (drawn,) = session.run(None, given)
+    model = pipeline.elaborate_model(pipeline.load(str(tmp_path / "net.mgn")), sizes={"n": 5})
+    assert np.array_equal(drawn, reference_run(model.graph, {}, given)["output"])
+
+
+LOOPS = """\
+block Loops()(x: [n, s, 3], w: [3, 3]) -> [n, 3], [s, n], [n, s, 3]:
+  h = zeros([n, 3])
+  g = zeros([n])
+  scan t in 0..s:
+    h = tanh(x[:, t] + h @ w) / (1 + f32(t))
+    scan k in 0..3:
+      g = g + h[:, k]
+    y[t] = g
+  return h, y, reverse(cummax(reverse(x, 1), 1), 1)
+
+model loops = Loops()
+"""
+
+
+def test_loops_within_loops(tmp_path: Path) -> None:
+    made = program(LOOPS, tmp_path).export(tmp_path / "net.onnx", OnnxOptions(OLDEST_OPSET))
+    assert made.difference <= 1e-5
+    assert len(made.sizes) == 2
 
 
 def test_sizes_are_solved_from_products_and_sums(tmp_path: Path) -> None:

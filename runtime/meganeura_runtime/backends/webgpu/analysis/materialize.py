@@ -6,7 +6,17 @@ from dataclasses import replace
 from math import inf, prod
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
-from meganeura_dsl.ir.ops import Broadcast, Constant, Iota, StopGradient
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Constant,
+    DynamicUpdate,
+    Iota,
+    MatMul,
+    Reshape,
+    StopGradient,
+    Sum,
+)
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import ANCHORS, PRODUCTS, Trait
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
@@ -16,7 +26,7 @@ from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
     Uses,
 )
 from meganeura_runtime.backends.webgpu.codegen.kernels.reduction_kernel import reduction_of
-from meganeura_runtime.backends.webgpu.config.limits import Target
+from meganeura_runtime.backends.webgpu.config.limits import Style, Target
 
 DEEPEST = 64
 """Ops computed one inside the other at most."""
@@ -24,6 +34,8 @@ REPEATED = 16
 """How often the elements of a tensor are repeated for their loads to be cached."""
 SHARED_COST = 4 * LOAD
 """A value of several uses that costs as much is expected to be stored."""
+SMALL = 1 << 14
+"""Elements whose way through memory is nothing against a launch."""
 
 
 def is_reduction(value: Value) -> bool:
@@ -83,6 +95,7 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
     prices = _prices(target)
     costs = _costs(graph, prices)
     stored = {value.id for value in graph.roots}
+    stored |= _small_totals(graph) if target.style is Style.GPU else set()
     reads: defaultdict[int, float] = defaultdict(float)
     for value in reversed(graph.values):
         count = elements(value)
@@ -97,8 +110,35 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
         elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
             stored.add(value.id)
         for operand in value.operands:
-            reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
+            wanted = count if value.id in stored else reads[value.id]
+            reads[operand.id] += _reads(value, operand, wanted)
     return stored
+
+
+def _small_totals(graph: Graph) -> set[int]:
+    """Small values of several uses that add a sum to something, which the sum's kernel can do.
+
+    Along the residual connections of a deep network each reader would otherwise add up everything
+    since the first layer.
+    """
+    uses = Counter(operand.id for value in graph.values for operand in value.operands)
+    return {
+        value.id
+        for value in graph.values
+        if isinstance(value.op, Add)
+        and uses[value.id] > 1
+        and elements(value) <= SMALL
+        and any(_is_sum_alone(operand, elements(value), uses) for operand in value.operands)
+        and not any(isinstance(operand.op, Broadcast) for operand in value.operands)
+    }
+
+
+def _is_sum_alone(value: Value, count: int, uses: Mapping[int, int]) -> bool:
+    """Whether a value is a sum, maybe of another shape, that nothing else reads."""
+    while isinstance(value.op, Reshape) and uses[value.id] == 1:
+        (value,) = value.operands
+    is_sum = isinstance(value.op, Sum | MatMul)
+    return is_sum and uses[value.id] == 1 and elements(value) == count
 
 
 def costs_of(graph: Graph, target: Target) -> Mapping[int, float]:
@@ -111,11 +151,14 @@ def _prices(target: Target) -> RecomputeCosts:
     return replace(prices, launch=prices.launch * target.fusing.launch)
 
 
-def _reads(value: Value, count: float) -> float:
-    """How many elements of each operand it takes to compute `count` elements.
+def _reads(value: Value, operand: Value, count: float) -> float:
+    """How many elements of an operand it takes to compute `count` elements.
 
-    The factors of a contraction are read so often that they are always in memory.
+    The factors of a contraction are read so often that they are always in memory; what replaces a
+    part is read where the part is.
     """
+    if isinstance(value.op, DynamicUpdate) and operand is value.operands[1]:
+        return min(count, elements(operand))
     if not value.op.traits.isdisjoint(PRODUCTS):
         return inf
     return count * reduction_of(value).count if is_reduction(value) else count

@@ -275,6 +275,12 @@ class Device:
         wgpu_native.record(compute, [launch.command for launch in launches])
         compute.end()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a submission is not done; does not wait for it."""
+        with explained("running a step"):
+            return wgpu_native.is_busy(self._device)
+
     def wait(self, submission: int) -> None:
         """Wait until a submission is done, whatever was submitted after it."""
         with explained("running a step"), self.span("wait"):

@@ -70,6 +70,14 @@ def wait(device: WebGpuDevice, submission: int) -> None:
     library.libf.wgpuDevicePoll(pointer(device), until_done, number)
 
 
+def is_busy(device: WebGpuDevice) -> bool:
+    """Whether a submission is not done; does not wait."""
+    library = _library()
+    until_done = False
+    is_empty = library.libf.wgpuDevicePoll(pointer(device), until_done, library.ffi.NULL)
+    return not is_empty
+
+
 def tick(device: WebGpuDevice) -> float:
     """Seconds of one tick of the adapter's clock."""
     return _library().libf.wgpuQueueGetTimestampPeriod(pointer(device.queue)) * 1e-9

@@ -13,6 +13,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.passes.channels_last import channels_last_layout
 from meganeura_runtime.backends.webgpu.passes.fuse_attention import fuse_attention
 from meganeura_runtime.backends.webgpu.passes.legalize import legalize
+from meganeura_runtime.backends.webgpu.passes.matvec_to_reduction import matvec_to_reduction
 from meganeura_runtime.backends.webgpu.passes.relu_backward_from_output import (
     relu_backward_from_output,
 )
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     expand_unsupported,
     relu_backward_from_output,
     channels_last_layout,
+    matvec_to_reduction,
     legalize,
     rematerialize,
 )

@@ -5,7 +5,8 @@ what it reads: as the epilogue of a contraction or reduction, or with its like o
 elements. Reductions over the same terms join too. What only its own kernel reads is never written.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -112,6 +113,7 @@ class Fusion:
         self._target = target
         self._most = target.limits.storage_buffers
         self._groups: list[Group] = []
+        self._by_loops: defaultdict[Hashable, list[Group]] = defaultdict(list)
         self._maker: dict[int, Group] = {}
         self._depths = self._inline_depths()
         self._readers = readers_of(graph)
@@ -181,15 +183,8 @@ class Fusion:
         if is_reduction(value):
             if row_reduction_of(value, self._target) is not None:
                 yield from (group for group in makers if group.rows is not None)
-            signature = _signature(value)
-            yield from (
-                group
-                for group in reversed(self._groups)
-                if group.anchors
-                and is_reduction(group.anchors[0])
-                and _signature(group.anchors[0]) == signature
-                and group.read & reads.all
-            )
+            same_loops = self._by_loops[_signature(value)]
+            yield from (group for group in reversed(same_loops) if group.read & reads.all)
             return
         yield from makers
         yield from (
@@ -263,6 +258,8 @@ class Fusion:
         rows = row_reduction_of(value, self._target)
         group = Group(1 << len(self._groups), elements(value), rows)
         self._groups.append(group)
+        if is_reduction(value):
+            self._by_loops[_signature(value)].append(group)
         return group
 
     def _join(self, group: Group, value: Value, reads: AccessPattern) -> None:
@@ -301,7 +298,8 @@ def _is_for_later(value: Value) -> bool:
     return isinstance(value.op, WinogradKernel) and size_in_bytes(value.type) >= AHEAD
 
 
-def _signature(value: Value) -> tuple[object, ...]:
+def _signature(value: Value) -> Hashable:
+    """The loops of a reduction, which those that share a kernel agree in."""
     reduction = reduction_of(value)
     return reduction.loops, reduction.links, value.type.shape
 

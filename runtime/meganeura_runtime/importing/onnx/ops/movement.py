@@ -373,7 +373,7 @@ def _range(node: Node) -> list[Value | None]:
 
 def _one_hot(node: Node) -> list[Value | None]:
     build, ids = node.build, node.tensor(0)
-    (depth,) = node.sizes(1, "depth")
+    (depth,) = node.numbers(1, "depth")
     axis = node.axis(-1, ids.rank + 1)
     depth = int(depth) if not isinstance(depth, Dim) else depth
     ids = build.cast(ids, DType.I32)
@@ -394,6 +394,8 @@ def _trilu(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     k = node.integers(1, "diagonal")[0] if node.has(1) else 0
     k = max(-FAR, min(k, FAR))
+    if x.rank < 2:
+        raise UnsayableError("it is of a matrix")
     rows, columns = x.shape[-2:]
     shape = (rows, columns)
     row = build.along(build.iota(rows), 0, shape)

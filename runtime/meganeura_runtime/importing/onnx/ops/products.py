@@ -29,8 +29,8 @@ def _linear_of(node: Node, weight: Known) -> Tensor | None:
     if not isinstance(node.value(0), Tensor):
         return None
     is_unnamed = "MatMul" in weight.name or weight.name.isdecimal()
-    if not weight.is_turned and not is_unnamed:
-        return None  # a name that a checkpoint has, of a weight that is stored the other way
+    if not is_unnamed and not (weight.is_turned and weight.name.endswith(".weight")):
+        return None  # a name that a checkpoint has, and that no `linear` gives
     x = node.tensor(0)
     if x.rank < 2 or not node.build.same(x.shape[-1], weight.array.shape[0]):
         return None

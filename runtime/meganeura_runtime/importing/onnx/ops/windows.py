@@ -195,7 +195,7 @@ def _resize(node: Node) -> list[Value | None]:
     scales, sizes = _scales(node, axes)
     roi = None
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        roi = [float(each) for each in node.sizes(1, "region")]  # pyright: ignore[reportArgumentType] - numbers
+        roi = [float(each) for each in node.numbers(1, "region")]  # pyright: ignore[reportArgumentType] - numbers
         if not all(0 <= each <= 1 for each in roi):
             raise UnsayableError("its region is partly outside")
     policy = attributes.pop("keep_aspect_ratio_policy", "stretch")
@@ -211,9 +211,11 @@ def _resize(node: Node) -> list[Value | None]:
 def _scales(node: Node, axes: Sequence[int]) -> tuple[list[float | None], list[Size | None]]:
     """For each axis a scale or a size."""
     if node.op == "Upsample" or len(node.inputs) == 2:
-        return _floats(node.attributes.get("scales") or node.sizes(1, "scales")), [None] * len(axes)
+        return _floats(node.attributes.get("scales") or node.numbers(1, "scales")), [None] * len(
+            axes
+        )
     if node.has(2) and node.value(2).shape != (0,):
-        return _floats(node.sizes(2, "scales")), [None] * len(axes)
+        return _floats(node.numbers(2, "scales")), [None] * len(axes)
     return [None] * len(axes), list(node.sizes(3, "sizes"))
 
 

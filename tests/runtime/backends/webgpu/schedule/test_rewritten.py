@@ -12,6 +12,7 @@ from meganeura_dsl.transforms.training_step import TrainingSettings, training_st
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits
 from meganeura_runtime.backends.webgpu.plan import Plan
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
+from tests.effort import effort
 
 TRAINS: Mapping[str, str] = {
     "digits_cnn": "fit",
@@ -23,6 +24,8 @@ TRAINS: Mapping[str, str] = {
     "vit": "digits",
     "unet": "denoise",
 }
+SOME = ["digits_cnn", "resnet", "lm", "unet"]
+"""Norms of every kind, attention, convolutions up and down; the others at night."""
 LIMITS = DeviceLimits(storage_buffers=64, invocations=1024, workgroup_bytes=48 << 10)
 """Those of a large GPU, where no kernel is cut for having too many tensors."""
 SGD = TrainingSettings(Sgd(0.1, momentum=0.9))
@@ -56,7 +59,7 @@ def assert_no_worse(after: Plan, before: Plan) -> None:
     assert after.least_bytes <= SLACK * before.least_bytes
 
 
-@pytest.mark.parametrize("name", TRAINS)
+@pytest.mark.parametrize("name", effort(SOME, list(TRAINS)))
 def test_a_training_step_is_planned_no_worse(name: str) -> None:
     graph = forward(name, training=True)
     assert_no_worse(planned(step(graph)), planned(training_step(graph, SGD)))
@@ -70,6 +73,7 @@ def test_inference_is_planned_no_worse(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["whisper", "lm"])
+@pytest.mark.usefixtures("apart")
 def test_projections_made_at_once_save_kernels_for_some_memory(name: str) -> None:
     # All of a product stays until its last part is read.
     graph = forward(name, training=False)

@@ -126,7 +126,7 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.constant + other, self.terms)
-        return affine(self.constant + other.constant, (*self.terms, *other.terms))
+        return _sum(self, other)
 
     def __sub__(self, other: Affine | int) -> Affine:
         return self + other * -1
@@ -150,6 +150,11 @@ Index: TypeAlias = tuple[Affine, ...]
 def variable(atom: Atom) -> Affine:
     """The affine that is one atom."""
     return Affine(0, ((atom, 1),))
+
+
+@lru_cache(KEPT)
+def _sum(left: Affine, right: Affine) -> Affine:
+    return affine(left.constant + right.constant, (*left.terms, *right.terms))
 
 
 def affine(constant: int, terms: Iterable[tuple[Atom, int]]) -> Affine:
@@ -303,6 +308,11 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def ravel(index: Index, shape: Sequence[int]) -> Affine:
     """The row-major position of an element."""
+    return _position(tuple(index), tuple(shape))
+
+
+@lru_cache(KEPT)
+def _position(index: Index, shape: tuple[int, ...]) -> Affine:
     total = Affine(0)
     for position, stride in zip(index, strides(shape), strict=True):
         total = total + position * stride

@@ -1,0 +1,97 @@
+"""A graph in two: what follows from some of its inputs alone, and the rest.
+
+The first graph runs once for many runs of the second, which keeps its results. It is loop-invariant
+code motion (Allen and Cocke 1971) where the loop is in the host: the encoder of a model that writes
+runs once, and so do the projections of what it gives.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Value
+from meganeura_dsl.ir.ops import Input, Parameter
+from meganeura_dsl.ir.traits import Trait
+
+HELD = "held"
+"""Results are `held.0`, `held.1`, ... in the first graph, and parameters in the second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hoisted:
+    """The graph that runs first, and the one that reads its outputs as parameters."""
+
+    first: Graph
+    rest: Graph
+
+
+def hoist(graph: Graph, inputs: Collection[str]) -> Hoisted:
+    """Split off what follows from some inputs and from what never changes.
+
+    What is cheap to repeat, such as a transposition, is left to the rest. A graph that gives out or
+    updates a value that follows from those inputs alone holds it, too.
+    """
+    early = _early(graph, inputs)
+    used = [each for value in graph.values if value.id not in early for each in value.operands]
+    cut = {_looked_through(value, early).id for value in [*used, *graph.roots] if value.id in early}
+    ordered = [value for value in graph.values if value.id in cut]
+    names = {value.id: f"{HELD}.{number}" for number, value in enumerate(ordered)}
+    first = _part({names[value.id]: value for value in ordered}, {}, {})
+    return Hoisted(first, _part(graph.outputs, graph.updates, names))
+
+
+def _early(graph: Graph, inputs: Collection[str]) -> set[int]:
+    """The values that depend on those inputs, and else only on what stays as it is."""
+    fixed: set[int] = set()
+    early: set[int] = set()
+    for value in graph.values:
+        op = value.op
+        if isinstance(op, Input) and op.name in inputs:
+            early.add(value.id)
+        elif isinstance(op, Parameter):
+            fixed |= set() if op.name in graph.updates or op.kind == "cache" else {value.id}
+        elif not isinstance(op, Leaf) and all(
+            each.id in early or each.id in fixed for each in value.operands
+        ):
+            is_early = any(each.id in early for each in value.operands)
+            (early if is_early else fixed).add(value.id)
+    return early
+
+
+def _looked_through(value: Value, early: Collection[int]) -> Value:
+    """What a value is a view of, as far as that is early."""
+    while Trait.VIEW in value.op.traits and value.operands[0].id in early:
+        value = value.operands[0]
+    return value
+
+
+def _part(
+    outputs: Mapping[str, Value], updates: Mapping[str, Value], held: Mapping[int, str]
+) -> Graph:
+    """The graph of some values, where those that are held are parameters."""
+    build = Builder()
+    made: dict[int, Value] = {}
+    for value in _needed((*outputs.values(), *updates.values()), held):
+        with build.at(value.origin):
+            if value.id in held:
+                of = value.type
+                leaf = Parameter(held[value.id], of.dtype, of.shape, "frozen")
+                made[value.id] = build.add(leaf)
+            else:
+                operands = [made[each.id] for each in value.operands]
+                made[value.id] = build.reapply(value, *operands)
+    return build.graph(
+        {name: made[value.id] for name, value in outputs.items()},
+        {name: made[value.id] for name, value in updates.items()},
+    )
+
+
+def _needed(roots: Iterable[Value], held: Collection[int]) -> list[Value]:
+    """What the roots depend on, in order, without what only held values depend on."""
+    seen: dict[int, Value] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.id not in seen:
+            seen[value.id] = value
+            stack.extend(() if value.id in held else value.operands)
+    return [seen[number] for number in sorted(seen)]

@@ -1,0 +1,1 @@
+"""Each op as nodes of ONNX, one family a file."""

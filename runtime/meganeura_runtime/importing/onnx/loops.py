@@ -1,0 +1,244 @@
+"""`Scan` and `Loop` as scans: what they carry, what they slice, what they collect.
+
+A `Loop` is one if its rounds are counted before it begins; what a round decides is refused.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from onnx import GraphProto
+
+from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import Size
+from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
+from meganeura_runtime.importing.onnx.code import (
+    Applied,
+    Code,
+    Collected,
+    Declared,
+    Level,
+    Ref,
+    Scanned,
+    Statement,
+    Tensor,
+)
+from meganeura_runtime.importing.onnx.node import Known, Node, Value
+
+OLDEST_SCAN = 9
+"""The opset before which a `Scan` has a batch of its own."""
+MULTIPLY, ADD = "Mul", "Add"
+
+Body = Callable[[Sequence[Value]], Sequence[Tensor]]
+"""What the graph of a round makes of what it is given, written into the program."""
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A tensor of which each round is given one slice."""
+
+    tensor: Tensor
+    axis: int
+    is_backward: bool
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A loop of a file."""
+
+    count: Size
+    starts: Sequence[Tensor]
+    sliced: Sequence[Sliced]
+    collected: Sequence[tuple[int, bool]]
+    """Along which axis each is collected, counted from the end if negative; whether backwards."""
+
+
+def scan_rounds(node: Node, results: int) -> Rounds:
+    """What a `Scan` goes over; raises `UnsayableError`."""
+    if node.opset < OLDEST_SCAN:
+        raise UnsayableError("it has a batch of its own")
+    count = len(node.inputs) - node.attribute("num_scan_inputs", 0)
+    given = node.tensors()
+    if not 0 <= count < len(given) or results < count:
+        raise UnsayableError("it has other operands than it says")
+    starts, sources = given[:count], given[count:]
+    axes = _one_each(node, "scan_input_axes", len(sources))
+    turns = _one_each(node, "scan_input_directions", len(sources))
+    sliced = [
+        Sliced(each, node.checked_axis(axis, each.rank), bool(turn))
+        for each, axis, turn in zip(sources, axes, turns, strict=True)
+    ]
+    ends = _one_each(node, "scan_output_axes", results - count)
+    ways = _one_each(node, "scan_output_directions", results - count)
+    rounds = sliced[0].tensor.shape[sliced[0].axis]
+    for each in sliced:
+        size = each.tensor.shape[each.axis]
+        node.build.need("==", size, rounds, "its operands have other numbers of slices")
+    return Rounds(rounds, starts, sliced, list(zip(ends, map(bool, ways), strict=True)))
+
+
+def _one_each(node: Node, name: str, count: int) -> list[int]:
+    found: list[int] = node.attribute(name, [0] * count)
+    if len(found) != count:
+        raise UnsayableError(f"it has {len(found)} `{name}`, not {count}")
+    return found
+
+
+def loop_rounds(node: Node, results: int) -> Rounds:
+    """What a `Loop` goes over; raises `UnsayableError`."""
+    condition = node.value(1) if node.has(1) else None
+    is_open = isinstance(condition, Tensor) or (
+        condition is not None and not (condition.array.size == 1 and condition.array.all())
+    )
+    if is_open:
+        raise UnsayableError("whether it begins depends on data")
+    if not node.has(0):
+        raise UnsayableError("when it ends depends on data")
+    counts = node.sizes(0, "rounds")
+    if len(counts) != 1:
+        raise UnsayableError("its rounds are not one number")
+    starts = [node.tensor(index) for index in range(2, len(node.inputs))]
+    if results < len(starts):
+        raise UnsayableError("it has other results than it says")
+    return Rounds(counts[0], starts, [], [(0, False)] * (results - len(starts)))
+
+
+def scanned(build: Builder, rounds: Rounds, body: Body, *, counts: bool) -> list[Value | None]:
+    """The results of a loop; `counts` says that the number of a round is what a body begins with.
+
+    Raises `UnsayableError`.
+    """
+    build.need(">=", rounds.count, 1, "a loop has no rounds")
+    backward = bool(rounds.sliced) and all(each.is_backward for each in rounds.sliced)
+    sources = [_towards(build, each, backward=backward) for each in rounds.sliced]
+    before = len(build.statements)
+    place = build.fresh(DType.I32, ())
+    carries = [build.fresh(each.dtype, each.shape) for each in rounds.starts]
+    slices = [_slice(build, each, place) for each in sources]
+    found = list(body([*([place] if counts else []), *carries, *slices]))
+    following, gathered = found[: len(carries)], found[len(carries) :]
+    for carry, after in zip(carries, following, strict=True):
+        if after.dtype is not carry.dtype or not build.same_shape(after.shape, carry.shape):
+            raise UnsayableError(f"what it carries becomes {after.type} of {carry.type}")
+    inner = _taken_out(build, before)
+    read = {each for one in inner for each in one.operands} | {each.id for each in found}
+    carried, last = list[_Carry](), list[_Carry]()
+    for each in map(_Carry, rounds.starts, carries, following):
+        (carried if each.inside.id in read else last).append(each)
+    # Of a carry that no round reads, the last of all that it is.
+    collected = [*zip(gathered, _axes(gathered, rounds.collected), strict=True)]
+    collected += [(each.after, (0, backward)) for each in last]
+    code = Scanned(
+        rounds.count, backward, place, tuple(each.start.id for each in carried),
+        tuple(each.inside for each in carried), inner, tuple(each.after.id for each in carried),
+        tuple(Collected(each.id, axis) for each, (axis, _) in collected),
+    )  # fmt: skip
+    results = build.add_all(code, [*((each.start.dtype, each.start.shape) for each in carried), *(
+        (each.dtype, (*each.shape[:axis], rounds.count, *each.shape[axis:]))
+        for each, (axis, _) in collected
+    )])  # fmt: skip
+    stacks = [
+        each if turn == backward else build.call("reverse", each, (str(axis),), shape=each.shape)
+        for each, (_, (axis, turn)) in zip(results[len(carried) :], collected, strict=True)
+    ]
+    ends = dict(zip((each.inside.id for each in carried), results, strict=False))
+    for each, stack in zip(last, stacks[len(gathered) :], strict=True):
+        ends[each.inside.id] = build.entry(stack, 0, 0 if backward else rounds.count - 1)
+    return [*(ends[each.id] for each in carries), *stacks[: len(gathered)]]
+
+
+@dataclass(frozen=True)
+class _Carry:
+    """What is carried: before the first round, in a round, and behind it."""
+
+    start: Tensor
+    inside: Tensor
+    after: Tensor
+
+
+def _taken_out(build: Builder, before: int) -> tuple[Statement, ...]:
+    """The statements from one on, which are no longer the program's; parameters stay there."""
+    inner = build.statements[before:]
+    del build.statements[before:]
+    build.statements += [each for each in inner if isinstance(each.code, Declared)]
+    return tuple(each for each in inner if not isinstance(each.code, Declared))
+
+
+def _axes(
+    gathered: Sequence[Tensor], collected: Sequence[tuple[int, bool]]
+) -> list[tuple[int, bool]]:
+    """Where the rounds stand in what they collect, counted from the front."""
+    found: list[tuple[int, bool]] = []
+    for each, (axis, turn) in zip(gathered, collected, strict=True):
+        if not -each.rank - 1 <= axis <= each.rank:
+            raise UnsayableError("it collects along an axis that is not there")
+        found.append((axis + each.rank + 1 if axis < 0 else axis, turn))
+    return found
+
+
+def _towards(build: Builder, sliced: Sliced, *, backward: bool) -> Sliced:
+    """A tensor whose slices are read in the direction of the loop."""
+    if sliced.is_backward == backward:
+        return sliced
+    x = sliced.tensor
+    turned = build.call("reverse", x, (str(sliced.axis),), shape=x.shape)
+    return replace(sliced, tensor=turned, is_backward=backward)
+
+
+def _slice(build: Builder, sliced: Sliced, place: Tensor) -> Tensor:
+    """The slice of a round: its place itself, where that is what is sliced."""
+    x, axis = sliced.tensor, sliced.axis
+    if build.is_iota(x):
+        return place
+    pieces = (Ref(x.id, Level.ATOM), "[", ":, " * axis, Ref(place.id), "]")
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return build.add(Code(pieces, Level.ATOM), x.dtype, shape)
+
+
+# --- recurrences ---------------------------------------------------------------------------------
+
+
+def linear_recurrence(build: Builder, rounds: Rounds, body: GraphProto) -> list[Value] | None:
+    """`linear_recurrence`, if a round is h = a h + b, from 0 on; None if it is something else."""
+    if len(rounds.starts) != 1 or len(rounds.sliced) != 2 or len(rounds.collected) != 1:
+        return None
+    (a, b), (start,) = rounds.sliced, rounds.starts
+    ways = {(a.axis, a.is_backward), (b.axis, b.is_backward), rounds.collected[0]}
+    if len(ways) != 1 or not build.is_zero(start) or not _is_recurrence(body):
+        return None
+    if not build.same_shape(a.tensor.shape, b.tensor.shape) or not a.tensor.dtype.is_float:
+        return None
+    axis, x, y = a.axis, a.tensor, b.tensor
+    if a.is_backward:
+        x, y = (build.call("reverse", each, (str(axis),), shape=each.shape) for each in (x, y))
+    code = Applied(x.id, "linear_recurrence", (Ref(y.id), f", {axis}"))
+    found = build.add(code, x.dtype, x.shape)
+    last = build.entry(found, axis, rounds.count - 1)
+    if a.is_backward:
+        found = build.call("reverse", found, (str(axis),), shape=x.shape)
+    return [last, found]
+
+
+def _is_recurrence(body: GraphProto) -> bool:
+    """Whether a body gives a h + b, of (h, a, b), as its carry and as what it collects."""
+    if len(body.input) != 3 or len(body.output) != 2 or body.initializer:
+        return False
+    same = {each.name: each.name for each in body.input}
+    for node in body.node:
+        if node.op_type == "Identity" and len(node.input) == 1 and len(node.output) == 1:
+            same[node.output[0]] = same.get(node.input[0], node.input[0])
+    steps = [each for each in body.node if each.op_type != "Identity"]
+    if [each.op_type for each in steps] != [MULTIPLY, ADD]:
+        return False
+    product, total = steps
+    if len(product.output) != 1 or len(total.output) != 1:
+        return False
+    h, a, b = (each.name for each in body.input)
+    is_product = sorted(same.get(each, each) for each in product.input) == sorted([h, a])
+    is_sum = sorted(same.get(each, each) for each in total.input) == sorted([product.output[0], b])
+    ends = {same.get(each.name, each.name) for each in body.output}
+    return is_product and is_sum and ends == {total.output[0]}
+
+
+def is_true(value: Value) -> bool:
+    """Whether a condition is known to hold."""
+    return isinstance(value, Known) and value.array.size == 1 and bool(value.array.all())

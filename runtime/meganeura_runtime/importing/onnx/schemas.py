@@ -1,0 +1,37 @@
+"""What ONNX says of the operands and attributes of its ops, which a file may not keep to."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from onnx import AttributeProto, NodeProto, defs
+
+from meganeura_runtime.importing.onnx.builder import UnsayableError
+
+
+def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) -> None:
+    """Raise `UnsayableError` for a node that its op does not allow: by counts, or by types."""
+    schema = _schema(node.op_type, opset)
+    if schema is None:
+        return
+    if not schema.min_input <= max(len(inputs), schema.min_input) <= schema.max_input:
+        raise UnsayableError(f"it has {len(inputs)} operands")
+    if any(each is None for each in inputs[: schema.min_input]) or len(inputs) < schema.min_input:
+        raise UnsayableError("an operand is missing")
+    if len(node.output) > schema.max_output:
+        raise UnsayableError(f"it has {len(node.output)} results")
+    for each in node.attribute:
+        known = schema.attributes.get(each.name)
+        if known is None:
+            raise UnsayableError(f"it has no attribute `{each.name[:80]}` in this opset")
+        if not each.ref_attr_name and int(known.type.value) != each.type:
+            found = AttributeProto.AttributeType.Name(each.type).lower()
+            raise UnsayableError(f"its attribute `{each.name[:80]}` is of the type {found}")
+
+
+@cache
+def _schema(op: str, opset: int) -> Any:  # noqa: ANN401 - its stub lacks most of it
+    try:
+        return defs.get_schema(op, opset, "")
+    except defs.SchemaError:
+        return None

@@ -1,0 +1,126 @@
+"""Every setting at its bounds: the outermost value that is accepted, and the next one that is not.
+
+A setting that is added needs a row here.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemsError
+from meganeura_dsl.settings.compute_precision import ComputePrecision
+from meganeura_dsl.settings.run_settings import MEANINGS, RunSettings, resolve_settings
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.optimizers.schedules import Cosine, RunLength, Step
+from meganeura_runtime.backends.registry import DEVICE_NAMES
+
+TINY = 5e-324
+"""The smallest number above 0."""
+BOUNDS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
+    "data": (('"a.npz"', "digits"), ('""',)),
+    "validation": (('"b.npz"', TINY, 0.5, 1 - 2**-53), (0.0, 1.0, -0.5, '""', 1)),
+    "sampling_weights": (('"w"',), ('""',)),
+    "balance": (('"label"',), ('""',)),
+    "workers": ((0, 256), (-1, 257, 0.5)),
+    "epochs": ((0, 10**9), (-1, 1.5)),
+    "steps": ((1, 10**9), (0, 2.5)),
+    "steps_per_epoch": ((1,), (0,)),
+    "optimizer": (("sgd(lr=1e-300)", "adam(beta1=0.0)"), ("sgd(lr=0.0)", "adam(beta1=1.0)")),
+    "schedule": (("cosine(final=1.0)",), ("cosine(final=1.01)", "cosine(warmup=-1)")),
+    "seed": ((0, 2**32 - 1), (-1, 2**32)),
+    "shuffle": (("true", "false"), (0, '"true"')),
+    "drop_last": (("true", "false"), (1,)),
+    "clip_norm": ((TINY, 1e30), (0.0, -1.0)),
+    "clip_value": ((TINY, 1e30), (0.0, -1.0)),
+    "gradient_norm": (("true", "false"), (1,)),
+    "accumulate": ((1, 1000), (0, 1.5)),
+    "ema": ((TINY, 0.999), (0.0, 1.0)),
+    "not_finite": (("stop", "skip", "ignore"), ("raise",)),
+    "best": (('"lowest loss"', '"highest accuracy"'), ('"best loss"', '"lowest"')),
+    "stop_after": ((1, 100), (0,)),
+    "log_every": ((0, 10**6), (-1,)),
+    "log": (("[]", '["tensorboard", "wandb"]'), ('["comet"]', '"wandb"')),
+    "eval_every": ((1, 10**6), (0,)),
+    "save_every": ((1, 10**6), (0,)),
+    "device": (("auto", "cpu", "wgpu", "xla"), ("gpu",)),
+    "devices": ((1, 4096), (0,)),
+    "sharding": (("data", "fsdp"), ("model",)),
+    "precision": (("f32", "tf32", "bf16"), ("f64",)),
+    "optimize": (("true", "false"), (0,)),
+    "disabled_rules": (("[]", '["fold"]'), ('"fold"', "[1]")),
+}
+
+
+def resolved(*overrides: str) -> RunSettings:
+    given = ["batch=4", *overrides]
+    if not any(each.startswith("data=") for each in overrides):
+        given.append("data=digits")
+    return resolve_settings({}, given, ("batch",), DEVICE_NAMES)
+
+
+def test_every_setting_has_a_row() -> None:
+    assert set(BOUNDS) == set(MEANINGS)
+    assert set(MEANINGS) == set(RunSettings.model_fields) - {
+        "sizes", "tensors", "reading", "optimizers", "intervals",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_setting_takes_what_lies_within_its_bounds(name: str) -> None:
+    for value in BOUNDS[name][0]:
+        resolved(f"{name}={value}")
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_setting_takes_nothing_beyond(name: str) -> None:
+    for value in BOUNDS[name][1]:
+        with pytest.raises(ProblemsError):
+            resolved(f"{name}={value}")
+
+
+def test_defaults_are_those_that_are_documented() -> None:
+    settings = resolved()
+    found = settings.model_dump(exclude={"optimizer", "schedule", "reading"})
+    assert found == {
+        "data": "digits", "tensors": {}, "workers": 2, "sizes": {"batch": 4}, "validation": None,
+        "sampling_weights": None, "balance": None, "epochs": 1, "steps": None,
+        "steps_per_epoch": None, "optimizers": {}, "intervals": {}, "seed": 0, "shuffle": True,
+        "drop_last": True, "clip_norm": None, "clip_value": None, "gradient_norm": False,
+        "accumulate": 1, "ema": None, "not_finite": "stop", "best": "lowest loss",
+        "stop_after": None, "log_every": 50, "log": [], "eval_every": 1, "save_every": 1,
+        "device": "auto", "devices": 1, "sharding": "data", "precision": ComputePrecision.F32,
+        "optimize": True, "disabled_rules": [],
+    }  # fmt: skip
+
+
+def test_schedules_count_updates() -> None:
+    """Of 3 batches, in a run of 31 steps with 10 an epoch: 10 updates, 3 an epoch."""
+    settings = resolved("accumulate=3", "optimizer=sgd(lr=0.5)", "schedule=cosine(warmup=2)")
+    run = RunLength(steps=31, steps_per_epoch=10)
+    rates = [settings.learning_rate(step, run) for step in range(30)]
+    expected = [Cosine(2).at(update, RunLength(10, 3)) * 0.5 for update in range(10)]
+    assert rates == [rate for rate in expected for _ in range(3)]
+    by_epoch = settings.model_copy(update={"schedule": Step(every=1, gamma=0.5)})
+    assert [by_epoch.learning_rate(step, run) for step in (0, 8, 9, 17, 18)] == [
+        0.5, 0.5, 0.25, 0.25, 0.125,
+    ]  # fmt: skip
+    assert settings.model_copy(update={"accumulate": 100}).learning_rate(5, run) == 0.25
+
+
+def test_what_a_group_leaves_out_is_that_of_all_for_the_same_rule() -> None:
+    settings = resolved(
+        "optimizer=sgd(lr=0.5, momentum=0.9)",
+        'optimizer["a.*"]=sgd(lr=0.1)',
+        'optimizer["b.*"]=adam(beta1=0.5)',
+        'optimizer["c.*"]=frozen',
+    )
+    assert settings.optimizers["a.*"] == Sgd(lr=0.1, momentum=0.9)
+    other = settings.optimizers["b.*"]
+    assert other is not None
+    assert (other.word, other.lr) == ("adam", 1e-3)
+    assert settings.optimizers["c.*"] is None
+
+
+def test_steps_and_epochs_are_two_lengths() -> None:
+    with pytest.raises(ProblemsError):
+        resolved("steps=5", "epochs=2")

@@ -1,0 +1,129 @@
+"""`Scan` and `Loop` as scans of the language."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from fuzz.onnx_models import drawn, looped, model, value
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.graph import Array
+from tests.runtime.importing.onnx.test_imported_models import body, imported
+
+NODE = helper.make_node
+START = {"zero": np.zeros(4, np.float32), "start": drawn(4)}
+COUNTS = [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL)]
+ON = value("on", [], TensorProto.BOOL)
+
+
+def rounds(nodes: Sequence[NodeProto], inputs: str, outputs: str) -> GraphProto:
+    """The body of a scan of rows of four."""
+    return helper.make_graph(
+        list(nodes), "body", [value(each, [4]) for each in inputs.split()],
+        [value(each, [4]) for each in outputs.split()],
+    )  # fmt: skip
+
+
+def text(
+    nodes: Sequence[NodeProto], outputs: Sequence[ValueInfoProto], folder: Path, **weights: Array
+) -> str:
+    """The program of nodes of x: [n, 4], which gives what ONNX Runtime gives."""
+    made = model(nodes, [value("x", ["n", 4])], outputs, {**START, **weights})
+    return body(imported(made, folder))
+
+
+def test_a_loop_around_a_scan(tmp_path: Path) -> None:
+    assert (
+        body(imported(looped(), tmp_path))
+        == """\
+block Net()(x: [s, 3]) -> [3], [s, 3]:
+  param start: [3] = zeros
+  param w: [3, 3] = zeros
+  y = start
+  scan t in 0..s:
+    u = y
+    scan k in 0..s:
+      a = rearrange(rearrange(u, [a] -> [1, a]) @ w, [1, a] -> [a]) + x[k]
+      v[k] = a
+      u = tanh(a)
+    z[t] = gather(v, t)
+    y = u
+  return y, z
+
+model net = Net()
+"""
+    )
+
+
+def test_carries_change_places_and_some_are_never_read(tmp_path: Path) -> None:
+    nodes = [
+        NODE("Add", ["a", "x"], ["t"]), NODE("Mul", ["t", "d"], ["g"]),
+        NODE("Identity", ["b"], ["a2"]), NODE("Identity", ["a"], ["b2"]),
+        NODE("Identity", ["x"], ["c2"]), NODE("Identity", ["d"], ["d2"]),
+    ]  # fmt: skip
+    scan = NODE(
+        "Scan", ["zero", "start", "zero", "start", "x"], [*"ABCDG"], num_scan_inputs=1,
+        body=rounds(nodes, "a b c d x", "a2 b2 c2 d2 g"),
+    )  # fmt: skip
+    outputs = [*(value(each, [4]) for each in "ABCD"), value("G", ["n", 4])]
+    found = text([scan], outputs, tmp_path)
+    assert "scan t in 0..n:" in found
+    assert "[n - 1]" in found
+
+
+def test_axes_and_directions(tmp_path: Path) -> None:
+    nodes = [NODE("Add", ["a", "x"], ["t"]), NODE("Mul", ["t", "r"], ["u"])]
+    scan = NODE(
+        "Scan", ["zero", "x", "x"], ["A", "G"], body=rounds(nodes, "a x r", "t u"),
+        num_scan_inputs=2, scan_input_directions=[0, 1], scan_output_axes=[-1],
+        scan_output_directions=[1],
+    )  # fmt: skip
+    found = text([scan], [value("A", [4]), value("G", [4, "n"])], tmp_path)
+    assert "= reverse(x, 0)" in found
+    assert "return z, reverse(u, 1)" in found
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+def test_a_linear_recurrence(backward: int, tmp_path: Path) -> None:
+    nodes = [NODE("Mul", ["x", "h"], ["m"]), NODE("Add", ["r", "m"], ["t"])]
+    scan = NODE(
+        "Scan", ["none", "x", "x"], ["A", "G"],
+        body=rounds([*nodes, NODE("Identity", ["t"], ["u"])], "h x r", "t u"), num_scan_inputs=2,
+        scan_input_directions=[backward] * 2, scan_output_directions=[backward],
+    )  # fmt: skip
+    none = NODE("ConstantOfShape", ["four"], ["none"])
+    outputs = [value("A", [4]), value("G", ["n", 4])]
+    found = text([none, scan], outputs, tmp_path, four=np.array([4]))
+    assert "linear_recurrence(" in found
+    assert "scan" not in found
+
+
+def test_a_loop_without_carries_counts(tmp_path: Path) -> None:
+    nodes = [NODE("Cast", ["i"], ["f"], to=TensorProto.FLOAT)]
+    graph = helper.make_graph(nodes, "body", COUNTS, [ON, value("f", [])])
+    loop = NODE("Loop", ["four", ""], ["H"], body=graph)
+    outputs = [value("y", ["n", 4])]
+    found = text([loop, NODE("Add", ["H", "x"], ["y"])], outputs, tmp_path, four=np.array(4))
+    assert "    y[t] = f32(t)\n" in found
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "why"),
+    [
+        ("", [NODE("Neg", ["h"], ["g"])], "when it ends depends on data"),
+        ("four", [NODE("Cast", ["h"], ["on"], to=9), NODE("Neg", ["h"], ["g"])], "when it ends"),
+        ("four", [NODE("Concat", ["h", "h"], ["g"], axis=0)], "what it carries becomes"),
+    ],
+)
+def test_loops_that_data_decide_are_refused(
+    count: str, nodes: Sequence[NodeProto], why: str, tmp_path: Path
+) -> None:
+    graph = helper.make_graph(
+        list(nodes), "body", [*COUNTS, value("h", [4])], [ON, value("g", [4])]
+    )
+    loop = NODE("Loop", [count, "", "start"], ["y"], body=graph)
+    with pytest.raises(ProblemError, match="cannot say this `Loop`") as caught:
+        text([loop], [value("y", [4])], tmp_path, four=np.array(4))
+    assert why in str(caught.value.problem.report())

@@ -1,0 +1,125 @@
+"""How busy devices were, by a clock and a device that the test moves."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from meganeura_runtime.io.tensors.stored_tensor import Array
+from meganeura_runtime.train.device_usage import DeviceUsage, UsageMeter
+from meganeura_runtime.train.events import Finished
+from meganeura_runtime.train.feeder import Feeder
+from tests.runtime.runs import Place
+
+
+@dataclass
+class World:
+    """A clock, and when the device is done with what it was handed."""
+
+    time: float = 0.0
+    done: float = 0.0
+
+    def meter(self, *, is_ahead: bool) -> UsageMeter:
+        return UsageMeter(
+            lambda: is_ahead and self.time < self.done, is_ahead=is_ahead, now=lambda: self.time
+        )
+
+
+def _shares(usage: DeviceUsage | None) -> tuple[float, float, float]:
+    assert usage is not None
+    return usage.busy, usage.inputs, usage.between
+
+
+def test_a_device_that_is_done_before_its_inputs_come_is_idle() -> None:
+    world = World()
+    meter = world.meter(is_ahead=True)
+    meter.begin()
+    for _ in range(10):  # 1 s of work, then 3 s until inputs are there, looked at every 10 ms
+        meter.stepped()
+        world.done = world.time + 1
+        meter.look()
+        for _ in range(400):
+            world.time += 0.01
+            meter.look(for_inputs=True)
+    assert _shares(meter.usage()) == pytest.approx((0.25, 0.75, 0), abs=0.01)
+
+
+def test_a_device_that_has_work_left_is_busy_whatever_the_host_does() -> None:
+    world = World(done=100.0)
+    meter = world.meter(is_ahead=True)
+    meter.begin()
+    for _ in range(10):
+        meter.stepped()
+        world.time += 1
+        meter.look()
+        world.time += 1
+        meter.look(for_inputs=True)
+    assert _shares(meter.usage()) == (1, 0, 0)
+
+
+def test_reading_what_a_step_gave_is_waiting_for_the_device() -> None:
+    world = World()
+    meter = world.meter(is_ahead=True)
+    meter.begin()
+    meter.stepped()
+    world.time = world.done = 5.0
+    meter.waited()
+    assert _shares(meter.usage()) == (1, 0, 0)
+    world.time = 10.0  # now it has nothing to do, and what is read is there
+    meter.waited()
+    assert _shares(meter.usage()) == (0.5, 0, 0.5)
+
+
+def test_a_session_that_computes_in_the_call_is_busy_in_it_alone() -> None:
+    world = World()
+    meter = world.meter(is_ahead=False)
+    meter.begin()
+    for _ in range(4):
+        world.time += 1
+        meter.look(for_inputs=True)
+        world.time += 6
+        meter.stepped()
+        world.time += 1
+        meter.look()
+    assert _shares(meter.usage()) == (0.75, 0.125, 0.125)
+
+
+def test_evaluations_are_left_out() -> None:
+    world = World()
+    meter = world.meter(is_ahead=False)
+    assert meter.usage() is None
+    meter.begin()
+    world.time += 1
+    meter.stepped()
+    meter.pause()
+    world.time += 50
+    meter.look()
+    meter.waited()
+    meter.stepped()
+    assert _shares(meter.usage()) == (1, 0, 0)
+    meter.begin()
+    world.time += 1
+    meter.look(for_inputs=True)
+    assert _shares(meter.usage()) == (0.5, 0.5, 0)
+
+
+class Slow(Feeder):
+    """Inputs that take long."""
+
+    def feeds(self, step: int) -> dict[str, Array]:
+        sleep(0.03)
+        return super().feeds(step)
+
+
+def test_a_run_says_that_its_inputs_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    monkeypatch.setattr("meganeura_runtime.train.loop.Feeder", Slow)
+    place.start("run")
+    (finished,) = [event for event in place.told if isinstance(event, Finished)]
+    busy, inputs, between = _shares(finished.usage)
+    assert inputs > 0.4
+    assert busy > 0
+    assert busy + inputs + between == pytest.approx(1)
