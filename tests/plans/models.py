@@ -24,9 +24,14 @@ from meganeura_dsl.ir.ops import (
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
+from meganeura_dsl.transforms.egraph.rewrite_report import RewriteReport
 from meganeura_dsl.transforms.expand_fused import expand_fused
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
-from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_dsl.transforms.training_step import (
+    TrainingSettings,
+    optimized_training_step,
+    training_step,
+)
 from meganeura_runtime.backends.webgpu.codegen.matmul.contraction_kernel import named_contraction
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.plan import Plan
@@ -56,6 +61,7 @@ def described() -> Iterator[str]:
         yield _graph("optimized", optimized.graph)
         yield _graph("expanded", expand_fused(optimized.graph))
         yield _graph("folded", optimized.load)
+        yield from _report(optimized.report)
         yield from _plan("on a GPU", plan_graph(optimized.graph, DeviceLimits()))
         yield from _plan("in software", plan_graph(graph, LANES, Style.SOFTWARE_VULKAN))
     for name, sizes in TRAININGS.items():
@@ -64,6 +70,10 @@ def described() -> Iterator[str]:
         yield f"\n# {name}, training"
         yield _graph("as written", forward)
         yield _graph("a step", step)
+        for report in optimized_training_step(
+            forward, TrainingSettings(Adam(1e-3)), RewriteOptions()
+        ).reports:
+            yield from _report(report)
         yield from _plan("on a GPU", plan_graph(step, DeviceLimits()))
         yield from _plan("in software", plan_graph(step, LANES, Style.SOFTWARE_VULKAN))
     yield "\n# how contractions are computed"
@@ -101,6 +111,22 @@ def _graph(stage: str, graph: Graph) -> str:
     ops = Counter(type(value.op).__name__ for value in graph.values)
     counted = " ".join(f"{name}:{count}" for name, count in sorted(ops.items()))
     return f"{stage} {_sum(format_graph(graph))} {counted}"
+
+
+def _report(report: RewriteReport) -> Iterator[str]:
+    """What the optimizer says that it did: which rules matched, led somewhere and were chosen."""
+    known = report.data()
+    counts = {
+        "matched": report.matches,
+        "led there": Counter(each.rule for each in report.contributed),
+        "chosen": Counter(each.rule for each in report.chosen),
+    }
+    for what, found in counts.items():
+        listed = " ".join(f"{rule}:{count}" for rule, count in sorted(found.items()) if count)
+        yield f"{report.mode}, {what}: {listed}"
+    sizes = ("nodes_before", "nodes_after", "enodes", "eclasses", "iterations")
+    yield f"{report.mode}: " + " ".join(f"{name}={known[name]}" for name in sizes)
+    yield f"{report.mode}: {report.cost_before} before, {report.cost_after} after"
 
 
 def _plan(stage: str, plan: Plan) -> Iterator[str]:
