@@ -18,6 +18,7 @@ from meganeura_dsl.support import compiler_fingerprint
 from meganeura_dsl.support.disk_cache import DiskCache
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_dsl.transforms.optimizers.optimizers import Adam, Sgd
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingSettings, optimized_training_step
 from meganeura_runtime.backends import cache_keys, compile_cache
 from meganeura_runtime.backends.cache_keys import OptimizedOf, inference_of, step_of
@@ -155,6 +156,7 @@ OTHER_STEPS = {
     "accumulate": 2,
     "ema": 0.5,
     "skip_not_finite": True,
+    "part": StepPart.GRADIENTS,
 }
 """For each field of the settings of a step, another value."""
 
