@@ -50,7 +50,7 @@ test-fast: $(TESTING) ## Run the fast tier: no PyTorch, no adapter, under a minu
 nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	@scripts/ensure_adapter.sh
 	@scripts/ensure_browser.sh $(VENV)
-	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) tests/dsl/gradcheck tests/dsl/symbolic tests/dsl/transforms/egraph/test_models.py tests/fuzz tests/parity/test_full_size.py tests/runtime/backends/webgpu/schedule/test_rewritten.py tests/runtime/train/test_resume.py tests/runtime/backends/xla/test_sharding.py tests/runtime/web/test_tint.py
+	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $$(grep -lr '^from tests.effort import' --include='test_*.py' tests)
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
 	$(PYTHON) scripts/plant_bugs.py

@@ -395,8 +395,22 @@ PLANTS = (
         "the session of a smaller batch keeps values of its own",
         "runtime/meganeura_runtime/backends/sized_session.py",
         "other.share(self._first)",
-        "other.adopt(self._first)",
+        "other.settle()",
         ("tests/runtime/train/test_last_batch.py",),
+    ),
+    Plant(
+        "the sum of gradients outlives its update",
+        "meganeura_dsl/transforms/update_gate.py",
+        "updates[path] = full(self._build, g.type, 0.0) if self._part.moves else total",
+        "updates[path] = total",
+        ("tests/parity/test_updates.py",),
+    ),
+    Plant(
+        "batches of a loader that were used are fed once more",
+        "runtime/meganeura_runtime/io/data/streams.py",
+        "self._next += self._checked(min(self._demand.batch, first - self._next)).examples",
+        "self._next = first",
+        ("tests/runtime/train/test_python_data.py::test_a_run_on_data_of_python_goes_on",),
     ),
     Plant(
         "zeros are not written over what is there",

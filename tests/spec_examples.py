@@ -284,10 +284,14 @@ EXAMPLES: Mapping[str, Problem] = {
         NotGenerating(
             Location(within(MLP, "digits_mlp", "digits_mlp.mgn")),
             "digits_mlp",
-            ("takes no `ids: i32[n, s]`", "takes no `position: i32[] = 0`", "needs `image`"),
+            (
+                "takes no `ids: i32[n, s]`",
+                "takes no `position: i32[] = 0`",
+                "has no parameter `capacity`",
+            ),
         ),
         TooLong(16, 100, 64),
-        WrongSampling("temperature", "-1.0", "from 0 to 1,000"),
+        WrongSampling("temperature", "-1.0", "a number from 0 to 1,000"),
         OtherVocabulary("the tokenizer", 50257, 256),
         TooFewTokens(300, 256),
         EmptyPrompt(),

@@ -39,6 +39,8 @@ from benchmarks.peers.roster import MODES
 from benchmarks.peers.table import Table, column_of
 from benchmarks.peers.worker import arguments
 
+WINDOW = 4
+"""Cells that are prepared at a time: processes that wait hold memory of the device."""
 VISITS = 5
 """So often each contender of a case is timed, in turn."""
 POLL_SECONDS = 0.1
@@ -88,7 +90,7 @@ class Comparison:
                     if is_over or not self._is_awaited(case):
                         self._cases.remove(case)
                         self._close(case)
-                sleep(0 if self._waiting and self._has_room() else POLL_SECONDS)
+                sleep(POLL_SECONDS)
         finally:
             for worker in (*self._preparing, *self._ready):
                 worker.end()
@@ -106,7 +108,8 @@ class Comparison:
 
     def _start(self) -> None:
         """Begin what comes next; not too many that time kernels while they compile."""
-        for job in [*self._waiting]:
+        window = [*self._cases][:WINDOW]
+        for job in [each for each in self._waiting if each.case in window]:
             if not self._has_room():
                 return
             timing = sum(worker.job.mode.by_xla for worker in self._preparing)
@@ -245,7 +248,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path, help="write the tables here")
     parser.add_argument("--json", type=Path, help="also here, for programs")
     parser.add_argument("--jobs", type=int, default=14, help="processes that prepare side by side")
-    parser.add_argument("--xla-jobs", type=int, default=3, help="of these, compiled by XLA")
+    parser.add_argument("--xla-jobs", type=int, default=6, help="of these, compiled by XLA")
     parser.add_argument("--seconds", type=float, default=86400, help="stop after so long")
     parser.add_argument("--setup-seconds", type=float, default=3600, help="the most to prepare in")
     options = parser.parse_args(words)

@@ -143,7 +143,8 @@ class _Search:
 
     def _probe(self, case: Case) -> tuple[Elaboration, Probe]:
         """The graph of a case and its probe: the same for cases that differ in their seed alone."""
-        key = repr((case.config, case.sizes, case.inputs, case.training))
+        config = self.subject.drawn(case.config)
+        key = repr((config, case.sizes, case.inputs, case.training))
         if key not in self._probes:
             if len(self._probes) >= MOST_PROBES:
                 self._probes.clear()

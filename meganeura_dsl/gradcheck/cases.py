@@ -67,11 +67,9 @@ def choose_case(choose: Choose, subject: Subject, most: int = MOST) -> Case:
         **{name: _table(choose, rows) for name, rows in subject.tables.items()},
         **{name: subject.largest_real * choose(PERCENT) / 100 for name in sorted(subject.reals)},
     }
-    possible = alternatives(block)
-    case = possible[choose(range(len(possible)))].values
-    domain = block_domain(subject.module, block, ranks, given, case=case, defaults=subject.is_model)
+    domain = _domain(subject, ranks, given, choose(range(len(alternatives(block)))))
     if domain.facts.is_contradictory:
-        raise DeadEndError(str(case))
+        raise DeadEndError(block.name.text)
     found = choose_sizes(choose, domain.facts, domain.sizes, domain.flags, most)
     config = {
         name: _argument(choose, block, name, value, found) for name, value in domain.config.items()
@@ -88,6 +86,19 @@ def cases(draw: st.DrawFn, subject: Subject, most: int = MOST) -> Case:
         return choose_case(chooser(draw), subject, most)
     except DeadEndError:
         reject()
+
+
+def _domain(
+    subject: Subject, ranks: Mapping[str, int], given: Mapping[str, Static], alternative: int
+) -> BlockDomain:
+    """What the rest is chosen from: one domain for equal choices so far, which keeps its proofs."""
+    key = repr((ranks, subject.drawn(given), alternative))
+    if key not in subject.domains:
+        case = alternatives(subject.block)[alternative].values
+        subject.domains[key] = block_domain(
+            subject.module, subject.block, ranks, given, case=case, defaults=subject.is_model
+        )
+    return subject.domains[key]
 
 
 def _list(choose: Choose, largest: tuple[int, ...]) -> Static:

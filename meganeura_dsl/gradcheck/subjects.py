@@ -7,7 +7,7 @@ from typing import cast
 
 from hypothesis.vendor.pretty import RepresentationPrinter
 
-from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
+from meganeura_dsl.elaborate.declarations.block_domain import BlockDomain, model_configuration
 from meganeura_dsl.elaborate.declarations.models import elaborate_model
 from meganeura_dsl.elaborate.scope.linker import LinkedModule
 from meganeura_dsl.elaborate.typecheck.config_kinds import is_named
@@ -40,6 +40,12 @@ class Subject:
     """Configuration without a default for which a model uses a real number."""
     largest_real: float = 1 / 8
     """The largest such number that is drawn: small, as widths are multiples of them."""
+    domains: dict[str, BlockDomain] = field(default_factory=dict[str, BlockDomain], compare=False)
+    """What was found out about the sizes that a part of the configuration leaves."""
+
+    def drawn(self, config: Mapping[str, Static]) -> dict[str, Static]:
+        """Of a configuration, what differs between cases: numbers, lists, flags and texts."""
+        return {name: value for name, value in config.items() if name not in self.given}
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

@@ -154,13 +154,15 @@ def test_a_gzip_bomb_is_read_no_further_than_its_header_claims(tmp_path: Path) -
     refuses(tmp_path / "x-idx1-ubyte.gz", packed.getvalue(), read_idx)
 
 
+MANY = effort(10_000, 50_000)
+"""Ten times what Python nests, and more."""
 PROGRAMS = {
     "brackets": b"def f(x) = " + b"(" * 50_000,
     "lists": b"def f(x) = " + b"[" * 50_000,
-    "nots": b"def f(x) = " + b"not " * 50_000 + b"x",
-    "minuses": b"def f(x) = " + b"-" * 50_000 + b"x",
+    "nots": b"def f(x) = " + b"not " * MANY + b"x",
+    "minuses": b"def f(x) = " + b"-" * MANY + b"x",
     "powers": b"def f(x) = 2 " + b"** 9 " * 1_000,
-    "one long sum": b"def f(x) = 1" + b" + x" * 50_000 + b"\n",
+    "one long sum": b"def f(x) = 1" + b" + x" * MANY + b"\n",
     "one long name": b"def f(x) = " + b"x" * 900_000,
     "one long text": b'def f(x) = "' + b"x" * 900_000,
     "nested blocks": b"block f()(x: [n]):\n"
@@ -171,7 +173,9 @@ PROGRAMS = {
     "a list of 10**9 ones": b"block g()(x: [n]) -> [n]:\n  return x * len([1] * 1000000000)\n"
     b"model m = g()\n",
     "doubling": b"block g()(x: [n]) -> [n]:\n" + b"  x = x + x\n" * 2_000 + b"  return x\n",
-    "models in a row": b"".join(b"model m%d = m%d()\n" % (i, i + 1) for i in range(150)),
+    "models in a row": b"".join(
+        b"model m%d = m%d()\n" % (i, i + 1) for i in range(effort(110, 150))
+    ),
 }
 
 

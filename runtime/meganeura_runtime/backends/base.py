@@ -142,10 +142,6 @@ class Session(Closing):
         if self._missing:
             raise SessionError(f"no value was written for {quoted(self._missing)}")
 
-    def adopt(self, other: "Session") -> None:
-        """Take the values of all parameters and states from a session that has the same."""
-        self.load(other.kept())
-
     def share(self, other: "Session") -> None:
         """Use the parameters, states and caches of another session in place of own ones.
 

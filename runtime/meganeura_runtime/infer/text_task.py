@@ -62,9 +62,8 @@ class TextTask:
             types = {name: open_.elaboration.inputs[name] for name in open_.context}
             name = text_input(open_.elaboration, open_.context)
             if name is None or len(types) > 1:
-                missing = tuple(each for each in types if each != name)
                 shown = tuple((each, str(type_)) for each, type_ in types.items())
-                raise ProblemError(WrongInputs(missing, (), shown))
+                raise ProblemError(WrongInputs((), ("prompt",), shown))
             context = {name: np.asarray([found], np.int32)}
             sizes = bind_sizes(types, {name: context[name].shape})
             ids, ends = [words.start], words.stops

@@ -136,7 +136,8 @@ class Transcriber:
             if speech.timestamps:
                 seek += yield from self._timed(drawn, seek, length)
             else:
-                yield from streamed(self.words, self._untimed(drawn), self.tokens.ends)
+                pieces = streamed(self.words, self._untimed(drawn), self.tokens.ends)
+                yield from pieces if seek else _without_space(pieces)
                 seek += length
 
     def _begin(self, speech: Speech, language: str | None) -> list[int]:
@@ -194,6 +195,16 @@ class Transcriber:
         tokens = (np.asarray([token]) for token in segment.tokens)
         text = "".join(streamed(self.words, tokens, self.tokens.ends))
         return f"[{begin} --> {end}]  {text.strip()}\n"
+
+
+def _without_space(pieces: Iterator[str]) -> Iterator[str]:
+    """A text whose first word has no space before it, as the tokens of words have."""
+    for piece in pieces:
+        first = piece.lstrip()
+        if first:
+            yield first
+            break
+    yield from pieces
 
 
 def _one_of(known: Mapping[str, int], name: str, given: str) -> int:

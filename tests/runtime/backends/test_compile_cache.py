@@ -156,7 +156,7 @@ OTHER_STEPS = {
     "accumulate": 2,
     "ema": 0.5,
     "skip_not_finite": True,
-    "part": StepPart.GRADIENTS,
+    "part": StepPart.SUM,
 }
 """For each field of the settings of a step, another value."""
 

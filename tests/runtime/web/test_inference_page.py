@@ -34,6 +34,18 @@ ONE = ("--size", "n=1")
 EIGHT = (*ONE, "--size", "h=8", "--size", "w=8")
 
 
+MICROPHONE = """() => {
+  navigator.mediaDevices.getUserMedia = async () => {
+    const context = new AudioContext();
+    const [tone, end] = [context.createOscillator(), context.createMediaStreamDestination()];
+    tone.connect(end);
+    tone.start();
+    return end.stream;
+  };
+}"""
+"""Give a page a microphone, before which somebody plays a tone."""
+
+
 def draw(page: Page, points: tuple[tuple[int, int], ...]) -> None:
     """One stroke on the canvas."""
     box = page.locator(".drawing").bounding_box()
@@ -218,6 +230,22 @@ def doubling() -> write.Page:
     return write.Page(artefact, "twice", input_forms(inputs, {}, Choices()))
 
 
+def sound(file: Path) -> Path:
+    """Noise of a third of a second, as a file."""
+    samples = (np.random.default_rng(1).normal(size=5000) * 8000).astype(np.int16)
+    soundfile.write(file, samples, 16_000)
+    return file
+
+
+def refuse_and_record(page: Page, other: Path) -> None:
+    """A file that is no sound is said, and then a sound is recorded."""
+    page.set_input_files("[data-input=sound] input[type=file]", other)
+    page.wait_for_selector("text=this is no sound that this browser reads")
+    page.evaluate(MICROPHONE)
+    with answered(page):
+        page.click("[data-input=sound] button:text-is('Record')")
+
+
 def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     (file,) = doubling().write(tmp_path / "twice.html")
@@ -241,14 +269,13 @@ def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
     wanted = read_image(tmp_path / "x.png", 3, form.steps).values
     np.testing.assert_allclose(output("picture")[0], 2 * wanted, atol=1e-5)
 
-    samples = (random.normal(size=5000) * 8000).astype(np.int16)
-    soundfile.write(tmp_path / "x.wav", samples, 16_000)
-    given("sound", tmp_path / "x.wav")
-    padded = np.pad(samples / 32768, (0, 40 * 160 - 5000))
+    given("sound", sound(tmp_path / "x.wav"))
+    padded = np.pad(soundfile.read(tmp_path / "x.wav")[0], (0, 40 * 160 - 5000))
     # The browser decodes 16 bits to other floats than 1 / 32768.
     np.testing.assert_allclose(output("sound")[0], 2 * log_mel(padded, 80), atol=2e-3)
-    page.set_input_files("[data-input=sound] input[type=file]", tmp_path / "x.png")
-    page.wait_for_selector("text=this is no sound that this browser reads")
+    refuse_and_record(page, tmp_path / "x.png")
+    for other in (np.zeros(40 * 160), padded):
+        assert np.abs(output("sound")[0] - 2 * log_mel(other, 80)).max() > 0.1
 
     with answered(page):
         page.fill("[data-input=numbers] textarea", "1 2 3\n-4, 5 6")

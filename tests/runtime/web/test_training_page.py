@@ -26,6 +26,13 @@ pytestmark = pytest.mark.browser
 DIGITS = embedded_data()["digits"]
 STEPS = 44
 """Of one epoch of the digits."""
+PAUSED = """() => {
+  const buttons = [...document.querySelectorAll("button")];
+  const named = (name) => buttons.find((each) => each.textContent === name);
+  named("Go on").click();
+  named("Pause").click();
+}"""
+"""Have a page go on, and pause at once."""
 
 
 @cache
@@ -81,6 +88,7 @@ def test_a_page_trains_as_the_reference_does(page: Page, tmp_path: Path) -> None
     page.wait_for_selector("[data-step='0']")
     page.set_input_files("[data-role=load] input", DIGITS)
     page.wait_for_selector("#problem[data-code=E0540]")
+    _draw(page)
 
 
 def _feed(page: Page, tmp_path: Path) -> None:
@@ -102,9 +110,30 @@ def _train(page: Page, tmp_path: Path) -> Path:
     page.click("text=One step")
     wait_for_end(page, 1)
     checkpoint = saved(page, "Save checkpoint", tmp_path)
+    page.evaluate(PAUSED)
+    page.wait_for_selector("button:text-is('Go on'):enabled")
+    step = int(page.get_attribute("[data-step]", "data-step") or 0)
+    assert 1 < step < STEPS
     page.click("text=Go on")
     wait_for_end(page)
     return checkpoint
+
+
+def _draw(page: Page) -> None:
+    """A batch of examples that are drawn, and a step on them."""
+    box = page.locator(".drawing").bounding_box()
+    assert box is not None
+    for number in range(32):
+        page.mouse.move(box["x"] + 60, box["y"] + 40 + number)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 200, box["y"] + 200 - number)
+        page.mouse.up()
+        page.click(f".names button:text-is('{number % 10}')")
+    page.click("text=Train on what is drawn")
+    page.wait_for_selector("text=32 examples to train on")
+    page.click("button:text-is('Train')")
+    wait_for_end(page, 1)
+    assert page.is_hidden("#problem")
 
 
 def _assert_reference(found: list[dict[str, Any]], weights: Path) -> None:

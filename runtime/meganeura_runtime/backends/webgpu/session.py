@@ -146,16 +146,6 @@ class WebGpuSession(Session):
         }
         return {name: found[name] for name in self.names}
 
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on one device they are copied there."""
-        if not isinstance(other, WebGpuSession) or other.device is not self.device:
-            super().adopt(other)
-            return
-        other.require_values()
-        sources, targets = other.places(), self.places()
-        self.device.submit([], [(sources[name], targets[name]) for name in targets])
-        self._missing.clear()
-
     def _share(self, other: Session) -> None:
         if (
             not isinstance(other, WebGpuSession)
@@ -172,10 +162,6 @@ class WebGpuSession(Session):
             for own, lent in pairs:
                 if self.plan.buffers[own].bytes <= other.plan.buffers[lent].bytes:
                     self._lent[own] = theirs[lent]
-
-    def places(self) -> dict[str, Range]:
-        """Where each parameter and state lies."""
-        return {name: self._range(tensor.slot) for name, tensor in self._tensors.items()}
 
     def fetch(self, tensor: Tensor) -> Array:
         """A tensor's value once all steps submitted so far are done."""

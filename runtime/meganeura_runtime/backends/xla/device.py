@@ -93,7 +93,8 @@ class XlaDevice(OpenDevice):
     def memory(self, graph: Graph) -> StepMemory | None:
         """What each device holds of a step, which is compiled for that."""
         program = self.program(graph)
-        return memory_by_role(program.graph, program.compiled(), {**program.kept, **program.fed})
+        placed = {**program.kept, **program.fed}
+        return memory_by_role(program.graph, program.compiled(), placed, program.copied_bytes)
 
     def profile(self, graph: Graph) -> "Profile":
         """Time each instruction by JAX's profiler."""

@@ -33,11 +33,12 @@ def step_memory(graph: Graph, compiled: Compiled) -> MemoryEstimate:
 
 
 def memory_by_role(
-    graph: Graph, compiled: Compiled, shardings: Mapping[str, Sharding]
+    graph: Graph, compiled: Compiled, shardings: Mapping[str, Sharding], copies: int
 ) -> StepMemory | None:
     """What a step takes on the fullest device; `None` where XLA does not say.
 
-    XLA does not say what its temporaries are for: they are one role.
+    So many bytes of `copies` of parameters lie beside these. XLA does not say what its temporaries
+    are for: they are one role.
     """
     found = compiled.memory_analysis()
     if found is None:
@@ -45,6 +46,8 @@ def memory_by_role(
     leaves = [value for value in graph.values if isinstance(value.op, Leaf)]
     given = [(each, _on_a_device(each.type, shardings[_name(each.op)])) for each in leaves]
     roles = sum_by_role(graph, given)
+    if copies:
+        roles[MemoryRole.PARAMETERS] = roles.get(MemoryRole.PARAMETERS, 0) + copies
     arguments = found.argument_size_in_bytes
     roles |= {
         MemoryRole.OUTPUTS: found.output_size_in_bytes - found.alias_size_in_bytes,

@@ -9,6 +9,9 @@ stored in bfloat16, and every other one is computed from them in float32 where i
 - sums that several ops read, of which a part is computed from the former without a reduction:
   residuals.
 
+Parameters that a step does not update have a copy in bfloat16 beside them, which the products of
+all steps read: they are rounded once, and a product reads half as many bytes.
+
 So norms, softmax, losses, reductions and updates read and give float32. Moving elements changes no
 type.
 """
@@ -22,7 +25,16 @@ import numpy as np
 from jax import lax
 
 from meganeura_dsl.ir.graph import Graph, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Input, Parameter, RandomBits
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Input,
+    Parameter,
+    RandomBits,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.traits import PRODUCTS, Trait
 from meganeura_dsl.ir.types import DType
@@ -31,6 +43,8 @@ from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.lowering.contraction import Arithmetic
 from meganeura_runtime.backends.xla.lowering.table import MOVES
 
+VIEWS = (Reshape, Slice, Transpose)
+"""Ops that move the elements of one operand, each to one place at most."""
 FLOAT32, BFLOAT16 = np.dtype(jnp.float32), np.dtype(jnp.bfloat16)
 
 
@@ -41,16 +55,27 @@ class Numerics:
     precision: ComputePrecision
     stored: Mapping[int, np.dtype[np.generic]]
     """The type that each value is stored in, by its id."""
+    copied: frozenset[str] = frozenset()
+    """The parameters of which products read a copy in bfloat16."""
+    moved: frozenset[int] = frozenset()
+    """Such parameters with their elements moved, which products alone read."""
 
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
         """What a precision means for a graph."""
-        rounded = _rounded(graph) if precision is ComputePrecision.BF16 else frozenset[int]()
+        is_narrow = precision is ComputePrecision.BF16
+        moved = frozenset(_moved(graph)) if is_narrow else frozenset[int]()
+        rounded = _rounded(graph) | moved if is_narrow else frozenset[int]()
         stored = {
             value.id: BFLOAT16 if value.id in rounded else jax_type(value.type.dtype)
             for value in graph.values
         }
-        return Numerics(precision, stored)
+        copied = frozenset(_copied(graph, moved)) if is_narrow else frozenset[str]()
+        return Numerics(precision, stored, copied, moved)
+
+    def reads_copy(self, value: Value) -> bool:
+        """Whether a value reads the copies of parameters."""
+        return bool(value.op.traits & PRODUCTS) or value.id in self.moved
 
     def computed_in(self, value: Value) -> str:
         """The floats that a value is computed in, for people."""
@@ -107,6 +132,52 @@ def _rounded(graph: Graph) -> frozenset[int]:
         if value.id in rounded or (parts and value.op.traits & {Trait.ELEMENTWISE, Trait.VIEW}):
             derived.add(value.id)
     return frozenset(rounded)
+
+
+def _moved(graph: Graph) -> Iterator[int]:
+    """Constant parameters whose elements are moved for products alone."""
+    readers: dict[int, list[Value]] = {}
+    for value in graph.values:
+        for operand in value.operands:
+            readers.setdefault(operand.id, []).append(value)
+    given = {value.id for value in (*graph.outputs.values(), *graph.updates.values())}
+    only: set[int] = set()
+    """What products alone read, perhaps moved once more."""
+    for value in reversed(graph.values):
+        reading = readers.get(value.id, [])
+        if (
+            isinstance(value.op, VIEWS)
+            and value.type.dtype is DType.F32
+            and value.id not in given
+            and reading
+            and all(each.op.traits & PRODUCTS or each.id in only for each in reading)
+        ):
+            only.add(value.id)
+    constant: set[int] = set()
+    for value in graph.values:
+        if _is_constant(value, graph):
+            constant.add(value.id)
+        elif value.id in only and value.operands[0].id in constant:
+            constant.add(value.id)
+            yield value.id
+
+
+def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
+    """The constant parameters that products read, as they are or moved."""
+    for value in graph.values:
+        if value.op.traits & PRODUCTS or value.id in moved:
+            for operand in value.operands:
+                if _is_constant(operand, graph) and isinstance(operand.op, Parameter):
+                    yield operand.op.name
+
+
+def _is_constant(value: Value, graph: Graph) -> bool:
+    """Whether a value is a parameter of float32 that no step changes."""
+    return (
+        isinstance(value.op, Parameter)
+        and value.type.dtype is DType.F32
+        and value.op.name not in graph.updates
+    )
 
 
 def _upstream(graph: Graph) -> frozenset[int]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
+from jax import lax
 from jax.experimental import multihost_utils
 from jax.stages import Compiled
 
@@ -23,6 +24,8 @@ from meganeura_runtime.backends.memory_estimate import MemoryExceededError
 from meganeura_runtime.backends.xla.compile import Program
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.memory import memory_by_role, step_memory
+from meganeura_runtime.backends.xla.numerics import BFLOAT16
+from meganeura_runtime.backends.xla.step import copy_of
 from meganeura_runtime.backends.xla.transfers import (
     local_type,
     on_host,
@@ -55,6 +58,8 @@ class XlaSession(Session):
         """What is kept; sessions that share it have one dictionary."""
         self._updated = [name for name in kept if name in program.graph.updates]
         self._constant = [name for name in kept if name not in program.graph.updates]
+        self._copies: dict[str, tuple[jax.Array, jax.Array]] = {}
+        """Of a parameter the array that was copied, and its copy in bfloat16."""
         self._running: deque[list[jax.Array]] = deque()
         self._compiling = begin("compile", program.compiled)
 
@@ -88,7 +93,7 @@ class XlaSession(Session):
             return None
         program = self.program
         placed = {**program.kept, **program.fed}
-        found = memory_by_role(program.graph, self.compiled, placed)
+        found = memory_by_role(program.graph, self.compiled, placed, program.copied_bytes)
         return None if found is None else {str(role): size for role, size in found.roles.items()}
 
     def agree(self, *, wish: bool) -> bool:
@@ -108,28 +113,13 @@ class XlaSession(Session):
     def close(self) -> None:
         """Give the memory back; a session that shares it has it still."""
         self._compiling.exception()
-        self._arrays = {}
+        self._arrays, self._copies = {}, {}
         self._running.clear()
-
-    def adopt(self, other: Session) -> None:
-        """Take the values of another session; on the same devices they are copied there."""
-        if not isinstance(other, XlaSession):
-            super().adopt(other)
-            return
-        other.require_values()
-        for name, array in other.values().items():
-            placed = jax.device_put(array, self.program.kept[name], may_alias=False)
-            self._arrays[name] = placed
-        self._missing.clear()
 
     def _share(self, other: Session) -> None:
         if not isinstance(other, XlaSession) or other.program.kept != self.program.kept:
             raise SessionError(NOT_ALIKE)
-        self._arrays = other._arrays  # noqa: SLF001 - of this class
-
-    def values(self) -> Mapping[str, jax.Array]:
-        """The parameters and states where they lie; the next step overwrites those it updates."""
-        return self._arrays
+        self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
 
     def _put(self, name: str, array: Array) -> None:
         with explained():
@@ -141,8 +131,7 @@ class XlaSession(Session):
 
     def kept(self) -> dict[str, Array]:
         """Read all parameters and states, all copies under way at once."""
-        values = self.values()
-        for array in values.values():
+        for array in self._arrays.values():
             if array.is_fully_addressable:
                 array.copy_to_host_async()
         return super().kept()
@@ -171,6 +160,7 @@ class XlaSession(Session):
                 arrays = self._arrays
                 updated = {name: arrays[name] for name in self._updated}
                 constant = {name: arrays[name] for name in self._constant}
+                constant |= {copy_of(name): self._copy(name) for name in self.program.copies}
                 outputs, new = self.compiled(updated, constant, fed)
                 arrays.update(new)
         except OutOfMemoryError as error:
@@ -191,6 +181,15 @@ class XlaSession(Session):
         chained = {name: last.arrays[output] for name, output in links.items()}
         self._last = self._run(_Inputs(self, {**given, **chained}))
         return self._last
+
+    def _copy(self, name: str) -> jax.Array:
+        """A parameter in bfloat16, rounded again where it has another value since."""
+        array = self._arrays[name]
+        source, copy = self._copies.get(name, (None, None))
+        if source is not array or copy is None:
+            copy = lax.convert_element_type(array, BFLOAT16)
+            self._copies[name] = array, copy
+        return copy
 
     def _make_room(self) -> None:
         """Wait for the step before the last few."""

@@ -28,6 +28,12 @@ from meganeura_runtime.backends.xla.numerics import Numerics
 
 MEAN = LibraryAttentionGradient.operands.required.index("mean")
 
+
+def copy_of(name: str) -> str:
+    """What the copy of a parameter in bfloat16 is called among what a step only reads."""
+    return f"{name} in bfloat16"
+
+
 Pullback = Callable[[jax.Array], tuple[jax.Array, ...]]
 """From the cotangent of a result to those of the operands."""
 Arrays = Mapping[str, jax.Array]
@@ -59,6 +65,7 @@ def step_function(
         leaves = {**updated, **constant, **fed}
         traced: dict[int, jax.Array] = {}
         whole: dict[int, jax.Array] = {}
+        copies: dict[int, jax.Array] = {}
         pullbacks: dict[int, Pullback] = {}
         """Of attentions, by the id of what they give."""
         for results in applications:
@@ -66,14 +73,16 @@ def step_function(
             if isinstance(value.op, Leaf):
                 name = value.op.name
                 traced[value.id] = leaves[name]
+                if copy_of(name) in leaves:
+                    copies[value.id] = leaves[copy_of(name)]
                 if name in gathered:
                     whole[value.id] = lax.with_sharding_constraint(leaves[name], gathered[name])
                 continue
-            is_split = Trait.ELEMENTWISE in value.op.traits
-            operands = [
-                traced[each.id] if is_split else whole.get(each.id, traced[each.id])
-                for each in value.operands
-            ]
+            operands = [traced[each.id] for each in value.operands]
+            if Trait.ELEMENTWISE not in value.op.traits:
+                # Copies are on one device, where nothing is gathered.
+                others = copies if copies and numerics.reads_copy(value) else whole
+                operands = [others.get(each.id, traced[each.id]) for each in value.operands]
             with jax.named_scope(_scope(value)):
                 if isinstance(value.op, LibraryAttention):
                     found = _attention(value, operands, trained, pullbacks)

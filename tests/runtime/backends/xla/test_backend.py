@@ -134,15 +134,20 @@ def test_what_is_kept_changes_places() -> None:
         assert {name: float(array[0]) for name, array in session.kept().items()} == {"w": 2, "v": 1}
 
 
-def test_what_another_session_has_is_taken_over_and_stays_there() -> None:
+def test_steps_that_update_different_tensors_share_all_of_them() -> None:
+    """One that is closed leaves the values to the others."""
     build = Builder()
-    w = build.add(Parameter("w", DType.F32, (3,), "param"))
-    graph = build.graph({}, {"w": build.add(Mul(), w, w)})
+    w, v = (build.add(Parameter(name, DType.F32, (3,), "param")) for name in ("w", "v"))
+    squares = build.graph({}, {"w": build.add(Mul(), w, w)})
+    products = build.graph({}, {"v": build.add(Mul(), v, w)})
     device = choose_device("xla:cpu")
-    with device.open(graph) as one, device.open(graph) as other:
-        one.load({"w": 3 * ONES})
-        other.adopt(one)
-        other.step({})
-        other.step({})
-        one.step({})
-        assert (float(one.read("w")[0]), float(other.read("w")[0])) == (9, 81)
+    with device.open(squares) as one:
+        with device.open(products) as other:
+            other.share(one)
+            one.load({"w": 3 * ONES, "v": 2 * ONES})
+            other.step({})
+            one.step({})
+            other.step({})
+            one.step({})
+            assert (float(other.read("w")[0]), float(one.read("v")[0])) == (81, 54)
+        assert (float(one.read("w")[0]), float(one.read("v")[0])) == (81, 54)

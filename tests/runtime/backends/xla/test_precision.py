@@ -10,7 +10,18 @@ import meganeura
 from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
 from meganeura_dsl.ir.interpreter import evaluate
-from meganeura_dsl.ir.ops import Add, Concat, Input, MatMul, Mul, Parameter, Sum, Tanh
+from meganeura_dsl.ir.ops import (
+    Add,
+    Concat,
+    Input,
+    MatMul,
+    Mul,
+    Parameter,
+    Reshape,
+    Sum,
+    Tanh,
+    Transpose,
+)
 from meganeura_dsl.ir.ops.primitive.broadcast import Broadcast, full
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.types import DType
@@ -18,11 +29,56 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.optimizers.optimizers import Adam
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 from meganeura_runtime.backends.registry import choose_device
+from meganeura_runtime.backends.xla.compile import Program
+from meganeura_runtime.backends.xla.device import XlaDevice
 from meganeura_runtime.backends.xla.numerics import BFLOAT16, Numerics
 from tests.runtime.runs import Place
 from tests.samples import SAMPLES
 
 BF16, F32, TF32 = ComputePrecision.BF16, ComputePrecision.F32, ComputePrecision.TF32
+
+
+def test_products_read_copies_of_parameters_that_no_step_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (4, 8)))
+    a = build.add(Parameter("a", DType.F32, (2, 8, 4), "param"))
+    b = build.add(Parameter("b", DType.F32, (8,), "param"))
+    shown = build.add(Parameter("shown", DType.F32, (8, 8), "param"))
+    flat = build.add(Reshape((8, 8)), build.add(Transpose((1, 0, 2)), a))
+    y = build.add(MatMul(), build.add(MatMul(), x, flat), shown)
+    total = build.add(Add(), y, build.add(Broadcast((4, 8), (1,)), b))
+    read_too = build.add(Tanh(), shown)
+    graph = build.graph({"total": total, "read_too": read_too}, {})
+    generator = np.random.default_rng(0)
+    values = {
+        name: generator.standard_normal(shape, np.float32)
+        for name, shape in {"a": (2, 8, 4), "b": (8,), "shown": (8, 8)}.items()
+    }
+    feeds = {"x": generator.standard_normal((4, 8), np.float32)}
+    device = choose_device("xla:cpu").at(BF16)
+    assert isinstance(device, XlaDevice)
+    assert set(device.program(graph).copies) == {"a", "shown"}
+    assert device.program(graph).copied_bytes == 2 * (64 + 64)
+
+    def results() -> list[Array]:
+        with device.open(graph) as session, device.open(graph) as other:
+            session.load(values)
+            first = [session.step(feeds)[name] for name in ("total", "read_too")]
+            session.write("a", 2 * values["a"])
+            second = session.step(feeds)["total"]
+            np.testing.assert_array_equal(session.read("a"), 2 * values["a"])
+            other.share(session)
+            session.write("shown", 2 * values["shown"])
+            return [*first, second, other.step(feeds)["total"]]
+
+    copied = results()
+    monkeypatch.setattr(Program, "copies", {})
+    for found, expected in zip(copied, results(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert np.abs(copied[2] - copied[0]).max() > 0.1
+    assert np.abs(copied[3] - copied[2]).max() > 0.1
 
 
 def narrow(graph: Graph) -> set[int]:

@@ -211,7 +211,7 @@ def test_a_decoder_is_told_to_a_process_as_it_is(resize: Cover | Stretch | None)
         assert decoder_of(decoder_text(decoder)) == decoder
 
 
-@pytest.mark.parametrize("pair", combinations(HELD_OUT, 2), ids="-".join)
+@pytest.mark.parametrize("pair", list(combinations(HELD_OUT, 2)), ids="-".join)
 def test_two_folders_that_could_be_held_out_are_refused(
     pair: tuple[str, str], tmp_path: Path
 ) -> None:
