@@ -78,7 +78,7 @@ def described() -> Iterator[str]:
     for op, *shapes in CONTRACTIONS:
         for target in ADAPTERS[:2]:
             yield from _configs(op, shapes, target)
-    yield "\n# convolutions and their gradients with channels last, and rows added up in many columns"
+    yield "\n# convolutions with channels last and their gradients, and rows added up"
     yield _plans(layers()[0])
     many = ((DType.I32, (24,)), (DType.F32, (24, 1 << 17)))
     yield _plans(_graph(ScatterAdd(0, 9), *many), ADAPTERS)

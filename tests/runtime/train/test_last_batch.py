@@ -241,4 +241,5 @@ def test_processes_feed_each_batch_in_parts_that_make_it_up(place: Place, proces
         whole = Feeder(job).feeds(step)
         fed = [each.feeds(step) for each in parts]
         for name in job.demand.rows:
+            assert {len(each[name]) for each in fed} == {len(whole[name]) // processes}
             np.testing.assert_array_equal(np.concatenate([each[name] for each in fed]), whole[name])

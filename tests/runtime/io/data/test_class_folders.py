@@ -221,4 +221,4 @@ def test_two_folders_that_could_be_held_out_are_refused(
     with pytest.raises(ProblemError) as caught:
         class_folder(tmp_path)
     assert isinstance(caught.value.problem, NoClasses)
-    assert all(str(tmp_path / name) in caught.value.problem.reason for name in pair)
+    assert all(f"`{name}`" in caught.value.problem.reason for name in pair)
