@@ -77,11 +77,15 @@ def run(
 ) -> Cell:
     """Load everything, look where it lies, and make some steps."""
     kept, fed = leaf_types(graph)
-    trained = {each.op.name for each in graph.values if isinstance(each.op, Parameter)}
+    trained = {
+        each.op.name
+        for each in graph.values
+        if isinstance(each.op, Parameter) and each.op.kind == "param"
+    }
     for name, of in kept.items():
-        session.write(name, first_value(of, is_trained=name in trained))
+        session.write(name, first_value(name, of) if name in trained else zeros(of))
     held: dict[str, int] = {}
-    for array in session.values().values():
+    for array in session.arrays.values():
         for shard in array.addressable_shards:
             held[str(shard.device)] = held.get(str(shard.device), 0) + shard.data.nbytes
     memory = session.compiled.memory_analysis()
@@ -101,11 +105,16 @@ def run(
     }
 
 
-def first_value(of: TensorType, *, is_trained: bool) -> Array:
-    """Of norms ones, of other parameters small numbers, of states zeros."""
-    if not is_trained:
-        return np.zeros(concrete_shape(of.shape), storage_type(of.dtype))
-    return numbers(of) if len(of.shape) > 1 else np.ones_like(numbers(of))
+def first_value(name: str, of: TensorType) -> Array:
+    """Of norms ones, of biases zeros, of other parameters small numbers."""
+    if len(of.shape) > 1:
+        return numbers(of)
+    return np.ones_like(zeros(of)) if name.endswith("weight") else zeros(of)
+
+
+def zeros(of: TensorType) -> Array:
+    """What moments begin with."""
+    return np.zeros(concrete_shape(of.shape), storage_type(of.dtype))
 
 
 def numbers(of: TensorType) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
@@ -207,7 +208,7 @@ class Trainer(Closing):
         follow these measurements, and the folder of the run records them, unless `counts` is false.
         Raises `ProblemError` as `step`, and `ValueError` if there is no example.
         """
-        trained, shown = self.trained, Shown()
+        trained, shown, started = self.trained, Shown(), perf_counter()
         with explained_failures(self._batch):
             kept = trained.session.kept()
             found = trained.measure(self._given(data), kept, shown)
@@ -215,6 +216,8 @@ class Trainer(Closing):
             raise ValueError("there is no example to evaluate on")
         if counts:
             self._follow(found, kept, shown)
+        if self._log is not None:
+            self._log.leave_out(perf_counter() - started)
         return found
 
     def save(self, folder: Path | str | None = None) -> None:
@@ -310,7 +313,8 @@ class Trainer(Closing):
             clock = clock_values(self._clock, recipe.settings.seed, trained.steps, rate)
             outputs = trained.step({**data, **(clock if moves else without_rate(clock))})
             if self._log is not None:
-                self._log.stepped(trained.steps, rate, outputs, trained.session.ahead)
+                ahead = trained.session.ahead
+                self._log.stepped(trained.steps, self._examples(given), rate, outputs, ahead)
         return StepResult(trained.steps, rate, outputs)
 
     def _follow(self, found: Mapping[str, float], kept: Mapping[str, Array], shown: Shown) -> None:

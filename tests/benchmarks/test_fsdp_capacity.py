@@ -34,3 +34,5 @@ def test_under_fsdp_each_device_holds_its_share_and_what_is_listed() -> None:
     # What XLA gives the compiled step on each device: that, a row of 17 tokens, and little else.
     assert share + 4 * 17 <= cell["argument_bytes"] < share + 4 * 17 + 64
     assert cell["temporary_bytes"] > 0
+    first, last = cell["losses"]
+    assert last < first, "the next step begins with what this one has learned"

@@ -13,6 +13,7 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
 from meganeura_runtime.backends.webgpu.device.device import Device, open_device
+from meganeura_runtime.backends.webgpu.schedule import horizontal_fusion
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +22,9 @@ def device() -> Iterator[Device]:
     opened = open_device("wgpu")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel has a dispatch of its own, so that what one kernel does can be counted."""
+    monkeypatch.setattr(horizontal_fusion, "MOST", 1)

@@ -47,13 +47,19 @@ def _key(inner: Frame, block: ast.Block, inputs: Sequence[Tensor]) -> Hashable:
     if any(isinstance(value, BlockValue) and value.path is not None for value in config):
         return None  # the weights of a layer that is given are not its own
     types = tuple(value.type for value in inputs)
+    # An input that is the same number everywhere is left out of what it changes nothing in.
+    neutral = _hashable(tuple(state.neutral.get(value.id) for value in inputs))
     initials = frozenset(inner.initials.items())
     mode = (state.training, state.frozen)
-    key = (block, _hashable(config), initials, types, mode, inner.facts, state.place_in_scans)
-    return None if key[1] is None else key
+    configured = _hashable(config)
+    if configured is None:
+        return None
+    return (
+        block, configured, initials, types, neutral, mode, inner.facts, state.place_in_scans
+    )  # fmt: skip
 
 
-def _hashable(config: tuple[Evaluated, ...]) -> Hashable:
+def _hashable(config: tuple[Evaluated | None, ...]) -> Hashable:
     try:
         hash(config)
     except TypeError:

@@ -10,7 +10,7 @@ from meganeura_dsl.transforms.training_step import GRADIENT, LEARNING_RATE, LOSS
 from meganeura_runtime.backends.backend import OpenDevice
 from meganeura_runtime.backends.base import Outputs
 from meganeura_runtime.train.events import Evaluated, Event, Logged, Watch
-from meganeura_runtime.train.loop import Clock
+from meganeura_runtime.train.loop import Clock, Speed
 from meganeura_runtime.train.recipe import Recipe
 from meganeura_runtime.train.report.report_writer import reported_by_hand
 from meganeura_runtime.train.run_folder import RunFolder
@@ -25,7 +25,7 @@ class _Unread:
 
     step: int
     rate: float
-    speed: float
+    speed: Speed
     outputs: Outputs
 
 
@@ -47,13 +47,17 @@ class StepLog:
         """Measure the speed from here on."""
         self._clock.start(step)
 
-    def stepped(self, step: int, rate: float, outputs: Outputs, ahead: int) -> None:
+    def leave_out(self, seconds: float) -> None:
+        """Count no time that was taken by something other than steps."""
+        self._clock.leave_out(seconds)
+
+    def stepped(self, step: int, examples: int, rate: float, outputs: Outputs, ahead: int) -> None:
         """Note a step, counted from 1, and record those that the device is done with."""
         every = self._settings.log_every
+        self._clock.examples += examples
         if every > 0 and (step % every == 0 or step in (1, self._settings.steps)):
             outputs.request()
-            speed = self._clock.steps_per_second(step)
-            self._unread.append(_Unread(step, rate, speed, outputs))
+            self._unread.append(_Unread(step, rate, self._clock.speed(step), outputs))
         self.read(step - ahead)
 
     def read(self, until: int) -> None:
@@ -85,11 +89,12 @@ class StepLog:
             if name not in (LOSS, SKIPPED) and not name.startswith(GRADIENT)
         }
         loss = float(one.outputs[LOSS])
-        rates = {LEARNING_RATE: one.rate, "steps_per_second": one.speed}
+        rates = {LEARNING_RATE: one.rate, "steps_per_second": one.speed.steps}
         place = {"kind": "step", "step": one.step, "epoch": 0}
         self.folder.add_metrics({**place, LOSS: loss, **metrics, **rates})
         if isfinite(loss):
-            self._watch(Logged(one.step, 0, loss, metrics, one.rate, one.speed))
+            speeds = one.speed.steps, one.speed.examples
+            self._watch(Logged(one.step, 0, loss, metrics, one.rate, *speeds))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from meganeura_dsl.elaborate.body import elaborator, layer_templates
-from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.ops import Parameter, Where
 from meganeura_dsl.ir.text import format_graph
 from meganeura_dsl.pipeline import elaborate_model, elaborate_train, load
 
@@ -23,6 +23,30 @@ def test_templates_change_no_graph(
     assert format_graph(repeated.graph) == format_graph(walked.graph)
     assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]
     assert [info.type for info in repeated.parameters] == [info.type for info in walked.parameters]
+
+
+def test_a_layer_without_a_mask_says_nothing_of_one_with_a_mask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a default leaves out of the graph is there where a tensor is given."""
+    path = tmp_path / "net.mgn"
+    path.write_text(
+        dedent(
+            """\
+            block Net()(q: [n, h, s, d], k: [n, h, s, d], mask: bool[n, h, s, s]) -> [n, h, s, d]:
+              a = attention(q, k, q)
+              b = attention(q, k, a, mask)
+              return attention(b, k, q, bias=f32(mask))
+
+            model net = Net()
+            """
+        )
+    )
+    program = load(str(path))
+    repeated = elaborate_model(program, "net").graph
+    monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
+    assert format_graph(repeated) == format_graph(elaborate_model(program, "net").graph)
+    assert any(isinstance(value.op, Where) for value in repeated.values)
 
 
 def test_two_dropouts_draw_bits_of_their_own(tmp_path: Path) -> None:

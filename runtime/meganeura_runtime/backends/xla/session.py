@@ -121,6 +121,11 @@ class XlaSession(Session):
             raise SessionError(NOT_ALIKE)
         self._arrays, self._copies = other._arrays, other._copies  # noqa: SLF001 - of this class
 
+    @property
+    def arrays(self) -> Mapping[str, jax.Array]:
+        """The parameters and states where they lie; the next step overwrites those it updates."""
+        return self._arrays
+
     def _put(self, name: str, array: Array) -> None:
         with explained():
             # Without `may_alias` the caller's own memory could become the parameter's.

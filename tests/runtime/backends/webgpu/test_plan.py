@@ -33,6 +33,7 @@ def small_graph(rows: int = 3) -> Graph:
     return build.graph({"loss": loss}, {"head.w": build.add(Add(), w, w)})
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_plan_prints_its_steps_with_their_places() -> None:
     text = str(plan_graph(small_graph(), DeviceLimits()))
     lines = text.splitlines()

@@ -6,7 +6,17 @@ from dataclasses import replace
 from math import inf, prod
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Op, Value
-from meganeura_dsl.ir.ops import Add, Broadcast, Constant, Iota, MatMul, Reshape, StopGradient, Sum
+from meganeura_dsl.ir.ops import (
+    Add,
+    Broadcast,
+    Constant,
+    DynamicUpdate,
+    Iota,
+    MatMul,
+    Reshape,
+    StopGradient,
+    Sum,
+)
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.traits import ANCHORS, PRODUCTS, Trait
 from meganeura_runtime.backends.webgpu.analysis.recompute_cost import (
@@ -100,7 +110,8 @@ def _worthwhile(graph: Graph, target: Target) -> set[int]:
         elif Uses(count, reads[value.id]).worth_storing(costs[value.id], prices):
             stored.add(value.id)
         for operand in value.operands:
-            reads[operand.id] += _reads(value, count if value.id in stored else reads[value.id])
+            wanted = count if value.id in stored else reads[value.id]
+            reads[operand.id] += _reads(value, operand, wanted)
     return stored
 
 
@@ -140,11 +151,14 @@ def _prices(target: Target) -> RecomputeCosts:
     return replace(prices, launch=prices.launch * target.fusing.launch)
 
 
-def _reads(value: Value, count: float) -> float:
-    """How many elements of each operand it takes to compute `count` elements.
+def _reads(value: Value, operand: Value, count: float) -> float:
+    """How many elements of an operand it takes to compute `count` elements.
 
-    The factors of a contraction are read so often that they are always in memory.
+    The factors of a contraction are read so often that they are always in memory; what replaces a
+    part is read where the part is.
     """
+    if isinstance(value.op, DynamicUpdate) and operand is value.operands[1]:
+        return min(count, elements(operand))
     if not value.op.traits.isdisjoint(PRODUCTS):
         return inf
     return count * reduction_of(value).count if is_reduction(value) else count

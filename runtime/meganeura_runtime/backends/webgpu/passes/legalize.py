@@ -55,6 +55,9 @@ BUSY_WORKGROUPS = 256
 MOST_ITERATIONS = 20_000
 """Terms of a loop that cannot be cut into sums of sums for free."""
 
+MOST_COMPARED = 1 << 18
+"""Terms of a row that a workgroup of a GPU compares."""
+
 
 def legalize(graph: Graph, target: Target) -> Graph:
     """The same step, in ops that each take at most one kernel."""
@@ -90,7 +93,9 @@ class _Lowering:
                 (x,) = operands
                 return split_reduction(self._build, op, x, self._most_terms(op, x))
             case ArgMax(axis=axis):
-                return split_arg_max(self._build, axis, operands[0], MOST_ITERATIONS)
+                gpu = self._target.style is Style.GPU
+                most = MOST_COMPARED if gpu else MOST_ITERATIONS
+                return split_arg_max(self._build, axis, operands[0], most)
             case ScatterAdd() | ScatterExtreme() as op:
                 ids, updates = operands
                 return lower_scatter(self._build, op, ids, updates, MOST_ITERATIONS)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from math import prod
 
 from meganeura_dsl.ir.graph import Graph, Leaf, Value
@@ -25,6 +25,10 @@ from meganeura_runtime.backends.webgpu.codegen.attention.kernel_choice import at
 from meganeura_runtime.backends.webgpu.codegen.kernels.elementwise_kernel import elementwise_kernel
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Memory, Work
 from meganeura_runtime.backends.webgpu.codegen.kernels.loop_kernel import Move, move_kernel
+from meganeura_runtime.backends.webgpu.codegen.kernels.merged_kernel import (
+    merged_kernel,
+    merged_kernels,
+)
 from meganeura_runtime.backends.webgpu.codegen.kernels.part_kernel import (
     part_bytes,
     part_kernel,
@@ -62,6 +66,7 @@ from meganeura_runtime.backends.webgpu.plan import (
     Tensor,
 )
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
+from meganeura_runtime.backends.webgpu.schedule.horizontal_fusion import horizontal_fusion
 from meganeura_runtime.backends.webgpu.schedule.kernel_cache import KernelCache
 from meganeura_runtime.backends.webgpu.schedule.kernel_names import kernel_name
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import Schedule, list_schedule
@@ -78,6 +83,8 @@ from meganeura_runtime.backends.webgpu.schedule.roofline import (
 
 LOOP_TENSORS = 1 << 40
 """The number of the first tensor that is no value of the graph, but of a loop."""
+SIDE_BY_SIDE = " | "
+"""Stands between the names of kernels in one dispatch."""
 
 
 def plan_graph(
@@ -117,7 +124,8 @@ def _assembly(graph: Graph, target: Target) -> "_Assembly":
     stored = materialized_values(lowered, target)
     for excess in _excesses(lowered, stored, target.limits):
         raise excess
-    return _Assembly(lowered, list_schedule(lowered, fuse(lowered, stored, target)), target)
+    ordered = list_schedule(lowered, fuse(lowered, stored, target))
+    return _Assembly(lowered, horizontal_fusion(lowered, ordered, target), target)
 
 
 def _require_declared(graph: Graph) -> None:
@@ -210,7 +218,8 @@ class _Assembly:
         kernels = self._scheduled(tensors)
         temporaries = self._place_all(kernels)
         inputs, parameters = self._sorted_leaves()
-        self._run(kernels, tensors, {value.id for value in self.graph.updates.values()})
+        updates = {value.id for value in self.graph.updates.values()}
+        self._run(kernels, self._order.launches, tensors, updates)
         return Plan(
             style=self._target.style,
             buffers=tuple(self._buffers),
@@ -291,15 +300,16 @@ class _Assembly:
             self._slots[tensor] = Slot(first + slot.buffer, slot.offset, slot.bytes)
 
     def _lifetimes(self, scheduled: Sequence[FusedKernel | LoopSchedule]) -> list[Lifetime]:
-        """From the kernel that makes a temporary to the last that reads it, or to the copies."""
-        kernels = self._order.kernels
+        """From the launch that makes a temporary to the last that reads it, or to the copies."""
+        kernels, launches = self._order.kernels, self._order.launches
         inside = [
             Lifetime(tensor, size, step, step)
-            for step, one in enumerate(scheduled)
+            for step, one in zip(launches, scheduled, strict=True)
             if isinstance(one, LoopSchedule)
             for tensor, size in one.temporaries
         ]
-        last = {read: step for step, one in enumerate(kernels) for read in one.reads}
+        steps = list(zip(launches, kernels, strict=True))
+        last = {read: step for step, one in steps for read in one.reads}
         last |= {
             value.id: len(kernels)
             for value in self.graph.updates.values()
@@ -307,7 +317,7 @@ class _Assembly:
         }
         made = [
             Lifetime(value.id, byte_size(value), step, last.get(value.id, step))
-            for step, one in enumerate(kernels)
+            for step, one in steps
             for value in one.work.stores
             if value.id not in self._slots and value.id not in self._order.in_place
         ]
@@ -315,21 +325,26 @@ class _Assembly:
 
     def _run(
         self,
-        kernels: Iterable[FusedKernel | LoopSchedule],
+        kernels: Sequence[FusedKernel | LoopSchedule],
+        launches: Sequence[int],
         tensors: Mapping[int, int],
         updates: Collection[int] = (),
     ) -> None:
-        """Dispatch kernels in order."""
-        for one in kernels:
-            if isinstance(one, LoopSchedule):
-                self._run_loop(one)
-            else:
-                self._dispatches.append(self._dispatch(one, tensors, updates))
+        """Dispatch kernels in order, those of one launch side by side."""
+        for _, numbers in groupby(range(len(kernels)), key=launches.__getitem__):
+            together = list[FusedKernel]()
+            for number in numbers:
+                one = kernels[number]
+                if isinstance(one, LoopSchedule):
+                    self._run_loop(one)
+                else:
+                    together.append(one)
+            self._dispatches += self._launched(together, tensors, updates)
 
     def _run_loop(self, loop: LoopSchedule) -> None:
         self._move(loop, "begin", loop.starts, str(loop.first))
         first = len(self._dispatches)
-        self._run(loop.kernels, loop.tensors)
+        self._run(loop.kernels, loop.launches, loop.tensors)
         if loop.slices:
             self._move(loop, "slices", loop.slices)
         self._move(loop, "end", loop.carries, f"{{}} + {loop.step}")
@@ -353,7 +368,7 @@ class _Assembly:
                     name=f"scan {word}",
                     kind="scan",
                     origin=str(loop.value.origin),
-                    kernel=self._texts.setdefault(kernel.text, len(self._texts)),
+                    kernel=self._texts.setdefault(kernel.shader.text, len(self._texts)),
                     slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
                     workgroups=kernel.workgroups,
                     flops=0,
@@ -364,11 +379,35 @@ class _Assembly:
     def _access(self, tensor: int, *, written: Collection[int]) -> str:
         return "read_write" if self._slots[tensor].buffer in written else "read"
 
-    def _dispatch(
-        self, one: FusedKernel, tensors: Mapping[int, int], updates: Collection[int]
-    ) -> Dispatch:
+    def _launched(
+        self,
+        together: Sequence[FusedKernel],
+        tensors: Mapping[int, int],
+        updates: Collection[int],
+    ) -> Iterator[Dispatch]:
+        """The dispatches of a launch: as few as the kernels' workgroups allow."""
+        memory = self._memory([one.work for one in together], tensors)
+        single = [self._one(one, memory, updates) for one in together]
+        groups = merged_kernels([kernel for kernel, _ in single], self._target.limits)
+        for group in groups:
+            kernel, first = single[group[0]]
+            if len(group) > 1:
+                kernel = merged_kernel([single[place][0] for place in group])
+            yield replace(
+                first,
+                name=SIDE_BY_SIDE.join(single[place][1].name for place in group),
+                kernel=self._texts.setdefault(kernel.shader.text, len(self._texts)),
+                slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
+                workgroups=kernel.workgroups,
+                flops=sum(single[place][1].flops for place in group),
+                bytes=sum(single[place][1].bytes for place in group),
+            )
+
+    def _one(
+        self, one: FusedKernel, memory: Memory, updates: Collection[int]
+    ) -> tuple[Kernel, Dispatch]:
+        """A kernel by itself, and what there is to say of its dispatch."""
         work, computed = one.work, computed_values(one)
-        memory = self._memory(work, tensors)
         kernel = self._kernels.kernel(work, computed, memory)
         in_parts = writes_parts(work, memory)
         made = (*work.anchors, *work.stores)
@@ -377,20 +416,20 @@ class _Assembly:
             needed = f"{len(kernel.tensors)} tensors in one kernel"
             raise LimitError(made[0], "max-storage-buffers-per-shader-stage", needed, limit)
         title = kernel_name(work, computed, updates)
-        return Dispatch(
+        return kernel, Dispatch(
             name=str(title),
             kind=title.kind,
             origin=str(made[0].origin),
-            kernel=self._texts.setdefault(kernel.text, len(self._texts)),
-            slots=tuple(self._slots[tensor] for tensor in kernel.tensors),
+            kernel=-1,
+            slots=(),
             workgroups=kernel.workgroups,
             flops=kernel_flops(computed),
             bytes=2 * part_bytes(work) if in_parts else bytes_accessed(one, computed),
         )
 
-    def _memory(self, work: Work, tensors: Mapping[int, int]) -> Memory:
-        """Where values lie for a kernel, which may write only to what it binds so."""
-        written = {self._slots[tensors[value.id]].buffer for value in work.stores}
+    def _memory(self, works: Sequence[Work], tensors: Mapping[int, int]) -> Memory:
+        """Where values lie for the kernels of a launch, which write only to what is bound so."""
+        written = {self._slots[tensors[value.id]].buffer for work in works for value in work.stores}
         access = partial(self._access, written=written)
         return Memory(tensors, access, lambda tensor: self._slots[tensor].bytes)
 

@@ -28,8 +28,8 @@ class KernelCache:
             made = self._write(work, memory)
             numbers = {tensor: number for number, tensor in enumerate(tensors)}
             places = tuple(numbers[tensor] for tensor in made.tensors)
-            known = self._written[form] = Kernel(made.text, places, made.workgroups)
-        return Kernel(known.text, tuple(tensors[n] for n in known.tensors), known.workgroups)
+            known = self._written[form] = Kernel(made.shader, places, made.workgroups)
+        return Kernel(known.shader, tuple(tensors[n] for n in known.tensors), known.workgroups)
 
 
 def _tensors(work: Work, computed: Sequence[Value], memory: Memory) -> list[int]:

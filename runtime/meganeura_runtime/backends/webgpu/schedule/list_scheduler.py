@@ -15,6 +15,8 @@ class Schedule:
 
     kernels: tuple[FusedKernel, ...]
     in_place: Mapping[int, int]
+    launches: tuple[int, ...]
+    """The number of each kernel's launch, in order; kernels of one launch run side by side."""
 
 
 def list_schedule(graph: Graph, kernels: Sequence[FusedKernel]) -> Schedule:
@@ -38,7 +40,8 @@ def list_schedule(graph: Graph, kernels: Sequence[FusedKernel]) -> Schedule:
         for value in kernel.work.stores
         if value.id not in kept
     }
-    return Schedule(tuple(kernels[number] for number in _sorted(kernels, before, sizes)), in_place)
+    order = tuple(kernels[number] for number in _sorted(kernels, before, sizes))
+    return Schedule(order, in_place, tuple(range(len(order))))
 
 
 def _may_overwrite(

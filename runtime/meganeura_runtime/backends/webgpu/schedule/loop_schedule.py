@@ -23,6 +23,7 @@ from meganeura_runtime.backends.webgpu.config.limits import Target
 from meganeura_runtime.backends.webgpu.memory.memory_planner import rounded
 from meganeura_runtime.backends.webgpu.passes.pipeline import run_passes
 from meganeura_runtime.backends.webgpu.schedule.fusion import FusedKernel, fuse
+from meganeura_runtime.backends.webgpu.schedule.horizontal_fusion import horizontal_fusion
 from meganeura_runtime.backends.webgpu.schedule.list_scheduler import list_schedule
 
 NEXT = "next."
@@ -56,6 +57,8 @@ class LoopSchedule:
     counter: int
     starts: tuple[Moved, ...]
     kernels: tuple["FusedKernel | LoopSchedule", ...]
+    launches: tuple[int, ...]
+    """The number of each kernel's launch."""
     tensors: Mapping[int, int]
     """The tensor of each value of the body that is in memory, by its id."""
     slices: tuple[Moved, ...]
@@ -138,7 +141,9 @@ class LoopScheduler:
         rounds = round_graph(op)
         graph = run_passes(rounds.graph, self.target)
         stored = materialized_values(graph, self.target)
-        kernels = list_schedule(graph, fuse(graph, stored, self.target)).kernels
+        scheduled = list_schedule(graph, fuse(graph, stored, self.target))
+        scheduled = horizontal_fusion(graph, scheduled, self.target)
+        kernels = scheduled.kernels
         tensors = {v.id: leaves[v.op.name] for v in graph.values if isinstance(v.op, Leaf)}
         for value in (value for one in kernels for value in one.work.stores):
             tensors[value.id] = self._new(value.type)
@@ -152,6 +157,7 @@ class LoopScheduler:
             counter=counter,
             starts=tuple(starts),
             kernels=tuple([self._inner(one, tensors) for one in kernels]),
+            launches=scheduled.launches,
             tensors=tensors,
             slices=tuple(self._slices(rounds, places)),
             carries=tuple(

@@ -25,7 +25,7 @@ from meganeura_runtime.backends.webgpu.passes import fuse_attention
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_close, run_plan
 
-pytestmark = pytest.mark.adapter
+pytestmark = [pytest.mark.adapter, pytest.mark.usefixtures("apart")]
 
 SMALL = AttentionTile(16, 16, 4, 4, 4, 16)
 WIDE = AttentionTile(16, 32, 4, 4, 8, 16)

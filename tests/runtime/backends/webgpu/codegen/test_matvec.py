@@ -17,7 +17,7 @@ from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.runtime.running import assert_as_reference
 
-pytestmark = pytest.mark.adapter
+pytestmark = [pytest.mark.adapter, pytest.mark.usefixtures("apart")]
 
 Shape = tuple[int, ...]
 

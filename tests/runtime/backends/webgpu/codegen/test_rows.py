@@ -142,7 +142,7 @@ def test_few_rows_are_shared_out(device: Device) -> None:
     net = Net()
     x = net.input("x", 2, 70_001)
     largest = net.build.add(ReduceMax((1,)), x)
-    check(net.build.graph({"total": net.build.add(Sum((0, 1)), x), "largest": largest}), device, 5)
+    check(net.build.graph({"total": net.build.add(Sum((0, 1)), x), "largest": largest}), device, 3)
 
 
 def test_rows_of_another_shape(device: Device) -> None:

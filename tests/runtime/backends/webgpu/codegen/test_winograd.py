@@ -36,7 +36,7 @@ from meganeura_runtime.io.weights import initial_values
 from tests.dsl.transforms.egraph.winograd_cases import FORMS
 from tests.runtime.running import assert_as_reference
 
-pytestmark = pytest.mark.adapter
+pytestmark = [pytest.mark.adapter, pytest.mark.usefixtures("apart")]
 
 CASES = [
     (2, (1, 1, 1, 1), 1, (1, 1)),

@@ -121,6 +121,7 @@ def test_what_only_elementwise_work_reads_later_is_made_again(
     assert once.least_bytes - twice.least_bytes == gain
 
 
+@pytest.mark.usefixtures("apart")
 def test_a_large_mirrored_kernel_is_not_made_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

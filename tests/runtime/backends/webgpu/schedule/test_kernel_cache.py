@@ -77,6 +77,7 @@ def test_layers_of_other_widths_have_kernels_of_their_own() -> None:
     assert len(tower(8, widths=(8, 12)).kernels) == len(tower(8).kernels) + 1
 
 
+@pytest.mark.usefixtures("apart")
 def test_parts_of_tensors_of_another_shape_have_kernels_of_their_own() -> None:
     """Equal ops that give equal types step through memory otherwise; the bytes are the same."""
     build = Builder()

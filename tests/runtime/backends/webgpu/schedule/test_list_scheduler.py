@@ -49,6 +49,7 @@ def test_updates_come_as_soon_as_what_they_need_is_there(depth: int) -> None:
         assert not plan.copies
 
 
+@pytest.mark.usefixtures("apart")
 def test_what_gives_no_memory_free_waits_for_its_turn() -> None:
     """A kernel that reads a tensor last and makes one as large does not go before others."""
     build = Builder()

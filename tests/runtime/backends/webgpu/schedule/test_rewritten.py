@@ -73,6 +73,7 @@ def test_inference_is_planned_no_worse(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["whisper", "lm"])
+@pytest.mark.usefixtures("apart")
 def test_projections_made_at_once_save_kernels_for_some_memory(name: str) -> None:
     # All of a product stays until its last part is read.
     graph = forward(name, training=False)

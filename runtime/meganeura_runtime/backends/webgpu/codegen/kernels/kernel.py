@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from meganeura_dsl.ir.graph import Value
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -24,10 +25,50 @@ FEWEST_VEC4S = {Style.GPU: 1 << 15, Style.SOFTWARE_VULKAN: 1}
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """How a kernel may use a tensor, and the type of the elements it sees."""
+
+    access: str
+    element: str
+
+
+@dataclass(frozen=True)
+class Shader:
+    """A compute shader in parts. In its body, binding i is the array `b{i}`."""
+
+    bindings: tuple[Binding, ...]
+    shared: tuple[str, ...]
+    """The declarations of what a workgroup shares."""
+    body: tuple[str, ...]
+    size: int
+    """Invocations of a workgroup."""
+
+    @cached_property
+    def text(self) -> str:
+        """The WGSL."""
+        body = "\n".join(f"    {line}" for line in self.body)
+        half = any("f16" in each.element for each in self.bindings) or "f16(" in body
+        bindings = (
+            f"@group(0) @binding({place}) var<storage, {each.access}> b{place}: "
+            f"array<{each.element}>;"
+            for place, each in enumerate(self.bindings)
+        )
+        entry = (
+            f"@compute @workgroup_size({self.size})\n"
+            "fn main(@builtin(workgroup_id) group: vec3<u32>, "
+            "@builtin(local_invocation_index) lane: u32) {\n"
+            f"{body}\n}}\n"
+        )
+        head = "\n".join([*bindings, *self.shared])
+        enable = ["enable f16;\n"] if half else []
+        return "\n".join([*enable, f"{head}\n", *functions(body), entry])
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A compute shader and one way to run it; binding i is the tensor `tensors[i]`."""
 
-    text: str
+    shader: Shader
     tensors: tuple[int, ...]
     workgroups: tuple[int, int, int]
 
@@ -221,17 +262,11 @@ class Launch:
 
     def kernel(self, writer: WgslEmitter, memory: Memory, shared: Sequence[str] = ()) -> Kernel:
         """The finished kernel around a body; `shared` declares memory of a workgroup."""
-        body = "\n".join(f"    {line}" for line in writer.lines)
-        entry = (
-            f"@compute @workgroup_size({self.size})\n"
-            "fn main(@builtin(workgroup_id) group: vec3<u32>, "
-            "@builtin(local_invocation_index) lane: u32) {\n"
-            f"{body}\n}}\n"
+        bindings = tuple(
+            Binding(memory.access(tensor), writer.bound_type(tensor)) for tensor in writer.tensors
         )
-        enable = ["enable f16;\n"] if DType.F16 in writer.dtypes.values() or "f16(" in body else []
-        bindings = "\n".join([*writer.declarations(memory.access), *shared])
-        text = "\n".join([*enable, f"{bindings}\n", *functions(body), entry])
-        return Kernel(text, tuple(writer.tensors), self.workgroups)
+        shader = Shader(bindings, tuple(shared), tuple(writer.lines), self.size)
+        return Kernel(shader, tuple(writer.tensors), self.workgroups)
 
 
 def all_of(*conditions: str | None) -> tuple[str, ...]:

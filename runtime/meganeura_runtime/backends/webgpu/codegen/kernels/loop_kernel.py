@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meganeura_dsl.ir.types import DType
-from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Kernel, Launch
+from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import Binding, Kernel, Launch, Shader
 from meganeura_runtime.backends.webgpu.config.limits import Target
 
 WORKGROUP = 64
@@ -61,16 +61,6 @@ def move_kernel(
     if set_counter:
         at = f"b{number[counter]}[0]"
         lines.append(f"if (i == 0u) {{ {at} = {set_counter.format(at)}; }}")
-    bindings = "\n".join(
-        f"@group(0) @binding({place}) var<storage, {access(tensor)}> b{place}: "
-        f"array<{types[tensor]}>;"
-        for tensor, place in number.items()
-    )
-    body = "\n".join(f"    {line}" for line in lines)
-    enable = "enable f16;\n" if HALF in types.values() else ""
-    text = (
-        f"{enable}{bindings}\n\n@compute @workgroup_size({WORKGROUP})\n"
-        "fn main(@builtin(workgroup_id) group: vec3<u32>, "
-        f"@builtin(local_invocation_index) lane: u32) {{\n{body}\n}}\n"
-    )
-    return Kernel(text, tuple(tensors), launch.workgroups)
+    bindings = tuple(Binding(access(tensor), types[tensor]) for tensor in number)
+    shader = Shader(bindings, (), tuple(lines), WORKGROUP)
+    return Kernel(shader, tuple(tensors), launch.workgroups)

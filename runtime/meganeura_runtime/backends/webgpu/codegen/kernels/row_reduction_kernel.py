@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from math import prod
 
 from meganeura_dsl.ir.graph import Value
-from meganeura_dsl.ir.ops import Sum
+from meganeura_dsl.ir.ops import ArgMax, Sum
 from meganeura_dsl.ir.ops.primitive.reduce import ReduceMax
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
+from meganeura_dsl.ir.types import DType
 from meganeura_runtime.backends.webgpu.codegen.kernels.kernel import (
     Element,
     Kernel,
@@ -46,6 +47,8 @@ FEWEST_TERMS = 32
 """Terms for which it is worth to work together."""
 MANY_COLUMNS = 1 << 14
 """Rows whose terms lie far apart keep a GPU busy by themselves if they are so many."""
+FEW_ROWS, SOME_ROWS = 128, 1024
+"""Rows so few that they are done the sooner, the less each lane does."""
 LONG = 256
 """Terms that one invocation should not sum alone."""
 
@@ -71,14 +74,17 @@ class RowReduction:
 def row_reduction_of(anchor: Value, target: Target) -> RowReduction | None:
     """The rows of a value, if it is such that workgroups reduce it together."""
     match anchor.op:
+        case ArgMax(axis=axis) if target.style is Style.GPU:
+            axes = (axis,)
         case Sum(axes=axes) | ReduceMax(axes=axes) if target.style is Style.GPU:
-            shape = concrete_shape(anchor.operands[0].type.shape)
-            terms = prod(shape[axis] for axis in axes)
-            rows = RowReduction(prod(shape) // terms, terms, len(shape) - 1 in axes, shape, axes)
-            alone = not rows.contiguous and rows.count > MANY_COLUMNS and terms <= LONG
-            return None if alone or terms < FEWEST_TERMS else rows
+            pass
         case _:
             return None
+    shape = concrete_shape(anchor.operands[0].type.shape)
+    terms = prod(shape[axis] for axis in axes)
+    rows = RowReduction(prod(shape) // terms, terms, len(shape) - 1 in axes, shape, axes)
+    alone = not rows.contiguous and rows.count > MANY_COLUMNS and terms <= LONG
+    return None if alone or terms < FEWEST_TERMS else rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +97,18 @@ class _Team:
     contiguous: bool
 
     @staticmethod
-    def of(rows: RowReduction, anchors: int, limits: DeviceLimits) -> "_Team":
-        most = min(limits.invocations, limits.workgroup_bytes // (4 * anchors))
+    def of(rows: RowReduction, words: int, limits: DeviceLimits) -> "_Team":
+        """For so many words of shared memory of each lane."""
+        most = min(limits.invocations, limits.workgroup_bytes // (4 * words))
         each = 4 if rows.terms % 4 == 0 else 1
         if rows.contiguous:
             busy = 1024 if rows.count < 512 else 256
-            lanes = _power(rows.terms // (4 * each), 8, min(busy, most))
+            lanes = _power(rows.terms // (_turns(rows.count) * each), 8, min(busy, most))
             together = _power(rows.count, 1, max(1, min(128, most) // lanes))
             return _Team(together, lanes, each, contiguous=True)
         together = 8 if rows.count < 2048 else 32
-        lanes = _power(rows.terms // (4 * each), 1, min(1024, most) // together)
+        turns = _turns(rows.count // together)
+        lanes = _power(rows.terms // (turns * each), 1, min(1024, most) // together)
         return _Team(together, lanes, each, contiguous=False)
 
     @property
@@ -120,6 +128,13 @@ class _Team:
     def apart(self) -> int:
         """How far apart lanes of one row are."""
         return 1 if self.contiguous else self.rows
+
+
+def _turns(teams: int) -> int:
+    """How often a lane reads, at the least: few teams wait for memory, many keep it busy."""
+    if teams < FEW_ROWS:
+        return 1
+    return 2 if teams < SOME_ROWS else 4
 
 
 def _elements(value: Value) -> int:
@@ -145,16 +160,68 @@ class _Sum:
     anchor: Value
     elements: tuple[Expression, ...]
 
-    def combined(self, a: str, b: str) -> str:
+    @property
+    def dtype(self) -> DType:
+        """The type of the terms."""
+        return self.anchor.operands[0].type.dtype
+
+    @property
+    def has_places(self) -> bool:
+        """Whether the result is the place of a term."""
+        return reduction(self.anchor).kind is Kind.ARG_MAX
+
+    def declare(self, writer: WgslEmitter) -> None:
+        """What a lane has found of no terms."""
+        nothing = neutral(reduction(self.anchor).kind, self.dtype)
+        writer.line(f"var a{self.number} = {literal(nothing, self.dtype)};")
+        if self.has_places:
+            writer.line(f"var p{self.number} = 0i;")
+
+    def add(self, writer: WgslEmitter, element: str, place: str) -> None:
+        """Take in a term of a lane, which sees them in order."""
+        name = f"a{self.number}"
+        if not self.has_places:
+            writer.line(f"{name} = {self._combined(name, element)};")
+            return
+        with writer.block(f"if ({self._exceeds(element, name)})"):
+            writer.line(f"{name} = {element};")
+            writer.line(f"p{self.number} = i32({place});")
+
+    def share(self, writer: WgslEmitter) -> None:
+        """Let the other lanes know what this one has found."""
+        writer.line(f"all{self.number}[l] = a{self.number};")
+        if self.has_places:
+            writer.line(f"places{self.number}[l] = p{self.number};")
+
+    def join(self, writer: WgslEmitter, apart: int) -> None:
+        """Take in what the lane so far behind has found; of equal terms, the first counts."""
+        own, other = (f"all{self.number}[l{at}]" for at in ("", f" + {apart}u"))
+        if not self.has_places:
+            writer.line(f"{own} = {self._combined(own, other)};")
+            return
+        place, behind = (f"places{self.number}[l{at}]" for at in ("", f" + {apart}u"))
+        tie = f"!({self._exceeds(own, other)}) && {behind} < {place}"
+        with writer.block(f"if ({self._exceeds(other, own)} || ({tie}))"):
+            writer.line(f"{own} = {other};")
+            writer.line(f"{place} = {behind};")
+
+    def shared(self, lanes: int) -> list[str]:
+        """Declarations of what the lanes of a workgroup share."""
+        elements = register_type(self.dtype)
+        found = [f"var<workgroup> all{self.number}: array<{elements}, {lanes}>;"]
+        if self.has_places:
+            found.append(f"var<workgroup> places{self.number}: array<i32, {lanes}>;")
+        return found
+
+    def _combined(self, a: str, b: str) -> str:
         """What two terms give together."""
         if reduction(self.anchor).kind is Kind.SUM:
             return f"{a} + {b}"
-        return f"larger({a}, {b})" if self.anchor.type.dtype.is_float else f"max({a}, {b})"
+        return f"larger({a}, {b})" if self.dtype.is_float else f"max({a}, {b})"
 
-    @property
-    def nothing(self) -> float:
-        """What no terms give."""
-        return neutral(reduction(self.anchor).kind, self.anchor.type.dtype)
+    def _exceeds(self, a: str, b: str) -> str:
+        """Whether one term is larger than another; NaN is the largest."""
+        return f"exceeds({a}, {b})" if self.dtype.is_float else f"{a} > {b}"
 
 
 def stages_of(anchors: Sequence[Value]) -> list[list[Value]]:
@@ -192,7 +259,8 @@ class _Writing:
         self._memory, self._rows = memory, rows
         self._before = memory.before(work)
         self._registers = {anchor.id: f"r{n}" for n, anchor in enumerate(work.anchors)}
-        self._team = team = _Team.of(rows, len(work.anchors), target.limits)
+        words = sum(2 if isinstance(anchor.op, ArgMax) else 1 for anchor in work.anchors)
+        self._team = team = _Team.of(rows, words, target.limits)
         self._launch = Launch(-(-rows.count // team.rows) * team.size, team.size, target)
         self._writer, self._make = WgslEmitter(), Expressions()
         group, exists = self._launch.declare_group(self._writer, "rows")
@@ -224,10 +292,8 @@ class _Writing:
             self._writer.line("storageBarrier();")
         for result in last:
             write_result(self._writer, self._memory, result)
-        shared = [
-            f"var<workgroup> all{n}: array<{register_type(anchor.type.dtype)}, {self._team.size}>;"
-            for n, anchor in enumerate(work.anchors)
-        ]
+        totals = sorted((one for stage in stages for one in stage), key=lambda one: one.number)
+        shared = [line for total in totals for line in total.shared(self._team.size)]
         return self._launch.kernel(self._writer, self._memory, shared)
 
     def _stages(self, anchors: Sequence[Value]) -> list[list[_Sum]]:
@@ -243,7 +309,8 @@ class _Writing:
     def _sum(self, number: int, anchor: Value, reader: ElementInliner) -> _Sum:
         found = reduction(anchor)
         row = unravel(self._row.index, concrete_shape(anchor.type.shape))
-        nothing = self._make.literal(neutral(found.kind, anchor.type.dtype), anchor.type.dtype)
+        dtype = anchor.operands[0].type.dtype
+        nothing = self._make.literal(neutral(found.kind, dtype), dtype)
         terms = (
             found.term(reader, row, unravel(term, found.shape)).element for term in self._terms
         )
@@ -266,27 +333,24 @@ class _Writing:
         """Each lane alone, then all lanes of a row together, in halves."""
         writer, team = self._writer, self._team
         for total in stage:
-            dtype = total.anchor.type.dtype
-            writer.line(f"var a{total.number} = {literal(total.nothing, dtype)};")
+            total.declare(writer)
         with writer.loop(self._turn):
             for total in stage:
-                name = f"a{total.number}"
-                for one in total.elements:
-                    writer.line(f"{name} = {total.combined(name, writer.value(one))};")
+                for one, term in zip(total.elements, self._terms, strict=True):
+                    place = writer.index(term) if total.has_places else ""
+                    total.add(writer, writer.value(one), place)
         number = writer.index(self._number)
         for total in stage:
-            writer.line(f"all{total.number}[l] = a{total.number};")
+            total.share(writer)
         writer.line("workgroupBarrier();")
         half = team.lanes // 2
         while half:
             with writer.block(f"if ({number} < {half}u)"):
                 for total in stage:
-                    own, other = (
-                        f"all{total.number}[l{at}]" for at in ("", f" + {half * team.apart}u")
-                    )
-                    writer.line(f"{own} = {total.combined(own, other)};")
+                    total.join(writer, half * team.apart)
             writer.line("workgroupBarrier();")
             half //= 2
         first = writer.index(variable(self._lane) - self._number * team.apart)
         for total in stage:
-            writer.line(f"let r{total.number} = all{total.number}[{first}];")
+            found = "places" if total.has_places else "all"
+            writer.line(f"let r{total.number} = {found}{total.number}[{first}];")

@@ -292,15 +292,8 @@ class WgslEmitter:
     def _deepest(self, nodes: Sequence[Node]) -> int:
         return max((self._depth(node) for node in nodes), default=0)
 
-    def declarations(self, access: Callable[[int], str]) -> list[str]:
-        """The bindings of the tensors used, in the order of their first use."""
-        return [
-            f"@group(0) @binding({place}) var<storage, {access(tensor)}> b{place}: "
-            f"array<{self._bound_type(tensor)}>;"
-            for place, tensor in enumerate(self.tensors)
-        ]
-
-    def _bound_type(self, tensor: int) -> str:
+    def bound_type(self, tensor: int) -> str:
+        """The type of the elements that a tensor is bound as."""
         element = memory_type(self.dtypes[tensor])
         return f"vec4<{element}>" if tensor in self.vec4s else element
 
