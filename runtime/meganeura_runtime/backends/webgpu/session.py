@@ -203,6 +203,10 @@ class WebGpuSession(Session):
             return  # memory begins as zeros
         self.device.write(self._range(slot), content)
 
+    def _clear(self, names: Sequence[str]) -> None:
+        # On the device: to upload zeros would take longer than to read a prompt.
+        self.device.clear([self._range(self._tensors[name].slot) for name in names])
+
     def _get(self, name: str) -> Array:
         return self.fetch(self._tensors[name])
 

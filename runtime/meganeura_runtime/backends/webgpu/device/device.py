@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -183,6 +183,14 @@ class Device:
         """Put bytes into memory, after all steps submitted so far."""
         with explained(f"writing {at.size} bytes"):
             self._device.queue.write_buffer(at.buffer, at.offset, data)
+
+    def clear(self, ranges: Iterable[Range]) -> None:
+        """Put zeros into memory, after all steps submitted so far; none of them is uploaded."""
+        with explained("clearing memory"):
+            encoder = self._device.create_command_encoder()
+            for at in ranges:
+                encoder.clear_buffer(at.buffer, at.offset, at.size)
+            self._device.queue.submit([encoder.finish()])
 
     def read(self, at: Range) -> NDArray[np.uint8]:
         """Bytes from memory, once all steps submitted so far are done."""
