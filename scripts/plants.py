@@ -1202,4 +1202,325 @@ PLANTS = (
             "tests/runtime/train/test_folder_lock.py::test_a_lock_has_the_number_of_its_process_alone",
         ),
     ),
+    Plant(
+        "a sum that goes backwards is left turned round",
+        "meganeura_dsl/ir/ops/primitive/cumulative.py",
+        "return np.flip(found, self.axis) if self.backward else found",
+        "return found",
+        ("tests/dsl/ir/ops/test_ops.py::test_the_gradient_is_the_slope",),
+    ),
+    Plant(
+        "a value of a round is not known to differ from round to round",
+        "meganeura_dsl/ir/ops/primitive/loop_region.py",
+        "        self._leaves.add(made.id)\n",
+        "",
+        ("tests/dsl/ir/ops/test_adjoints.py",),
+    ),
+    Plant(
+        "a window of attention shows one token more",
+        "meganeura_dsl/ir/ops/fused/attention_scores.py",
+        "return hidden | (back >= self.window) if self.window else hidden",
+        "return hidden | (back > self.window) if self.window else hidden",
+        ("tests/dsl/ir/ops/fused/test_fused.py::test_the_value_is_that_of_the_expansion",),
+    ),
+    Plant(
+        "the bias of a fused product stands one axis too early",
+        "meganeura_dsl/ir/ops/fused/contraction.py",
+        "behind = product.ndim - 1 - self.bias_axis(product.ndim)",
+        "behind = product.ndim - self.bias_axis(product.ndim)",
+        (
+            "tests/dsl/ir/ops/fused/test_expand.py::test_a_model_is_the_same_original_fused_and_spelled_out",
+        ),
+    ),
+    Plant(
+        "what is not 0 may be 0 with the other sign",
+        "meganeura_dsl/symbolic/prover/entailment.py",
+        "if simple in known.nonzero or -simple in known.nonzero:",
+        "if simple in known.nonzero:",
+        ("tests/dsl/symbolic/test_facts.py::test_what_follows",),
+    ),
+    Plant(
+        "what is at most 0 and at least 0 is not known to be 0",
+        "meganeura_dsl/symbolic/prover/assume.py",
+        '    if is_at_least(-size, 0, known):\n        return known, [Compare("==", size, 0)]\n',
+        "",
+        ("tests/dsl/symbolic/test_verdicts.py::test_the_prover_says_what_it_said",),
+    ),
+    Plant(
+        "a missing fact has a remainder that no division leaves",
+        "meganeura_dsl/symbolic/prover/missing_facts.py",
+        "0, floor.denominator - 1):",
+        "0, floor.denominator):",
+        ("tests/dsl/symbolic/test_examples.py::test_hints",),
+    ),
+    Plant(
+        "an equality bounds from one side only",
+        "meganeura_dsl/symbolic/prover/solver_state.py",
+        "both = (*self.nonnegative, *smooth, *(-size for size in smooth))",
+        "both = (*self.nonnegative, *smooth)",
+        ("tests/dsl/symbolic/test_facts.py::test_what_follows",),
+    ),
+    Plant(
+        "loops that are one collect by place instead of by number",
+        "meganeura_dsl/transforms/simplify_loops.py",
+        'outputs |= {f"{COLLECTED}{n}": values[number] for n, (number, _) in enumerate(wanted)}',
+        'outputs |= {f"{COLLECTED}{n}": values[n] for n, (number, _) in enumerate(wanted)}',
+        ("tests/dsl/transforms/test_loops.py::test_a_scan_is_its_rounds_and_so_are_its_gradients",),
+    ),
+    Plant(
+        "a chain of rewrites counts at its end as well",
+        "meganeura_dsl/transforms/egraph/provenance.py",
+        "under if len(under) > 1 else frozenset((number,))",
+        "under if under else frozenset((number,))",
+        ("tests/plans/test_models.py::test_the_standard_models_become_what_they_became",),
+    ),
+    Plant(
+        "a loop forwards and one backwards are one",
+        "meganeura_dsl/transforms/simplify_loops.py",
+        "return operands, op.body.made, following, op.rounds, op.sliced, op.backward",
+        "return operands, op.body.made, following, op.rounds, op.sliced",
+        ("tests/dsl/transforms/test_loops.py::test_a_loop_and_the_same_one_backwards_stay_two",),
+    ),
+    Plant(
+        "the first value that is stored is computed",
+        "meganeura_dsl/transforms/egraph/extract/extract.py",
+        "stored = frozenset(range(known, len(needs)))",
+        "stored = frozenset(range(known + 1, len(needs)))",
+        ("tests/dsl/transforms/egraph/test_conditions.py::test_equal_geometry_is_merged",),
+    ),
+    Plant(
+        "what is of another shape is read as a row of the group",
+        "runtime/meganeura_runtime/backends/webgpu/schedule/fusion.py",
+        "if group.rows is None or not group.holds(elements(value)):",
+        "if group.rows is None:",
+        (
+            "tests/runtime/backends/webgpu/schedule/test_rewritten.py::test_a_training_step_is_planned_no_worse",
+        ),
+    ),
+    Plant(
+        "a maximum in parts skips the first of what is left",
+        "runtime/meganeura_runtime/backends/webgpu/passes/split_reduction.py",
+        "ends = ((0, whole), (whole, size))",
+        "ends = ((0, whole), (whole + 1, size))",
+        (
+            "tests/runtime/backends/webgpu/passes/test_split_reduction.py::test_no_element_is_left_out",
+        ),
+    ),
+    Plant(
+        "a root is as cheap as a sum",
+        "runtime/meganeura_runtime/backends/webgpu/analysis/recompute_cost.py",
+        "                return self.root\n",
+        "                return self.simple\n",
+        ("tests/plans/test_models.py::test_the_standard_models_become_what_they_became",),
+    ),
+    Plant(
+        "a broadcast of two axes is moved to channels last as that of one",
+        "runtime/meganeura_runtime/backends/webgpu/passes/channels_last.py",
+        "case Broadcast(shape=shape, axes=axes) if len(axes) < 2:",
+        "case Broadcast(shape=shape, axes=axes) if len(axes) < 3:",
+        (
+            "tests/runtime/backends/webgpu/passes/test_channels_last.py::test_a_broadcast_of_any_axes_meets_channels_last",
+        ),
+    ),
+    Plant(
+        "a merge searches one step too few",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/prefix.py",
+        "for _ in range(self.op.run.bit_length()):",
+        "for _ in range((self.op.run - 1).bit_length()):",
+        (
+            "tests/runtime/backends/webgpu/codegen/test_ops.py::test_a_kernel_computes_the_reference",
+        ),
+    ),
+    Plant(
+        "a gradient of weights with channels last is written from the first axis on",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/conv.py",
+        "found = whole.place(at, row, _first(column))\n"
+        "        return OutputCoordinate(_last(found.index, 1), found.guards)",
+        "found = whole.place(at, row, _first(column))\n"
+        "        return OutputCoordinate(_last(found.index, 0), found.guards)",
+        ("tests/plans/test_cases.py::test_every_case_is_planned_as_it_was",),
+    ),
+    Plant(
+        "a block opens before what is moved out of it",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/wgsl/emitter.py",
+        "        self._scopes.append(_Scope())\n"
+        "        yield\n"
+        "        inner = self._scopes.pop()\n"
+        '        self.line(f"{header} {{")\n',
+        '        self.line(f"{header} {{")\n'
+        "        self._scopes.append(_Scope())\n"
+        "        yield\n"
+        "        inner = self._scopes.pop()\n",
+        ("tests/plans/test_golden.py::test_a_graph_has_the_plan_of_its_file",),
+    ),
+    Plant(
+        "rows looked up in batches lose the axes of the batch",
+        "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/gather_scatter.py",
+        "after = axis + ids.type.rank - batch",
+        "after = axis + ids.type.rank",
+        (
+            "tests/runtime/backends/webgpu/codegen/test_ops.py::test_a_kernel_computes_the_reference",
+        ),
+    ),
+    Plant(
+        "a note of an import is kept as one of the file itself",
+        "meganeura_dsl/proof_cache.py",
+        "return sources.index(span.source), span.start, span.end",
+        "return 0, span.start, span.end",
+        ("tests/dsl/test_proof_cache.py::test_notes_are_found_as_they_were_kept",),
+    ),
+    Plant(
+        "a contraction that occurs often is tuned as if once",
+        "runtime/meganeura_runtime/backends/webgpu/tuning/search_space.py",
+        "found[whole.name] = replace(known, count=known.count + 1)",
+        "found[whole.name] = known",
+        (
+            "tests/runtime/backends/webgpu/tuning/test_autotuner.py::test_a_contraction_that_occurs_again_is_one_subject",
+        ),
+    ),
+    Plant(
+        "an entry with a place of no value ends in a traceback",
+        "runtime/meganeura_runtime/backends/compile_cache.py",
+        "except (ValidationError, GraphTextError, IndexError):",
+        "except (ValidationError, GraphTextError):",
+        (
+            "tests/runtime/backends/test_compile_cache.py::test_a_graph_that_cannot_be_read_is_made_anew",
+        ),
+    ),
+    Plant(
+        "bytes after the end of an IDX file are no mistake",
+        "runtime/meganeura_runtime/io/data/idx_files.py",
+        "    if claimed != available:",
+        "    if claimed > available:",
+        ("tests/runtime/io/data/test_idx.py::test_a_hostile_file_is_refused",),
+    ),
+    Plant(
+        "metadata that is no text is left out",
+        "runtime/meganeura_runtime/io/tensors/safetensors_file.py",
+        "    if len(texts) < len(record):\n"
+        '        raise InvalidTensorFileError("its metadata holds something '
+        'other than texts")\n',
+        "",
+        ("tests/runtime/io/tensors/test_tensors.py::test_a_hostile_file_is_refused",),
+    ),
+    Plant(
+        "of two folders that are held out the first counts",
+        "runtime/meganeura_runtime/io/data/class_folders.py",
+        "    if len(held_out) > 1:",
+        "    if len(held_out) > 2:",
+        (
+            "tests/runtime/io/data/test_class_folders.py::test_two_folders_that_could_be_held_out_are_refused",
+        ),
+    ),
+    Plant(
+        "settings of images are ignored where files are sounds",
+        "runtime/meganeura_runtime/io/data/readers.py",
+        '        self._require(path, not of_images, f"`{next(iter(of_images), '
+        "'')}` is about images\")\n",
+        "",
+        ("tests/runtime/io/data/test_class_folders.py::test_a_sound_is_a_spectrogram",),
+    ),
+    Plant(
+        "a tensor that is fed whole may have any first size",
+        "runtime/meganeura_runtime/io/data/dataset.py",
+        "if not fits or (tensor.shape[0] % rows if rows else tensor.shape != shape):",
+        "if not fits or (rows and tensor.shape[0] % rows):",
+        (
+            "tests/runtime/io/data/test_dataset.py::test_a_whole_input_has_the_shape_it_is_declared_with",
+        ),
+    ),
+    Plant(
+        "the sum of an empty list is refused",
+        "meganeura_dsl/elaborate/builtins/builtin_math.py",
+        'if len(numbers) != len(values) or (not numbers and call.name != "sum"):',
+        "if len(numbers) != len(values) or not numbers:",
+        (
+            "tests/dsl/elaborate/test_trained_weights.py::test_standard_models_can_run_all_they_train",
+        ),
+    ),
+    Plant(
+        "a return inside of an if goes on behind it",
+        "meganeura_dsl/elaborate/body/statements.py",
+        "                return self.execute(then if self.choose(condition, "
+        "frame) else otherwise, frame)",
+        "                self.execute(then if self.choose(condition, frame) else otherwise, frame)",
+        ("tests/dsl/elaborate/test_prove.py::test_a_loop_may_have_no_round",),
+    ),
+    Plant(
+        "the highest metric is the lowest",
+        "meganeura_dsl/settings/best_metric.py",
+        'return BestMetric(name, which == "highest")',
+        'return BestMetric(name, which == "lowest")',
+        ("tests/runtime/train/test_train.py::test_the_best_weights_are_kept",),
+    ),
+    Plant(
+        "a list may have length 0",
+        "meganeura_dsl/elaborate/typecheck/config_kinds.py",
+        "not 0 < length <= LONGEST_LIST",
+        "not 0 <= length <= LONGEST_LIST",
+        ("tests/test_spec.py::test_page_holds[errors/E0220.md]",),
+    ),
+    Plant(
+        "as many names as are listed are followed by 0 more",
+        "runtime/meganeura_runtime/io/weights.py",
+        '        more = f" and {len(self.names) - LISTED} more" if '
+        'len(self.names) > LISTED else ""\n'
+        "        return self.message(\n"
+        '            f"no tensor that is',
+        '        more = f" and {len(self.names) - LISTED} more" if '
+        'len(self.names) >= LISTED else ""\n'
+        "        return self.message(\n"
+        '            f"no tensor that is',
+        (
+            "tests/runtime/io/test_weights.py::test_of_many_names_the_first_are_listed_and_the_others_counted",
+        ),
+    ),
+    Plant(
+        "the last step of a run is not logged",
+        "runtime/meganeura_runtime/train/loop.py",
+        "at_once = every > 0 and self.step in (1, job.steps)",
+        "at_once = every > 0 and self.step == 1",
+        ("tests/runtime/train/test_train.py::test_metrics_are_read_at_log_points_only",),
+    ),
+    Plant(
+        "a process takes its part of a full batch of the last one",
+        "runtime/meganeura_runtime/train/feeder.py",
+        "taken = self._job.dataset.train.take_own(batch, self._own(len(batch)))",
+        "taken = self._job.dataset.train.take_own(batch, self._own(self._job.batch))",
+        (
+            "tests/runtime/train/test_last_batch.py::test_processes_feed_each_batch_in_parts_that_make_it_up",
+        ),
+    ),
+    Plant(
+        "a named folder is not made inside of one that is not there",
+        "runtime/meganeura_runtime/train/run_folder.py",
+        "        path.mkdir(parents=True, exist_ok=True)\n"
+        "    with locked(path):\n"
+        "        if _is_occupied(path):",
+        "        path.mkdir(exist_ok=True)\n    with locked(path):\n        if _is_occupied(path):",
+        ("tests/runtime/train/test_train.py::test_a_named_folder_must_be_empty",),
+    ),
+    Plant(
+        "what a step is fed takes no memory on xla",
+        "runtime/meganeura_runtime/backends/xla/device.py",
+        "placed = {**program.kept, **program.fed}",
+        "placed = program.kept",
+        ("tests/cli/test_fit_command.py::test_xla_says_what_it_has_laid_out",),
+    ),
+    Plant(
+        "weights are declared before the first round",
+        "runtime/meganeura_runtime/importing/onnx/structure.py",
+        'is_constant = isinstance(each.code, Declared) and each.code.kind != "param"',
+        "is_constant = isinstance(each.code, Declared)",
+        (
+            "tests/runtime/importing/onnx/test_imported_models.py::test_layers_that_repeat_are_a_loop",
+        ),
+    ),
+    Plant(
+        "weights that a file lacks begin the same for every seed",
+        "meganeura/program.py",
+        "self.values = {**initial_values(anew, seed), **found.read()}",
+        "self.values = {**initial_values(anew, 0), **found.read()}",
+        ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),
+    ),
 )

@@ -76,6 +76,7 @@ FULL = (
     "properties",
     "runtime/backends/test_caches.py",
     "runtime/backends/test_compile_cache.py",
+    "runtime/backends/test_float_types.py",
     "runtime/backends/test_index_checks.py",
     "runtime/backends/test_inference.py",
     "runtime/backends/webgpu/passes/test_rematerialize.py",

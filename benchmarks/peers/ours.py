@@ -25,6 +25,7 @@ from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_runtime.backends.base import Session
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.inference_session import Derivation
+from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device, model_of
 from meganeura_runtime.backends.webgpu.plan import Role
 from meganeura_runtime.backends.webgpu.session import WebGpuSession
@@ -87,6 +88,8 @@ def _figures(session: Session) -> Mapping[str, Figure]:
             "dispatches": lambda: float(len(plan.dispatches)),
             "kernels, ms": lambda: 1e3 * statistics.median(_kernels(session)),
         }
+    if isinstance(session, ReferenceSession):
+        return {}
     from benchmarks.peers.jax_tools import mebibytes  # noqa: PLC0415  JAX may be missing
 
     compiled = cast("XlaSession", session).compiled
@@ -99,7 +102,7 @@ def _kernels(session: WebGpuSession) -> list[float]:
 
 
 def _profiler(session: Session) -> Callable[[Step], Sequence[Kernel]] | None:
-    if isinstance(session, WebGpuSession):
+    if isinstance(session, WebGpuSession | ReferenceSession):
         return None
     from benchmarks.peers.jax_tools import kernels  # noqa: PLC0415  JAX may be missing
 

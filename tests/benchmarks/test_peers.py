@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import cast
 
@@ -84,13 +85,15 @@ def test_what_a_device_does_not_compute_in_is_said() -> None:
         Ours("cpu", "bf16")
 
 
-# Compiled for each model, which takes minutes.
-@pytest.mark.parametrize(
-    "model", SMALL[: effort(0, nightly=len(SMALL))], ids=lambda model: model.name
-)
-@pytest.mark.parametrize("trains", [False, True])
-@pytest.mark.parametrize("mode", ["JAX by hand", "torch eager"])
-def test_models_written_by_hand_are_ours(model: Model, mode: str, *, trains: bool) -> None:
+BY_HAND = [
+    ("JAX by hand", SMALL[4], False),
+    *(each for each in product(("JAX by hand", "torch eager"), SMALL, (False, True))),
+][: effort(1, nightly=29)]
+"""Each is compiled for seconds."""
+
+
+@pytest.mark.parametrize(("mode", "model", "trains"), BY_HAND)
+def test_models_written_by_hand_are_ours(mode: str, model: Model, *, trains: bool) -> None:
     one = material(Case(model, 4, trains=trains))
     with Ours("cpu", "f32").run(one) as ours, MODES[mode].make("cpu", "f32").run(one) as other:
         assert difference(sampled(other.outputs), sampled(ours.outputs)) < 1e-4

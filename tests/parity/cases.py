@@ -11,6 +11,7 @@ from tests.parity.references.convnets import (
 from tests.parity.references.encoders import T5, Bert, Clip, Mamba, WholeWhisper
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
 from tests.parity.references.sequences import Gpt2, Llama, Whisper
+from tests.parity.references.swin import Swin
 
 SMALL = [
     Case(
@@ -103,6 +104,17 @@ SMALL = [
         """,
         lambda: ConvNext([(6, 1), (8, 2)], 3, 5),
         {"n": 2, "h": 14, "w": 20},
+    ),
+    Case(
+        "swin",
+        """\
+        from swin import Swin
+        model net = Swin(d=6, depths=[2, 2], heads=[2, 3], window=4, image=16, patch=2, classes=5)
+        train fit(x: [n, 3, 16, 16], target: [n, 5]):
+          minimize mse(x |> net, target)
+        """,
+        lambda: Swin(6, [2, 2], [2, 3], 4, 16, 2, 5),
+        {"n": 2},
     ),
     Case(
         "bert",

@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 from meganeura_dsl.ir.graph import Builder, Graph, Leaf, Op
-from meganeura_dsl.ir.ops import Conv, ConvInputGradient, Input, MatMul
+from meganeura_dsl.ir.ops import Conv, ConvInputGradient, Input, MatMul, ScatterAdd
 from meganeura_dsl.ir.ops.fused import Attention
 from meganeura_dsl.ir.types import DType
 from meganeura_dsl.transforms.simplify_loops import simplify_loops
@@ -24,6 +24,7 @@ from meganeura_runtime.backends.webgpu.config.tuned_configs import TunedConfigs,
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from meganeura_runtime.backends.webgpu.tuning.search_space import first_configs, nearby_configs
 from tests.plans.golden import text_of
+from tests.runtime.backends.webgpu.passes.test_channels_last import layers
 from tests.samples import SAMPLES, dtype_of
 from tests.scans import NESTED, forward, with_gradients
 
@@ -77,6 +78,10 @@ def described() -> Iterator[str]:
     for op, *shapes in CONTRACTIONS:
         for target in ADAPTERS[:2]:
             yield from _configs(op, shapes, target)
+    yield "\n# convolutions with channels last and their gradients, and rows added up"
+    yield _plans(layers()[0])
+    many = ((DType.I32, (24,)), (DType.F32, (24, 1 << 17)))
+    yield _plans(_graph(ScatterAdd(0, 9), *many), ADAPTERS)
     yield "\n# attention in one kernel: forward, and with its gradients"
     for op, q, k, width in ATTENTIONS:
         for trains in (False, True):

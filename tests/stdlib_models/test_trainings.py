@@ -63,6 +63,7 @@ EMBEDDED = [
     ("mobilenet_v3", "digits"),
     ("repvgg", "digits"),
     ("resnet", "digits"),
+    ("swin", "digits"),
     ("unet", "denoise"),
     ("vae", "vae"),
     ("vit", "digits"),

@@ -48,6 +48,30 @@ def test_a_scan_is_its_rounds_and_so_are_its_gradients(text: str) -> None:
     assert_same(outputs(simplify_loops(made), feeds), expected)
 
 
+BOTH_WAYS = """
+block Net()(x: [n, s, 3]) -> [n, s, 3], [n, s, 3]:
+  h = zeros([n, 3])
+  scan t in 0..s:
+    h = tanh(h + x[:, t])
+    y[:, t] = h
+  g = zeros([n, 3])
+  scan t in 0..s:
+    g = tanh(g + x[:, s - 1 - t])
+    z[:, s - 1 - t] = g
+  return y, z
+
+model net = Net()
+"""
+
+
+def test_a_loop_and_the_same_one_backwards_stay_two() -> None:
+    graph = forward(BOTH_WAYS)
+    feeds = numbers(graph)
+    first, second = outputs(simplify_loops(graph), feeds).values()
+    assert not np.allclose(first, second)
+    assert_same(outputs(simplify_loops(graph), feeds), outputs(unroll_loops(graph), feeds))
+
+
 @pytest.mark.parametrize("optimized", [False, True], ids=["plain", "optimized"])
 def test_a_training_step_through_scans_is_that_of_the_rounds(*, optimized: bool) -> None:
     graph = elaborate_train(program(RECURRENT), sizes={"batch": 2}, training=True).graph

@@ -25,6 +25,7 @@ from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.io.weight_names import Names
 from meganeura_runtime.io.weights import (
+    LISTED,
     Allowed,
     NothingToAllow,
     WeightsMismatch,
@@ -347,3 +348,13 @@ def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.read()["teacher.fc.bias"], [1, 2])
     assert found.anew == tuple(each.name for each in parts[3:])
     assert ("fc.bias", "teacher.fc.bias") in found.renamed
+
+
+@pytest.mark.parametrize("count", [LISTED - 1, LISTED, LISTED + 1, LISTED + 7])
+def test_of_many_names_the_first_are_listed_and_the_others_counted(count: int) -> None:
+    names = tuple(f"layer{number}.weight" for number in range(count))
+    (remark,) = NothingToAllow("head.*", "missing", names).report().remarks
+    listed = remark.text.partition(" and ")[0].split(", ")
+    assert listed == list(names[:LISTED])
+    assert (f" and {count - LISTED} more" in remark.text) == (count > LISTED)
+    assert remark.text.endswith("more") == (count > LISTED)

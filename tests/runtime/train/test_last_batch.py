@@ -24,6 +24,7 @@ from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.batches import order_of_epoch
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import EpochEnded, Logged, Started, Stepped
+from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job
 from meganeura_runtime.train.recipe import training_settings
 from meganeura_runtime.train.resume import RunOptions
@@ -222,3 +223,23 @@ def test_a_norm_over_one_example_is_refused_before_the_first_step(place: Place) 
     with pytest.raises(ProblemError, match="E0314"):
         place.job(KEEP, "batch=7")
     assert place.job("batch=7").steps_per_epoch == 3
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_processes_feed_each_batch_in_parts_that_make_it_up(place: Place, processes: int) -> None:
+    """Also the last one, of two examples."""
+    job = place.job(*SETTINGS)
+
+    def part(number: int) -> Feeder:
+        def own(count: int) -> range:
+            return range(count * number // processes, count * (number + 1) // processes)
+
+        return Feeder(job, own)
+
+    parts = [part(number) for number in range(processes)]
+    for step in range(2 * STEPS):
+        whole = Feeder(job).feeds(step)
+        fed = [each.feeds(step) for each in parts]
+        for name in job.demand.rows:
+            assert {len(each[name]) for each in fed} == {len(whole[name]) // processes}
+            np.testing.assert_array_equal(np.concatenate([each[name] for each in fed]), whole[name])

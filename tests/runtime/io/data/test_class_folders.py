@@ -1,6 +1,7 @@
 """Folders of classes: each file an example, decoded by any number of processes."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import Reading
 from meganeura_dsl.symbolic.size import Size, dim
 from meganeura_runtime.io.data.batches import order_of_epoch
-from meganeura_runtime.io.data.class_folders import DecodedFiles
+from meganeura_runtime.io.data.class_folders import HELD_OUT, DecodedFiles, class_folder
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.decoders import (
     ImageDecoder,
@@ -208,3 +209,16 @@ def test_a_decoder_is_told_to_a_process_as_it_is(resize: Cover | Stretch | None)
     steps = ImageSteps(resize, Middle(8, 8, rounds_down=True), Filter.BOX, 1 / 255, (0.1,), (0.3,))
     for decoder in (ImageDecoder(3, 8, 8, steps), SoundDecoder(80, 100)):
         assert decoder_of(decoder_text(decoder)) == decoder
+
+
+@pytest.mark.parametrize("pair", list(combinations(HELD_OUT, 2)), ids="-".join)
+def test_two_folders_that_could_be_held_out_are_refused(
+    pair: tuple[str, str], tmp_path: Path
+) -> None:
+    for split in ("train", *pair):
+        for kind in ("aster", "rose"):
+            paint(tmp_path / split / kind / "0.png", 40)
+    with pytest.raises(ProblemError) as caught:
+        class_folder(tmp_path)
+    assert isinstance(caught.value.problem, NoClasses)
+    assert all(f"`{name}`" in caught.value.problem.reason for name in pair)

@@ -16,7 +16,7 @@ from meganeura_runtime.io.data.batches import (
     runs,
     steps_of_epoch,
 )
-from meganeura_runtime.io.data.data_problems import NothingHeldOut
+from meganeura_runtime.io.data.data_problems import DataShape, NothingHeldOut
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
 from meganeura_runtime.io.tensors.stored_tensor import Array, StoredTensor
@@ -133,6 +133,12 @@ def test_a_whole_input_is_shared_by_both_splits_unless_each_has_its_own() -> Non
     np.testing.assert_array_equal(own.train.take(slice(0, 2))["x"], x)
     np.testing.assert_array_equal(own.test.take(slice(0, 2))["x"], 2 * x)
     assert refused(GRAPH, tensors(**ids, **{"train.x": x})).code == "E0522"
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (6, 2), (10, 2), (5, 3), (5, 2, 1), (5,), ()])
+def test_a_whole_input_has_the_shape_it_is_declared_with(shape: tuple[int, ...]) -> None:
+    held = tensors(x=np.zeros(shape, np.float32), node=np.zeros(6, np.int32))
+    assert isinstance(refused(GRAPH, held), DataShape)
 
 
 def test_a_train_with_whole_inputs_alone_has_one_step_in_an_epoch() -> None:

@@ -20,6 +20,7 @@ from meganeura_dsl.ir.ops import (
     Sum,
 )
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.ir.verify import verify
 from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.device.device import Device
 from meganeura_runtime.backends.webgpu.ops.lowered import ChannelsLast
@@ -77,6 +78,22 @@ def test_values_are_the_same_in_another_order() -> None:
     expected, actual = evaluate(graph, feeds).outputs, evaluate(moved, feeds).outputs
     for name, value in expected.items():
         np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (3,), (0, 1), (1, 2), (2, 3), (1, 2, 3)])
+def test_a_broadcast_of_any_axes_meets_channels_last(axes: tuple[int, ...]) -> None:
+    shape = (2, 32, 12, 11)
+    feeds = {"x": numbers(2, 32, 12, 11), "w": numbers(32, 32, 3, 3)}
+    feeds["e"] = numbers(*(shape[axis] for axis in axes))
+    build = Builder()
+    x, w, e = (build.add(Input(n, DType.F32, each.shape)) for n, each in feeds.items())
+    y = build.add(Mul(), build.add(Conv(*ONCE), x, w), build.add(Broadcast(shape, axes), e))
+    graph = build.graph({"y": y})
+    moved = channels_last_layout(graph, SOFTWARE)
+    verify(moved)
+    assert len(turned(moved)) == 1
+    expected, actual = evaluate(graph, feeds).outputs["y"], evaluate(moved, feeds).outputs["y"]
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_what_lies_between_convolutions_is_not_moved_to_and_fro() -> None:

@@ -45,6 +45,20 @@ def test_parts_are_the_whole(
     np.testing.assert_array_equal(found, whole)
 
 
+@pytest.mark.parametrize(("length", "most"), [(97, 16), (53, 17), (20, 3), (7, 8), (101, 10)])
+@pytest.mark.parametrize("op", [Sum, ReduceMax])
+def test_no_element_is_left_out(op: type[Sum | ReduceMax], length: int, most: int) -> None:
+    """Each row has one element above all others, in a place of its own."""
+    build = Builder()
+    x = build.add(Input("x", DType.I32, (length, length)))
+    graph = build.graph({"y": split_reduction(build, op((1,)), x, most)})
+    below = 0 if op is Sum else -9
+    drawn = np.full((length, length), below, np.int32)
+    np.fill_diagonal(drawn, 5)
+    found = evaluate(graph, {"x": drawn}).outputs["y"]
+    np.testing.assert_array_equal(found, np.full(length, 5))
+
+
 @pytest.mark.parametrize("parts", [1, 2, 8, 9, 40])
 def test_parts_of_a_sum_are_added_up(parts: int) -> None:
     build = Builder()
