@@ -80,6 +80,7 @@ FULL = (
     "runtime/backends/test_index_checks.py",
     "runtime/backends/test_inference.py",
     "runtime/backends/webgpu/passes/test_rematerialize.py",
+    "runtime/backends/webgpu/schedule/test_horizontal_fusion.py::test_a_layer_decodes_in_ten_dispatches",
     "runtime/backends/webgpu/schedule/test_kernel_cache.py",
     "runtime/backends/webgpu/schedule/test_random_graphs.py",
     "runtime/backends/webgpu/schedule/test_rewritten.py",

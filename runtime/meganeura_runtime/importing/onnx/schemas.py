@@ -14,10 +14,12 @@ def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) ->
     schema = _schema(node.op_type, opset)
     if schema is None:
         return
-    if not schema.min_input <= max(len(inputs), schema.min_input) <= schema.max_input:
+    if len(inputs) > schema.max_input:
         raise UnsayableError(f"it has {len(inputs)} operands")
-    if any(each is None for each in inputs[: schema.min_input]) or len(inputs) < schema.min_input:
-        raise UnsayableError("an operand is missing")
+    for index, formal in enumerate(schema.inputs):
+        is_given = index < len(inputs) and inputs[index] is not None
+        if not is_given and formal.option == defs.OpSchema.FormalParameterOption.Single:
+            raise UnsayableError("an operand is missing")
     if len(node.output) > schema.max_output:
         raise UnsayableError(f"it has {len(node.output)} results")
     for each in node.attribute:
