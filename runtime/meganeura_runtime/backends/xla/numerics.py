@@ -9,8 +9,8 @@ stored in bfloat16, and every other one is computed from them in float32 where i
 - sums that several ops read, of which a part is computed from the former without a reduction:
   residuals.
 
-Parameters that a step does not update have a copy in bfloat16 beside them, which the products of
-all steps read: they are rounded once, and a product reads half as many bytes.
+Parameters that a step does not update have a copy in bfloat16 beside them, which the matrix
+products of all steps read: they are rounded once, and a product reads half as many bytes.
 
 So norms, softmax, losses, reductions and updates read and give float32. Moving elements changes no
 type.
@@ -75,7 +75,7 @@ class Numerics:
 
     def reads_copy(self, value: Value) -> bool:
         """Whether a value reads the copies of parameters."""
-        return bool(value.op.traits & PRODUCTS) or value.id in self.moved
+        return _takes_copies(value) or value.id in self.moved
 
     def computed_in(self, value: Value) -> str:
         """The floats that a value is computed in, for people."""
@@ -150,7 +150,7 @@ def _moved(graph: Graph) -> Iterator[int]:
             and value.type.dtype is DType.F32
             and value.id not in given
             and reading
-            and all(each.op.traits & PRODUCTS or each.id in only for each in reading)
+            and all(_takes_copies(each) or each.id in only for each in reading)
         ):
             only.add(value.id)
     constant: set[int] = set()
@@ -165,10 +165,19 @@ def _moved(graph: Graph) -> Iterator[int]:
 def _copied(graph: Graph, moved: frozenset[int]) -> Iterator[str]:
     """The constant parameters that products read, as they are or moved."""
     for value in graph.values:
-        if value.op.traits & PRODUCTS or value.id in moved:
+        if _takes_copies(value) or value.id in moved:
             for operand in value.operands:
                 if _is_constant(operand, graph) and isinstance(operand.op, Parameter):
                     yield operand.op.name
+
+
+def _takes_copies(value: Value) -> bool:
+    """Whether an op reads copies of parameters: a product, but no convolution.
+
+    cuDNN's convolutions take weights in a layout of their own, so that a step moves them anyway,
+    and rounds them as it does.
+    """
+    return bool(value.op.traits & PRODUCTS) and not isinstance(value.op, Convolution)
 
 
 def _is_constant(value: Value, graph: Graph) -> bool:
