@@ -1214,7 +1214,7 @@ PLANTS = (
         "meganeura_dsl/ir/ops/primitive/loop_region.py",
         "        self._leaves.add(made.id)\n",
         "",
-        ("tests/dsl/ir/ops/test_adjoints.py",),
+        ("tests/dsl/transforms/test_loops.py::test_a_scan_is_its_rounds_and_so_are_its_gradients",),
     ),
     Plant(
         "a window of attention shows one token more",
