@@ -9,6 +9,7 @@ from tests.parity.references.convnets import (
     MobileNetV3,
 )
 from tests.parity.references.encoders import T5, Bert, Clip, Mamba, WholeWhisper
+from tests.parity.references.graphs import Sage
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
 from tests.parity.references.sequences import Gpt2, Llama, Whisper
 from tests.parity.references.swin import Swin
@@ -140,6 +141,30 @@ SMALL = [
         """,
         lambda: Clip(11, 9, 12, 3, 6, 2, 5),
         {"n": 2, "t": 2, "s": 7},
+    ),
+    Case(
+        "sage-mean",
+        """\
+        from sage import Sage
+        model net = Sage(d=3, hidden=5, classes=2, pool="mean")
+        train fit(x: whole [v, 3], source: whole i32[e], to: whole i32[e], target: [v, 2])
+            where 0 <= source, source < v, 0 <= to, to < v:
+          minimize mse(x |> net(source, to), target)
+        """,
+        lambda: Sage(3, 5, 2, "mean"),
+        {"v": 11, "e": 17},
+    ),
+    Case(
+        "sage-max",
+        """\
+        from sage import Sage
+        model net = Sage(d=3, hidden=5, classes=2, pool="max")
+        train fit(x: whole [v, 3], source: whole i32[e], to: whole i32[e], target: [v, 2])
+            where 0 <= source, source < v, 0 <= to, to < v:
+          minimize mse(x |> net(source, to), target)
+        """,
+        lambda: Sage(3, 5, 2, "max"),
+        {"v": 11, "e": 17},
     ),
     Case(
         "t5",

@@ -20,8 +20,10 @@ def digits() -> Tensors:
     return load_file(DIGITS)
 
 
-def test_the_file_has_the_checksum_its_readme_states() -> None:
-    assert hashlib.sha256(DIGITS.read_bytes()).hexdigest() in (DATA / "README.md").read_text()
+@pytest.mark.parametrize("name", ["digits", "karate"])
+def test_the_file_has_the_checksum_its_readme_states(name: str) -> None:
+    content = (DATA / f"{name}.safetensors").read_bytes()
+    assert hashlib.sha256(content).hexdigest() in (DATA / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 1437), ("test", 360)])

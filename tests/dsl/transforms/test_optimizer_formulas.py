@@ -6,6 +6,7 @@ compared in double precision, with hyperparameters so large that each term is se
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from meganeura_dsl.transforms.optimizers.optimizers import (
     RmsProp,
     Sgd,
 )
+from meganeura_dsl.transforms.step_part import StepPart
 from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
 
 SHAPES = {"vector": (3,), "wide": (2, 5), "tall": (5, 2), "kernel": (2, 3, 2, 2)}
@@ -182,15 +184,16 @@ def stepped(settings: TrainingSettings, shapes: Sequence[str]) -> Graph:
 
 
 def runs(
-    graph: Graph, kept: dict[str, Array], gradients: Sequence[dict[str, Array]]
+    graphs: Graph | Sequence[Graph], kept: dict[str, Array], gradients: Sequence[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
-    """Everything that is kept after each step, in double precision."""
-    interpreter = Interpreter(graph, Precision.DOUBLE)
-    for name, leaf in interpreter.leaves.items():
+    """Everything that is kept after each step, of graphs in turn, in double precision."""
+    turns = [graphs] if isinstance(graphs, Graph) else graphs
+    interpreters = [Interpreter(graph, Precision.DOUBLE) for graph in turns]
+    for name, leaf in interpreters[0].leaves.items() | interpreters[-1].leaves.items():
         if name.startswith("optimizer."):
             dtype = np.float64 if leaf.type.dtype is DType.F32 else np.int32
             kept = {**kept, name: np.zeros([int(str(size)) for size in leaf.type.shape], dtype)}
-    for each in gradients:
+    for interpreter, each in zip(cycle(interpreters), gradients, strict=False):
         fed = {f"g.{name}": g for name, g in each.items()}
         kept = {**kept, **interpreter.run({**kept, **fed}).updates}
         yield kept
@@ -245,7 +248,8 @@ def test_an_update_is_made_of_the_mean_of_its_batches() -> None:
     settings = TrainingSettings(optimizer, accumulate=2, ema=0.75, clip_norm=0.5)
     start, gradients = numbers(("vector",), 5)
     expected, average, memory = start["vector"], np.zeros(3), Memory((3,))
-    found = list(runs(stepped(settings, ("vector",)), start, gradients))
+    parts = (replace(settings, part=StepPart.SUM), settings)
+    found = list(runs([stepped(each, ("vector",)) for each in parts], start, gradients))
     for t in (1, 2):
         before, (first, last) = expected, found[2 * t - 2 : 2 * t]
         mean = (gradients[2 * t - 2]["vector"] + gradients[2 * t - 1]["vector"]) / 2
