@@ -17,6 +17,7 @@ LAYER_FILES = ("nn", "loss")
 WITHOUT_FLOATS = [
     *(("nn", name) for name in ("sample", "sample_top")),
     *(("augment", name) for name in ("random_box", "random_span")),
+    ("swin", "Part"),
 ]
 """What gives tokens alone, or truth values."""
 
