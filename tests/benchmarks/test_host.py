@@ -2,12 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from benchmarks import host
 
 pytestmark = pytest.mark.adapter
 SMALL = ["--batch", "2", "--size", "32", "--width", "2"]
+LINE = """\
+train fit(x: [batch, 3], label: i32[batch]):
+  minimize cross_entropy(x |> fc: linear(2), label)
+  run:
+    data  = "points.safetensors"
+    batch = 2
+"""
 
 
 def rows(text: str) -> list[str]:
@@ -39,7 +48,10 @@ def test_it_times_steps(
 
 
 def test_it_times_the_parts_of_a_cold_start(tmp_path: Path) -> None:
-    program = host.write_program(tmp_path, 2, 32, 2)
+    program = tmp_path / "line.mgn"
+    program.write_text(LINE)
+    data = {"x": np.ones((4, 3), np.float32), "label": np.zeros(4, np.int32)}
+    save_file(data, tmp_path / "points.safetensors")
     parts = host.cold_start(program, "wgpu", {"MEGANEURA_CACHE": "off"}, tmp_path / "run")
     assert list(parts) == list(host.PARTS.values())
     assert 0 < parts["program read, device open"] < parts[host.FIRST_LOSS]

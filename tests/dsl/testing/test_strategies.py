@@ -60,7 +60,7 @@ def test_kinks_are_hit(numbers: np.ndarray) -> None:
     assert len(np.unique(numbers)) < 10
 
 
-@given(st.data(), cases(block("nn", "batch_norm")))
+@given(st.data(), st.deferred(lambda: cases(block("nn", "batch_norm"))))
 @settings(max_examples=10)
 def test_parameters_are_all_that_is_kept(data: st.DataObject, case: Case) -> None:
     elaboration = case.elaborate()
@@ -69,7 +69,7 @@ def test_parameters_are_all_that_is_kept(data: st.DataObject, case: Case) -> Non
     assert np.all(numbers["running_var"] > 0)
 
 
-@given(cases(block("nn", "linear")))
+@given(st.deferred(lambda: cases(block("nn", "linear"))))
 @settings(max_examples=20)
 def test_a_case_is_a_graph(case: Case) -> None:
     assert_gradients(case.elaborate().graph, seed=case.seed)
