@@ -48,23 +48,26 @@ class SizedSession(Session):
 
     @property
     def opened(self) -> tuple[Session, ...]:
-        """The sessions that are open, the least recently used one first."""
+        """The sessions that are open, the least recently used one first.
+
+        The thread that stages inputs may open another one meanwhile.
+        """
         return tuple(self._opened.values())
 
     @property
     def ahead(self) -> int:
         """As many as of any session."""
-        return max(each.ahead for each in self._opened.values())
+        return max(each.ahead for each in self.opened)
 
     @property
     def is_busy(self) -> bool:
         """Whether any session is."""
-        return any(each.is_busy for each in self._opened.values())
+        return any(each.is_busy for each in self.opened)
 
     @property
     def kernels(self) -> int:
         """Those of all that are open."""
-        return sum(each.kernels for each in self._opened.values())
+        return sum(each.kernels for each in self.opened)
 
     def own(self, examples: int) -> range:
         """Those that each session feeds."""
@@ -80,24 +83,24 @@ class SizedSession(Session):
 
     def ready(self) -> None:
         """Wait for all that are open."""
-        for each in self._opened.values():
+        for each in self.opened:
             each.ready()
 
     def wait(self) -> None:
         """Wait for the steps of all."""
-        for each in self._opened.values():
+        for each in self.opened:
             each.wait()
 
     def close(self) -> None:
         """Give the memory of all back."""
-        for each in self._opened.values():
+        for each in self.opened:
             if each is not self._first:
                 each.close()
         self._first.close()
 
     def settle(self) -> None:
         """Wait for the steps of all."""
-        for each in self._opened.values():
+        for each in self.opened:
             each.settle()
 
     def kept(self) -> dict[str, Array]:

@@ -77,7 +77,7 @@ def test_an_epoch_has_each_example_once(place: Place, workers: int) -> None:
     for epoch in range(2):
         found: list[int] = []
         for step in range(5 * epoch, 5 * epoch + 5):
-            taken = ahead.take(step)
+            taken = ahead.take(step, lambda: None)
             assert isinstance(taken, Staged)
             numbers = [known[image.tobytes()] for image in taken.fed["image"]]
             assert taken.fed["label"].tolist() == everything["label"][numbers].tolist()

