@@ -48,10 +48,7 @@ class SizedSession(Session):
 
     @property
     def opened(self) -> tuple[Session, ...]:
-        """The sessions that are open, the least recently used one first.
-
-        The thread that stages inputs may open another one meanwhile.
-        """
+        """Those that are open now, the least recently used first; staging may open others."""
         return tuple(self._opened.values())
 
     @property
