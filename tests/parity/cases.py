@@ -110,7 +110,7 @@ SMALL = [
         "swin",
         """\
         from swin import Swin
-        model net = Swin(d=6, depths=[2, 2], heads=[2, 3], window=4, image=16, patch=2, classes=5)
+        model net = Swin(d=6, stages=[[2, 2], [2, 3]], window=4, image=16, patch=2, classes=5)
         train fit(x: [n, 3, 16, 16], target: [n, 5]):
           minimize mse(x |> net, target)
         """,

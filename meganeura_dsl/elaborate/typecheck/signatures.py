@@ -379,8 +379,10 @@ def check_where(
     given, free = inner, set[str]()
     for name in positions_in(block):
         value = inner.names[name]
-        symbol = handed_on(inner, value) if is_tensor(value) and not is_fed else None
-        if symbol is None:
+        symbol = inner.state.positions.get(value.id) if is_fed and is_tensor(value) else None
+        if is_tensor(value) and not is_fed:
+            symbol = handed_on(inner, value)
+        if not isinstance(symbol, Dim):
             given = _with_position(inner, given, block, caller, name)
         else:
             given = replace(given, names={**given.names, name: symbol})
