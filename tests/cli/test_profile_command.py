@@ -50,6 +50,13 @@ def test_a_size_that_there_is_not_is_refused(meganeura: Command) -> None:
     assert "no input has a size `batch`" in shown.err
 
 
+@pytest.mark.parametrize("command", ["profile", "tune", "explain-opt"])
+def test_generation_is_no_single_graph(meganeura: Command, command: str) -> None:
+    shown = meganeura(command, "gpt2_tiny", "--mode", "generate")
+    assert shown.code == 2
+    assert "'generate' is not one of" in shown.err
+
+
 def test_times_and_places_are_short() -> None:
     assert (seconds(2), seconds(0.0123), seconds(4.5e-6)) == ("2 s", "12.3 ms", "4.5 us")
     assert places(("net.mgn:8 layer.1",)) == "net.mgn:8 layer.1"

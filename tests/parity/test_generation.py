@@ -98,8 +98,9 @@ def test_two_hundred_tokens_are_transformers() -> None:
 def test_t5_answers_as_transformers_does(device: str) -> None:
     configuration = transformers.T5Config(
         vocab_size=64, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2,
-        relative_attention_num_buckets=32, decoder_start_token_id=0,
+        relative_attention_num_buckets=32,
     )  # fmt: skip
+    configuration.decoder_start_token_id = 0
     module: Any = lively(transformers.T5ForConditionalGeneration(configuration))
     with torch.no_grad():
         for name, parameter in module.named_parameters():

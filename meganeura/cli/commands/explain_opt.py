@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.driver.stages import Compiled, Mode, compiled_model, compiled_step
+from meganeura.cli.driver.stages import Compiled, GraphMode, compiled_model, compiled_step
 from meganeura.cli.options.device_options import NAMES, require_device
 from meganeura.cli.options.model_options import (
     Changes,
@@ -27,8 +27,8 @@ def explain_opt(
     target: Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")],
     *,
     mode: Annotated[
-        Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
-    ] = Mode.INFER,
+        GraphMode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    ] = GraphMode.INFER,
     changes: Changes = None,
     no_opt: NoOptimizer = False,
     disabled: DisabledRules = None,
@@ -54,13 +54,13 @@ def explain_opt(
     rules = rewriting(no_opt=no_opt, disabled=disabled, device=device)
     sizes: dict[str, int] = {}
     match mode:
-        case Mode.INFER:
+        case GraphMode.INFER:
             from meganeura_dsl.ir.types import example_sizes
 
             chosen = configured(target, changes)
             sizes = {**example_sizes(chosen.elaborate().inputs.values()), **chosen.sizes}
             built: Compiled = compiled_model(chosen.elaborate(sizes).graph, rules)
-        case Mode.TRAIN:
+        case GraphMode.TRAIN:
             settings = [*(changes or ()), *rewriting_settings(rules)]
             built = compiled_step(load(target), settings, rules.device)
     if drawing is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from meganeura.cli.driver.stages import Mode
+from meganeura.cli.driver.stages import GraphMode
 from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
 from meganeura.cli.options.device_options import Device, NotTuned, Precision
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
@@ -18,7 +18,7 @@ from meganeura_runtime.backends.registry import choose_device
 def profile(
     target: Target,
     *,
-    mode: MeasuredMode = Mode.INFER,
+    mode: MeasuredMode = GraphMode.INFER,
     size: Sizes = None,
     device: Device = "auto",
     precision: Precision = ComputePrecision.F32,

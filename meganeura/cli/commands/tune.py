@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from meganeura.cli.driver.stages import Mode
+from meganeura.cli.driver.stages import GraphMode
 from meganeura.cli.driver.workload import MeasuredMode, Sizes, Target, subject
 from meganeura.cli.options.model_options import DisabledRules, NoOptimizer, rewriting
 from meganeura.cli.reports.profile_report import places, seconds
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def tune(
     target: Target,
     *,
-    mode: MeasuredMode = Mode.INFER,
+    mode: MeasuredMode = GraphMode.INFER,
     size: Sizes = None,
     device: Annotated[
         str, typer.Option(help="auto, wgpu, or wgpu:N as `meganeura devices` counts.")

@@ -36,6 +36,13 @@ class Mode(StrEnum):
     GENERATE = "generate"
 
 
+class GraphMode(StrEnum):
+    """What one graph is of; generation has several."""
+
+    TRAIN = "train"
+    INFER = "infer"
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The graph of a program, the graph that runs, and the reports of how one became the other.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from meganeura.cli.driver.stages import Mode, Stages, parsed_sizes
+from meganeura.cli.driver.stages import GraphMode, Mode, Stages, parsed_sizes
 from meganeura.cli.options.target_program import load
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Target = Annotated[str, typer.Argument(metavar="FILE|MODEL", help="A program, or a model.")]
 MeasuredMode = Annotated[
-    Mode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
+    GraphMode, typer.Option(help="A model's forward pass, or one training step of a `train`.")
 ]
 Sizes = Annotated[
     list[str] | None,
@@ -28,33 +28,33 @@ class Subject:
     """A model or a training step, all its sizes known."""
 
     name: str
-    mode: Mode
+    mode: GraphMode
     sizes: Mapping[str, int]
     graph: "Graph"
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {size}" for name, size in sorted(self.sizes.items()))
-        what = {Mode.INFER: "inference", Mode.TRAIN: "a training step"}[self.mode]
+        what = {GraphMode.INFER: "inference", GraphMode.TRAIN: "a training step"}[self.mode]
         return f"{self.name}: {what}{f', {shown}' if shown else ''}"
 
 
 def subject(
-    target: str, mode: Mode, sizes: Sequence[str] | None, rules: "RewriteOptions"
+    target: str, mode: GraphMode, sizes: Sequence[str] | None, rules: "RewriteOptions"
 ) -> Subject:
     """The graph of a target as it runs; sizes of a model that are left open are small ones."""
     program = load(target)
     given = parsed_sizes(sizes or ())
     match mode:
-        case Mode.INFER:
+        case GraphMode.INFER:
             name = program.model()
-            stages = Stages(program, mode, given, rules)
+            stages = Stages(program, Mode(mode), given, rules)
             from meganeura_dsl.ir.types import example_sizes
 
             given = {**example_sizes(stages.elaboration.inputs.values()), **given}
-            stages = Stages(program, mode, given, rules)
-        case Mode.TRAIN:
+            stages = Stages(program, Mode(mode), given, rules)
+        case GraphMode.TRAIN:
             name = program.train()
-            stages = Stages(program, mode, given, rules)
+            stages = Stages(program, Mode(mode), given, rules)
         case _:
             assert_never(mode)
     return Subject(name, mode, given, stages.compiled.optimized)

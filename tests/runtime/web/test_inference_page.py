@@ -270,7 +270,8 @@ def test_each_way_to_give_an_input(page: Page, tmp_path: Path) -> None:
     np.testing.assert_allclose(output("picture")[0], 2 * wanted, atol=1e-5)
 
     given("sound", sound(tmp_path / "x.wav"))
-    padded = np.pad(soundfile.read(tmp_path / "x.wav")[0], (0, 40 * 160 - 5000))
+    samples = soundfile.read(tmp_path / "x.wav")[0].astype(np.float64)
+    padded = np.pad(samples, (0, 40 * 160 - 5000))
     # The browser decodes 16 bits to other floats than 1 / 32768.
     np.testing.assert_allclose(output("sound")[0], 2 * log_mel(padded, 80), atol=2e-3)
     refuse_and_record(page, tmp_path / "x.png")

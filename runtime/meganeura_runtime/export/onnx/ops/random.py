@@ -36,7 +36,11 @@ def _random_bits(into: Lowering, value: Value) -> tuple[Tensor, ...]:
 
 def _threefry(emitter: Emitter, key: list[str], first: str, second: str) -> str:
     """The first word of Threefry-2x32-20, as `threefry` of `RandomBits` computes it."""
-    add, number = emitter.add, lambda each: emitter.constant(np.array(each, np.int64))
+    add = emitter.add
+
+    def number(each: int) -> str:
+        return emitter.constant(np.array(each, np.int64))
+
     words = number(1 << 32)
 
     def total(*parts: str) -> str:
