@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jax import distributed as distributed
 from jax import sharding, stages
+from jax.experimental.layout import Format
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -57,7 +58,7 @@ class ShapeDtypeStruct:
         shape: Sequence[int],
         dtype: np.dtype[np.generic] | type[np.generic],
         *,
-        sharding: sharding.Sharding | None = None,
+        sharding: sharding.Sharding | Format | None = None,
     ) -> None: ...
 
 class Config:
@@ -90,7 +91,7 @@ def process_count() -> int: ...
 def process_index() -> int: ...
 def make_array_from_callback(
     shape: tuple[int, ...],
-    sharding: sharding.Sharding,
+    sharding: sharding.Sharding | Format,
     data_callback: Callable[[tuple[slice, ...]], Any],
 ) -> Array: ...
 def make_array_from_process_local_data(sharding: sharding.Sharding, local_data: Any) -> Array: ...
