@@ -32,7 +32,7 @@ Arguments = dict[str, jax.ShapeDtypeStruct]
 
 CUDA_GRAPHS = {
     "xla_gpu_enable_command_buffer": (
-        "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
+        "FUSION,CUBLAS,CUBLASLT,CUDNN,CONVOLUTION,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
     ),
     "xla_gpu_graph_min_graph_size": 1,
 }

@@ -4,14 +4,19 @@ The gradients of a convolution are its transposes, which XLA makes the convoluti
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from meganeura_dsl.ir.ops import Conv, ConvInputGradient, ConvWeightGradient, MatMul
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete, concrete_shape
+
+ALIGNMENT, LONG = 8, 4096
+"""Elements that a row is a multiple of, if there are so many."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +33,43 @@ class Arithmetic:
 
 def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
     """The matrix product of a and b."""
+    if b.ndim == 2 and a.ndim > 2 and not op.transpose_left:
+        # Rows of rows are rows: what several products read is padded once for all of them.
+        rows = lax.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+        product = mat_mul(op, by, rows, b)
+        return lax.reshape(product, (*a.shape[:-1], product.shape[-1]))
     shared = b.ndim == 2 and a.ndim != 2
     batch = () if shared else tuple(range(a.ndim - 2))
     left = a.ndim - 2 if op.transpose_left else a.ndim - 1
     right = b.ndim - 1 if op.transpose_right else b.ndim - 2
-    return lax.dot(
-        *_converted(by, a, b),
+    a, b = _converted(by, a, b)
+    free = [size for axis, size in enumerate(b.shape) if axis not in (*batch, right)]
+    shape = (*(size for axis, size in enumerate(a.shape) if axis != left), *free)
+    product = lax.dot(
+        _aligned(a),
+        _aligned(b),
         dimension_numbers=(((left,), (right,)), (batch, batch)),
         precision=by.precision,
         preferred_element_type=by.result,
     )
+    return (
+        product
+        if product.shape == shape
+        else lax.slice(product, [0] * len(shape), shape, [1] * len(shape))
+    )
+
+
+def _aligned(x: jax.Array) -> jax.Array:
+    """Zeros behind long axes of bfloat16, whose rows libraries read at multiples of 16 bytes.
+
+    Vocabularies have such axes, and their products in training are slower by half without.
+    """
+    if x.dtype != jnp.bfloat16:
+        return x
+    missing = [-size % ALIGNMENT if size >= LONG else 0 for size in x.shape]
+    if not any(missing):
+        return x
+    return lax.pad(x, jnp.zeros((), x.dtype), [(0, more, 0) for more in missing])
 
 
 def conv(op: Conv, by: Arithmetic, x: jax.Array, w: jax.Array) -> jax.Array:

@@ -42,6 +42,7 @@ from meganeura_dsl.ir.ops import (
     Transpose,
     Where,
 )
+from meganeura_dsl.ir.ops.fused.softmax import CrossEntropy
 from meganeura_runtime.backends.xla.lowering import (
     contraction,
     elementwise,
@@ -101,6 +102,7 @@ COMPUTES: Mapping[type[Op], Lowering] = {
     Sum: reduction.sum_,
     ReduceMax: reduction.reduce_max,
     ArgMax: reduction.arg_max,
+    CrossEntropy: reduction.cross_entropy,
     ScatterAdd: reduction.scatter_add,
     ScatterExtreme: reduction.scatter_extreme,
     Cumulative: reduction.cumulative,
