@@ -20,6 +20,7 @@ from meganeura_dsl.ir.ops import (
     MaxPoolGradient,
     Mul,
     Parameter,
+    Reshape,
     Sub,
     Sum,
     Tanh,
@@ -105,6 +106,26 @@ def test_gradients_of_pooling_are_narrow() -> None:
     feeds = {"x": numbers(2, 3, 8, 8), "w": numbers(4, 3, 1, 1)}
     narrow, wide = (outputs(graph, feeds, precision) for precision in (BF16, F32))
     np.testing.assert_allclose(narrow["dw"], wide["dw"], atol=0.02 * np.abs(wide["dw"]).max())
+
+
+def test_long_axes_are_aligned_and_nothing_is_added() -> None:
+    build = Builder()
+    x = build.add(Input("x", DType.F32, (2, 3, 8)))
+    table = build.add(Input("table", DType.F32, (4099, 8)))
+    logits = build.add(MatMul(transpose_right=True), x, table)
+    dx = build.add(MatMul(), logits, table)
+    rows = build.add(Reshape((6, 4099)), logits)
+    dtable = build.add(MatMul(transpose_left=True), rows, build.add(Reshape((6, 8)), x))
+    graph = build.graph({"logits": logits, "dx": dx, "dtable": dtable})
+    feeds = {"x": numbers(2, 3, 8), "table": numbers(4099, 8, seed=1)}
+    narrow, wide = (outputs(graph, feeds, precision) for precision in (BF16, F32))
+    for name, expected in wide.items():
+        assert narrow[name].shape == expected.shape
+        np.testing.assert_allclose(narrow[name], expected, atol=0.02 * np.abs(expected).max())
+    with device(BF16).open(graph) as session:
+        hlo = session.compiled.as_text()
+    assert "4104" in hlo
+    assert "4104" not in device(F32).program(graph).exported()
 
 
 def statistics(axes: tuple[int, ...]) -> Graph:

@@ -52,11 +52,9 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
         precision=by.precision,
         preferred_element_type=by.result,
     )
-    return (
-        product
-        if product.shape == shape
-        else lax.slice(product, [0] * len(shape), shape, [1] * len(shape))
-    )
+    if product.shape == shape:
+        return product
+    return lax.slice(product, (0,) * len(shape), shape, (1,) * len(shape))
 
 
 def _aligned(x: jax.Array) -> jax.Array:

@@ -45,11 +45,6 @@ def _round(x: jax.Array) -> jax.Array:
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _tanh(x: jax.Array) -> jax.Array:
-    """As 1 - 2 / (exp(2 x) + 1)."""
-    return 1 - 2 / (lax.exp(2 * x) + 1)
-
-
 UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
     Neg: lax.neg,
     Abs: lax.abs,
@@ -58,7 +53,7 @@ UNARY: Mapping[type[Op], Callable[[jax.Array], jax.Array]] = {
     Sqrt: lax.sqrt,
     Sin: lax.sin,
     Cos: lax.cos,
-    Tanh: _tanh,
+    Tanh: lax.tanh,
     Erf: lax.erf,
     Floor: lax.floor,
     Round: _round,
@@ -71,6 +66,15 @@ BINARY: Mapping[type[Op], Callable[[jax.Array, jax.Array], jax.Array]] = {
     Maximum: lax.max,
     Minimum: lax.min,
 }
+
+
+def tanh_by_exponentials(_op: Tanh, x: jax.Array) -> jax.Array:
+    """Tanh by what XLA computes twice rather than store: expm1(-2 |x|) = -2 tanh / (1 + tanh).
+
+    A gelu needs its tanh once more for its slope. That of `lax.tanh` is stored in float32 for it.
+    """
+    power = lax.expm1(lax.abs(x) * -2)
+    return -lax.sign(x) * power / (power + 2)
 
 
 def compare(op: Compare, a: jax.Array, b: jax.Array) -> jax.Array:

@@ -43,8 +43,7 @@ def cross_entropy(_op: CrossEntropy, logits: jax.Array, labels: jax.Array) -> ja
     powers = lax.exp(logits - spread)
     total = lax.log(jnp.sum(powers, axis=(last,), dtype=powers.dtype))
     picked = gather(Gather(last, batch=last), logits, labels) - largest
-    is_class = lax.ge(labels, jnp.zeros(labels.shape, labels.dtype))
-    is_class &= lax.lt(labels, jnp.full(labels.shape, logits.shape[-1], labels.dtype))
+    is_class = (labels >= 0) & (labels < logits.shape[-1])
     return jnp.where(is_class, total - picked, 0)
 
 

@@ -39,6 +39,7 @@ from meganeura_dsl.ir.ops import (
     Sort,
     StopGradient,
     Sum,
+    Tanh,
     Transpose,
     Where,
 )
@@ -102,7 +103,6 @@ COMPUTES: Mapping[type[Op], Lowering] = {
     Sum: reduction.sum_,
     ReduceMax: reduction.reduce_max,
     ArgMax: reduction.arg_max,
-    CrossEntropy: reduction.cross_entropy,
     ScatterAdd: reduction.scatter_add,
     ScatterExtreme: reduction.scatter_extreme,
     Cumulative: reduction.cumulative,
@@ -114,5 +114,11 @@ COMPUTES: Mapping[type[Op], Lowering] = {
 }
 """Ops that compute in float32 what is stored in fewer bits."""
 
-LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, Scan))
+FUSED: Mapping[type[Op], Lowering] = {CrossEntropy: reduction.cross_entropy}
+"""Fused ops for which XLA has more than their parts; these compute in float32 too."""
+
+IN_BFLOAT16: Mapping[type[Op], Lowering] = {Tanh: elementwise.tanh_by_exponentials}
+"""What computes in float32 otherwise where results are stored in bfloat16."""
+
+LOWERED = frozenset((*MOVES, *CONTRACTIONS, *COMPUTES, *FUSED, Scan))
 """Every op that is lowered; the rounds of a `Scan` are a step function of their own."""
