@@ -12,12 +12,12 @@ from jax.sharding import Sharding
 from jax.stages import Compiled, Wrapped
 
 from meganeura_dsl.ir.graph import Graph
-from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
 from meganeura_dsl.ir.types import TensorType
 from meganeura_dsl.settings.compute_precision import ComputePrecision
 from meganeura_dsl.transforms.loop_bodies import with_bodies
 from meganeura_runtime.backends.base import leaf_types
+from meganeura_runtime.backends.xla.compiler_options import compiler_options
 from meganeura_runtime.backends.xla.element_types import jax_type
 from meganeura_runtime.backends.xla.failures import explained
 from meganeura_runtime.backends.xla.fuse_attention import CUDNN, fuse_attention, is_taken
@@ -29,36 +29,6 @@ from meganeura_runtime.backends.xla.step import copy_of, step_function
 from meganeura_runtime.backends.xla.support import SUPPORT
 
 Arguments = dict[str, jax.ShapeDtypeStruct]
-
-CUDA_GRAPHS = {
-    "xla_gpu_enable_command_buffer": (
-        "FUSION,CUBLAS,CUBLASLT,CUDNN,CONVOLUTION,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
-    ),
-    "xla_gpu_graph_min_graph_size": 1,
-}
-"""Options of XLA by which a CUDA graph has convolutions too, which are custom calls.
-
-A training step of RepVGG-A0, of 1,000 kernels, takes 5.3 ms with them and 6.4 without on an H100;
-steps of few kernels take the same within 1 %, and inference, which has few, up to 5 % more.
-"""
-ROUNDED = {"xla_allow_excess_precision": False}
-"""What is stored in bfloat16 is rounded where it is computed.
-
-By itself XLA drops a rounding whose result float32 is computed from, and stores the float32 that
-was to be rounded. A training step of ViT-S moves a seventh more bytes so.
-"""
-WHOLE_SUMS = {"xla_gpu_experimental_force_split_k": 1}
-"""Long sums of products are not cut in parts before a library is chosen, which does that itself.
-
-The parts are of equal length: rows that do not divide so are padded, by a copy of both factors.
-"""
-MANY = 32
-"""Convolutions from which on inference is one CUDA graph too.
-
-That of ResNet-50, which has 53, takes 1.80 ms on an H100 where they are launched one by one, and
-its kernels run for 1.15 of them; those of ResNet-18 and RepVGG-A0, which have 20 and 22, run for
-nearly all of the time.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,27 +107,9 @@ class Program:
     def compiled(self) -> Compiled:
         """The step as a program of the devices; raises `DeviceError`."""
         jitted, arguments = self._traceable(self.formats)
+        options = compiler_options(self.graph, self.precision, self.placement)
         with explained():
-            return jitted.lower(*arguments).compile(compiler_options=self._options)
-
-    @property
-    def _options(self) -> dict[str, str | int | bool]:
-        """What XLA is told of the compilation."""
-        options: dict[str, str | int | bool] = {}
-        if self._is_launched_once:
-            options |= CUDA_GRAPHS
-        if self.precision is ComputePrecision.BF16:
-            options |= ROUNDED
-        if self.placement.platform == "gpu":
-            options |= WHOLE_SUMS
-        return options
-
-    @property
-    def _is_launched_once(self) -> bool:
-        """Whether it is worth a CUDA graph that has the convolutions too."""
-        convolutions = sum(isinstance(value.op, Convolution) for value in self.graph.values)
-        is_worth = bool(self.graph.updates) or convolutions >= MANY
-        return is_worth and self.placement.platform == "gpu"
+            return jitted.lower(*arguments).compile(compiler_options=options)
 
     def exported(self) -> str:
         """The step in StableHLO, which has no layouts."""
