@@ -3,7 +3,8 @@
 from meganeura_dsl.ir.graph import Graph
 from meganeura_dsl.ir.ops.primitive.contraction import Convolution
 from meganeura_dsl.settings.compute_precision import ComputePrecision
-from meganeura_runtime.backends.xla.placement import Placement
+from meganeura_runtime.backends.memory_estimate import estimate_memory
+from meganeura_runtime.backends.xla.placement import OneDevice, Placement
 
 Options = dict[str, str | int | bool]
 
@@ -28,17 +29,24 @@ CUDA_GRAPHS: Options = {
     ),
     "xla_gpu_graph_min_graph_size": 1,
 }
-"""Options of XLA by which a CUDA graph has convolutions too, which are custom calls.
+"""All kernels between two convolutions are launched as one CUDA graph.
 
-A training step of RepVGG-A0, of 1,000 kernels, takes 5.3 ms with them and 6.4 without on an H100;
-steps of few kernels take the same within 1 %, and inference, which has few, up to 5 % more.
+XLA (of JAX 0.11.2) can put convolutions in it too, by the type CONVOLUTION, but then cuDNN fails
+where a graph is the first that needs it: ResNet-50's inference and ViT's training did on an H100.
 """
 MANY = 32
-"""Convolutions from which on inference is one CUDA graph too.
+"""Convolutions from which on inference is launched so too; other inferences have few kernels."""
+CONCURRENT: Options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels of a graph that need nothing of each other run at the same time.
 
-That of ResNet-50, which has 53, takes 1.80 ms on an H100 where they are launched one by one, and
-its kernels run for 1.15 of them; those of ResNet-18 and RepVGG-A0, which have 20 and 22, run for
-nearly all of the time.
+XLA then gives no memory to two of them, so temporaries take two to four times as much.
+"""
+SMALL, DIVIDED = 5 << 18, 40
+"""Bytes of an op on the average up to which steps are run so, and ops for each convolution.
+
+Small kernels do not fill a GPU: a training step of ViT-S, 16 images, takes 3.8 ms instead of 4.7 on
+an H100, one of ConvNeXt-T 6.3 instead of 6.8. GPT-2, 4 x 512, takes 6 % longer; and in a ResNet
+convolutions leave little that could run at the same time.
 """
 
 
@@ -46,15 +54,15 @@ def compiler_options(graph: Graph, precision: ComputePrecision, placement: Place
     """The options of a graph's compilation in a precision for some devices."""
     options: Options = {}
     is_gpu = placement.platform == "gpu"
+    convolutions = sum(isinstance(value.op, Convolution) for value in graph.values)
     if precision is ComputePrecision.BF16:
         options |= ROUNDED
         options |= LIBRARIES if is_gpu else {}
-    if is_gpu and _is_launched_once(graph):
+    if is_gpu and (graph.updates or convolutions >= MANY):
         options |= CUDA_GRAPHS
+    is_narrow = precision is ComputePrecision.BF16 and bool(graph.updates)
+    if is_gpu and is_narrow and isinstance(placement, OneDevice):
+        is_undivided = convolutions * DIVIDED <= len(graph.values)
+        is_small = estimate_memory(graph).bytes <= SMALL * len(graph.values)
+        options |= CONCURRENT if is_undivided and is_small else {}
     return options
-
-
-def _is_launched_once(graph: Graph) -> bool:
-    """Whether it is worth a CUDA graph that has the convolutions too."""
-    convolutions = sum(isinstance(value.op, Convolution) for value in graph.values)
-    return bool(graph.updates) or convolutions >= MANY
