@@ -14,15 +14,14 @@ ROUNDED: Options = {"xla_allow_excess_precision": False}
 By itself XLA drops a rounding whose result float32 is computed from, and stores the float32 that
 was to be rounded: a training step of ViT-S moves a seventh more bytes so.
 """
-LIBRARIES: Options = {
-    "xla_gpu_enable_triton_gemm": False,
-    "xla_gpu_experimental_force_split_k": 1,
-}
-"""Products in bfloat16 are cuBLAS's, which cuts long sums itself where that is faster.
+WHOLE_SUMS: Options = {"xla_gpu_experimental_force_split_k": 1}
+"""Long sums of products are not cut before it is chosen what computes them.
 
-XLA would cut them first, in parts of one length, for which it copies both factors to pad them.
-A training step of ViT-S takes 4.8 ms on an H100 instead of 5.3, one of GPT-2 8.2 instead of 8.8.
+XLA would cut them in parts of one length, and copy both factors to pad them for it. A training step
+of ViT-S takes 4.7 ms on an H100 instead of 5.3.
 """
+LIBRARIES: Options = {"xla_gpu_enable_triton_gemm": False}
+"""Products are cuBLAS's: GPT-2's training step takes 8.2 ms on an H100, and 9.3 with Triton's."""
 CUDA_GRAPHS: Options = {
     "xla_gpu_enable_command_buffer": (
         "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION"
@@ -57,12 +56,16 @@ def compiler_options(graph: Graph, precision: ComputePrecision, placement: Place
     convolutions = sum(isinstance(value.op, Convolution) for value in graph.values)
     if precision is ComputePrecision.BF16:
         options |= ROUNDED
-        options |= LIBRARIES if is_gpu else {}
+        options |= WHOLE_SUMS if is_gpu else {}
     if is_gpu and (graph.updates or convolutions >= MANY):
         options |= CUDA_GRAPHS
-    is_narrow = precision is ComputePrecision.BF16 and bool(graph.updates)
-    if is_gpu and is_narrow and isinstance(placement, OneDevice):
-        is_undivided = convolutions * DIVIDED <= len(graph.values)
-        is_small = estimate_memory(graph).bytes <= SMALL * len(graph.values)
-        options |= CONCURRENT if is_undivided and is_small else {}
+    if is_gpu and graph.updates and precision is ComputePrecision.BF16:
+        options |= CONCURRENT if _is_concurrent(graph, convolutions, placement) else LIBRARIES
     return options
+
+
+def _is_concurrent(graph: Graph, convolutions: int, placement: Placement) -> bool:
+    """Whether small kernels may run at the same time."""
+    is_undivided = convolutions * DIVIDED <= len(graph.values)
+    is_small = estimate_memory(graph).bytes <= SMALL * len(graph.values)
+    return isinstance(placement, OneDevice) and is_undivided and is_small

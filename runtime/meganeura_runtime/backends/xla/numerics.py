@@ -63,6 +63,8 @@ class Numerics:
     """The parameters of which products read a copy in bfloat16."""
     moved: frozenset[int] = frozenset()
     """Such parameters with their elements moved, which products alone read."""
+    is_aligned: bool = False
+    """Whether long axes of products are aligned: in training, where no output is to be cut."""
 
     @staticmethod
     def of(graph: Graph, precision: ComputePrecision) -> "Numerics":
@@ -75,7 +77,7 @@ class Numerics:
             for value in graph.values
         }
         copied = frozenset(_copied(graph, moved)) if is_narrow else frozenset[str]()
-        return Numerics(precision, stored, copied, moved)
+        return Numerics(precision, stored, copied, moved, is_narrow and bool(graph.updates))
 
     def reads_copy(self, value: Value) -> bool:
         """Whether a value reads the copies of parameters."""
@@ -104,7 +106,7 @@ class Numerics:
             case ComputePrecision.TF32:
                 return Arithmetic(FLOAT32, sums, lax.Precision.DEFAULT)
             case ComputePrecision.BF16:
-                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT)
+                return Arithmetic(BFLOAT16, sums, lax.Precision.DEFAULT, self.is_aligned)
 
 
 def _rounded(graph: Graph) -> frozenset[int]:

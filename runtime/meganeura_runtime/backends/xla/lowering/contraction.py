@@ -29,6 +29,8 @@ class Arithmetic:
     """The type of a matrix product; sums are float32, and a convolution's are rounded after."""
     precision: lax.Precision
     """How exactly products of float32 are made."""
+    is_aligned: bool = False
+    """Whether long axes of matrices get zeros up to a multiple of `ALIGNMENT`."""
 
 
 def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -46,8 +48,8 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
     free = [size for axis, size in enumerate(b.shape) if axis not in (*batch, right)]
     shape = (*(size for axis, size in enumerate(a.shape) if axis != left), *free)
     product = lax.dot(
-        _aligned(a),
-        _aligned(b),
+        _aligned(a) if by.is_aligned else a,
+        _aligned(b) if by.is_aligned else b,
         dimension_numbers=(((left,), (right,)), (batch, batch)),
         precision=by.precision,
         preferred_element_type=by.result,
@@ -58,12 +60,10 @@ def mat_mul(op: MatMul, by: Arithmetic, a: jax.Array, b: jax.Array) -> jax.Array
 
 
 def _aligned(x: jax.Array) -> jax.Array:
-    """Zeros behind long axes of bfloat16, whose rows libraries read at multiples of 16 bytes.
+    """Zeros behind long axes, as cuBLAS is fast where rows begin at multiples of 16 bytes.
 
-    Vocabularies have such axes, and their products in training are slower by half without.
+    The rows of logits seldom do, which a training step reads in two products.
     """
-    if x.dtype != jnp.bfloat16:
-        return x
     missing = [-size % ALIGNMENT if size >= LONG else 0 for size in x.shape]
     if not any(missing):
         return x
