@@ -1,18 +1,19 @@
 """A prompt without caches: the likeliest token behind it, ours beside PyTorch's and JAX's.
 
-Nothing is kept for tokens to come, so this is a plain forward pass whose last row alone gives logits.
+Nothing is kept for tokens to come: a plain forward pass, whose last row alone gives logits.
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.generation.case import Case, per_call
 
 Row = tuple[str, str]
+T = TypeVar("T")
 PROGRAM = """from lm import {model}
 
 block Next()(ids: i32[n, s]) -> i32[n]:
@@ -45,9 +46,9 @@ def ours(case: Case, device: str) -> Iterator[Row]:
 
 
 def torchs(case: Case) -> Iterator[Row]:
-    """transformers in strict single precision: eager, and compiled in three ways.
+    """What transformers takes in strict single precision: eager, and compiled in three ways.
 
-    Compiled layer by layer, the layers share their code; in a graph of CUDA, the host launches once.
+    Compiled layer by layer, layers share their code; in a graph of CUDA, the host launches once.
     """
     import torch  # noqa: PLC0415  may be missing
 
@@ -80,7 +81,7 @@ def torchs(case: Case) -> Iterator[Row]:
         yield from timed(f"compiled, {mode}", lambda: next_token(compiled))
 
 
-def _recorded(run: Callable[[], Any]) -> Callable[[], Any]:
+def _recorded(run: Callable[[], T]) -> Callable[[], T]:
     """The same by a graph of CUDA."""
     import torch  # noqa: PLC0415  may be missing
 
@@ -93,7 +94,7 @@ def _recorded(run: Callable[[], Any]) -> Callable[[], Any]:
     with torch.cuda.graph(graph):
         found = run()
 
-    def replay() -> Any:
+    def replay() -> T:
         graph.replay()
         return found
 

@@ -65,7 +65,7 @@ class CheckedSession(SessionProxy):
         return fitting
 
     def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
-        """Run a step some of whose inputs are outputs of the last one, whose indices are checked."""
+        """Run a step some of whose inputs are outputs of the last one, and check it."""
         self.require_values()
         self._last = self._watched(lambda: self._inner.follow(feeds, links))
         return self._last

@@ -1,6 +1,6 @@
 """A session that hands what it is asked for on to another one, but for what it does itself."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_runtime.backends.base import Session, Uploaded, leaf_types
@@ -64,8 +64,11 @@ class SessionProxy(Session):
         self._inner.begin(cleared)
         super().begin(cleared)
 
-    def _clear(self, names: Sequence[str]) -> None:
+    def reset(self) -> None:
+        """Have the other session clear them again."""
         self._inner.reset()
+        for name in self.caches:
+            self._missing.pop(name, None)
 
     @property
     def innermost(self) -> Session:
