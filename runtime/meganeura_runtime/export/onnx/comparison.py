@@ -52,7 +52,7 @@ def _difference(session: onnxruntime.InferenceSession, example: Example) -> floa
         if array.shape != expected.shape:
             reason = f"`{name}` has the shape {list(array.shape)}, not {list(expected.shape)}"
             raise ProblemError(OnnxDiffers(reason, sizes))
-        difference = distance(array.astype(np.float64), expected.astype(np.float64))
+        difference = distance(array, expected)
         if not difference <= ALLOWED:
             reason = f"`{name}` differs by {difference:.3g}, and {ALLOWED:g} is allowed"
             raise ProblemError(OnnxDiffers(reason, sizes))

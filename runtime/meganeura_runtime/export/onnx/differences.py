@@ -10,11 +10,13 @@ ALLOWED = 1e-4
 
 def distance(given: Array, wanted: Array) -> float:
     """The largest difference, in units of the largest number; NaN where only one has NaN or inf."""
-    known = np.isfinite(wanted)
-    if not np.array_equal(given[~known], wanted[~known], equal_nan=True):
-        return float("nan")
-    scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
-    return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
+    with np.errstate(all="ignore"):
+        given, wanted = given.astype(np.float64), wanted.astype(np.float64)
+        known = np.isfinite(wanted)
+        if not np.array_equal(given[~known], wanted[~known], equal_nan=True):
+            return float("nan")
+        scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
+        return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
 
 
 def first_line(error: Exception) -> str:

@@ -45,7 +45,7 @@ def compared(
         if given.shape != expected.shape:
             shapes = f"{list(given.shape)}, not {list(expected.shape)}"
             raise ProblemError(ImportDiffers(file.path, f"`{name}` has the shape {shapes}"))
-        difference = distance(given.astype(np.float64), expected.astype(np.float64))
+        difference = distance(given, expected)
         allowed = ALLOWED_HALF if value.dtype is DType.F16 else ALLOWED
         if not difference <= allowed:
             reason = f"`{name}` differs by {difference:.3g}, and {allowed:g} is allowed"
