@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from math import prod
 
-import numpy as np
-
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
