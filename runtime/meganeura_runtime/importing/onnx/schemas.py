@@ -24,7 +24,7 @@ def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) ->
         if not is_given and formal.option == SINGLE:
             raise UnsayableError("an operand is missing")
     is_variadic = schema.inputs and schema.inputs[-1].option == VARIADIC
-    if is_variadic and None in inputs:
+    if is_variadic and None in inputs[len(schema.inputs) - 1 :]:
         raise UnsayableError("an operand is missing")
     if len(node.output) > schema.max_output:
         raise UnsayableError(f"it has {len(node.output)} results")
