@@ -71,9 +71,7 @@ def fuzz_blindly(reader: str, options: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     given = parser.parse_args(options)
     inputs = fuzzing_corpus(reader)
-    warnings.simplefilter("error", RuntimeWarning)  # it would reach the user too
     print(f"{reader}: {len(inputs):,} inputs to start from", flush=True)
-    gc.freeze()  # what is there lives on in all workers
     started = time.monotonic()
     run = Run(reader, inputs, given.first + given.blind, given.workers, started + given.seconds)
     tally = run.all_from(given.first)
@@ -128,6 +126,8 @@ class Run:
     def _work(self, seed: int, reports: "Connection") -> None:
         """What a worker does: one report for each seed."""
         faulthandler.enable()
+        gc.freeze()  # what is there lives on
+        warnings.simplefilter("error", RuntimeWarning)  # it would reach the user too
         read = READERS[self.reader]
         for each in range(seed, self.end, self.workers):
             if time.monotonic() > self.deadline:

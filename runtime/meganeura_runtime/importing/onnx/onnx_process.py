@@ -25,7 +25,8 @@ class OnnxProcess:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._running: tuple[int, subprocess.Popen[bytes]] | None = None
+        self.running: tuple[int, subprocess.Popen[bytes]] | None = None
+        """The process, and whose it is."""
 
     def run(self, path: Path, inputs: dict[str, Array], outputs: Sequence[str]) -> list[Array]:
         """The outputs of a model; raises `OnnxFailedError`."""
@@ -37,7 +38,7 @@ class OnnxProcess:
                 found = messages(answers)
                 error, content = json.loads(next(found))["error"], next(found)
             except (OSError, StopIteration):
-                self._running = None
+                self.running = None
                 reason = f"its process ended with {_ended(process)}"
                 raise OnnxFailedError(reason) from None
         if error:
@@ -45,11 +46,11 @@ class OnnxProcess:
         return unpacked(content)
 
     def _process(self) -> "subprocess.Popen[bytes]":
-        if self._running is None or self._running[0] != os.getpid():  # a fork has none of its own
+        if self.running is None or self.running[0] != os.getpid():  # a fork has none of its own
             process = _started()
             finalize(self, _end, process, os.getpid())
-            self._running = os.getpid(), process
-        return self._running[1]
+            self.running = os.getpid(), process
+        return self.running[1]
 
 
 def _started() -> "subprocess.Popen[bytes]":
