@@ -2,14 +2,15 @@
 
     python -m benchmarks.feeding write FOLDER [--count 2000] [--processes 16]
     python -m benchmarks.feeding pictures [--folder FOLDER] [--workers 2] [--batch 32] [--step 60]
-    python -m benchmarks.feeding shards [--gigabytes 4]
+    python -m benchmarks.feeding shards [--gigabytes 4] [--checksums] [--no-shuffle]
 
 `write` makes JPEGs of 256 x 256 in folders of classes. `pictures` feeds them (or `--count` of its
 own), cut to 224 x 224, to a device that takes `--step` milliseconds for each batch and no
 processor. It prints how long that device waits, what memory the processes have after each tenth of
 an epoch, and whether each picture came once an epoch: its number is drawn in it, in squares of
 black and white. `shards` writes safetensors files and goes through all of their rows once, in the
-order of an epoch; the memory of the process is printed after each tenth of it.
+order of an epoch; after each tenth of it the memory of the process is printed, and how long a batch
+took.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from safetensors.numpy import save_file
 
 from meganeura_dsl import pipeline
 from meganeura_runtime.backends.base import Uploaded
+from meganeura_runtime.io.tensors.safetensors_file import write_tensors
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.feeder import Feeder
 from meganeura_runtime.train.job import Job, prepare
@@ -120,12 +122,16 @@ def numbers_of(images: Array) -> NDArray[np.int64]:
     return (bits << np.arange(NUMBER_BITS)).sum(axis=1)
 
 
-def write_shards(folder: Path, gigabytes: float) -> None:
-    """Files of random rows."""
+def write_shards(folder: Path, gigabytes: float, *, checksums: bool) -> None:
+    """Files of random rows, with checksums or as other programs write them."""
     generator = np.random.default_rng(0)
     rows = generator.standard_normal((SHARD_ROWS, 4096), np.float32)
     for number in range(max(2, round(gigabytes * 1e9 / (SHARD_ROWS * ROW_BYTES)))):
-        save_file({"x": rows + np.float32(number)}, folder / f"shard-{number:03}.safetensors")
+        path, tensors = folder / f"shard-{number:03}.safetensors", {"x": rows + np.float32(number)}
+        if checksums:
+            write_tensors(path, tensors, {})
+        else:
+            save_file(tensors, path)
 
 
 def job_of(folder: Path, text: str, *settings: str) -> Job:
@@ -224,15 +230,30 @@ def shards(options: argparse.Namespace) -> None:
     """Print how memory grows over an epoch."""
     with tempfile.TemporaryDirectory(dir=options.folder) as place:
         folder = Path(place)
-        write_shards(folder, options.gigabytes)
-        job = job_of(folder, SHARDS)
+        write_shards(folder, options.gigabytes, checksums=options.checksums)
+        began = perf_counter()
+        settings = [] if options.shuffle else ["shuffle=false"]
+        job = job_of(folder, SHARDS, *settings)
         feeder = Feeder(job)
-        print(f"| of {job.steps * 64 * ROW_BYTES / 1e9:.2f} GB fed | memory |")
-        print("|---|---|")
+        print(f"opened in {perf_counter() - began:.2f} s")
+        print(f"| of {job.steps * 64 * ROW_BYTES / 1e9:.2f} GB fed | memory | a batch |")
+        print("|---|---|---|")
+        tenth = max(1, job.steps // 10)
+        began = perf_counter()
         for step in range(job.steps):
             feeder.feeds(step)
-            if (step + 1) % max(1, job.steps // 10) == 0:
-                print(f"| {(step + 1) / job.steps:.0%} | {memory():.0f} MiB |", flush=True)
+            if (step + 1) % tenth == 0:
+                batch = (perf_counter() - began) / tenth
+                share = f"{(step + 1) / job.steps:.0%}"
+                print(f"| {share} | {memory():.0f} MiB | {batch * 1000:.1f} ms |", flush=True)
+                began = perf_counter()
+        print(f"{bytes_read() / 1e9:.2f} GB were read in all")
+
+
+def bytes_read() -> int:
+    """Bytes that this process has read since it began, of files and of whatever else, on Linux."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -256,6 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     of_shards.set_defaults(run=shards)
     of_shards.add_argument("--gigabytes", type=float, default=4.0)
     of_shards.add_argument("--folder", type=Path, default=None)
+    of_shards.add_argument("--checksums", action="store_true")
+    of_shards.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args(arguments)
     options.run(options)
 
