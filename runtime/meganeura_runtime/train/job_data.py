@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.settings.run_settings import RunSettings, data_of
-from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings
+from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_runtime.io.data.batches import held_out_of, require_batch
 from meganeura_runtime.io.data.data_files import (
@@ -83,6 +83,11 @@ def dataset_of(
     return dataset
 
 
+def _place(written: RawSettings, setting: str, value: object) -> Span:
+    """Where a setting is written; one that a run that goes on has from its start is shown alone."""
+    return written[setting].span if setting in written else whole(f"{setting}={value}")
+
+
 def _require_any_order(written: RawSettings, settings: RunSettings) -> None:
     """Refuse what is asked of batches that come in their own order."""
     asked = {
@@ -110,7 +115,7 @@ def _drawn(
         ("balance", settings.balance),
     ):
         if name is not None:
-            place = written[setting].span
+            place = _place(written, setting, name)
             is_balance = setting == "balance"
             chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
             return replace(split, weights=chances)
@@ -122,7 +127,7 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     wanted = settings.validation
     if wanted is None:
         return dataset
-    place, demand = sources.written["validation"].span, sources.demand
+    place, demand = _place(sources.written, "validation", wanted), sources.demand
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
         raise ProblemError(UnclearValidation(place, reason))

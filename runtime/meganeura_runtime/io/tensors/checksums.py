@@ -2,13 +2,15 @@
 
 CRC-32, as they are to find damage and not malice: whoever changes a file on purpose computes anew
 whatever needs no key. A CRC finds every change of up to 32 bits in a row, and all others but for
-one in 2**32, in a quarter of the time of BLAKE2b. Tensors are summed in pieces, by several threads;
-where there is more than one piece, the sum is that of the sums of the pieces, which stand in an
-entry of their own. With them a tensor can be compared piece by piece, when each is read.
+one in 2**32, in a quarter of the time of BLAKE2b. Tensors are summed in runs of a mebibyte, by
+several threads; where there is more than one run, the sum of a tensor is that of the sums of its
+runs. The sums of smaller pieces stand in an entry of their own: with them a tensor can be compared
+piece by piece, when each is read. The sum of a run follows from those of its pieces.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, groupby
 from math import prod
 from zlib import crc32
@@ -16,7 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from meganeura_runtime.io.tensors.file_array import Array, InFile, bytes_of
-from meganeura_runtime.io.tensors.verified_pieces import PIECE, Sums, for_each_piece, piece_memory
+from meganeura_runtime.io.tensors.verified_pieces import RUN, Sums, for_each_run, run_memory
 
 KEY = "meganeura.checksums"
 """The entry of the metadata."""
@@ -25,7 +27,12 @@ MARK = "meganeura-crc32"
 HEADER = "its header"
 
 PIECES = "meganeura.pieces"
-"""The entry with the sums of pieces: for each tensor of several, in the order of names, digits."""
+"""The entry of pieces: their size, and for each tensor of several runs the sums, in hexadecimal."""
+SMALLEST_PIECE = 16 << 10
+"""Bytes: about a row of a data set, which is read and compared without its neighbours."""
+MOST_PIECES = 1 << 20
+"""Of a file, whose pieces are larger where there would be more: sums take 8 MiB of the header."""
+PIECE_SIZES = [1 << bits for bits in range(SMALLEST_PIECE.bit_length() - 1, RUN.bit_length())]
 
 Contents = Mapping[str, Array | InFile]
 
@@ -40,12 +47,12 @@ class Claims:
 
     tensors: Mapping[str, int]
     """The sum of each."""
-    pieces: Mapping[str, Sums]
-    """The sums of the pieces of each, but of large tensors of files that only have the former."""
+    pieces: Mapping[str, tuple[int, Sums]]
+    """The bytes of a piece, and the sums; not of the large tensors of files that do not tell."""
 
     def find_damage(self, contents: Contents) -> str | None:
         """The first of some tensors that is not as it was when its sum was made."""
-        found = _sums(contents)
+        found = _sums(contents, RUN)
         wrong = (name for name in sorted(found) if _combined(found[name]) != self.tensors[name])
         return next((f"`{name}`" for name in wrong), None)
 
@@ -58,11 +65,14 @@ def checksums(
     The sum of the header is that of all other metadata, of the names, types and shapes of the
     tensors, which `types` has in words, and of their sums.
     """
-    found = _sums(contents)
-    ordered = [found[name] for name in sorted(contents)]
-    several = [sums.astype(">u4").tobytes().hex() for sums in ordered if len(sums) > 1]
-    entries = {PIECES: " ".join(several)} if several else {}
-    sums = [f"{_combined(each):08x}" for each in ordered]
+    sizes = {name: _bytes(content) for name, content in contents.items()}
+    piece = _piece_size(sizes)
+    found = _sums(contents, piece)
+    several = [name for name in sorted(sizes) if sizes[name] > RUN]
+    digits = [found[name].astype(">u4").tobytes().hex() for name in several]
+    entries = {PIECES: " ".join([str(piece), *digits])} if several else {}
+    of_runs = {name: runs_of_pieces(each, piece, sizes[name]) for name, each in found.items()}
+    sums = [f"{_combined(of_runs[name]):08x}" for name in sorted(contents)]
     header = _sum_of_header({**metadata, **entries}, types, sums)
     return {**entries, KEY: " ".join([MARK, f"{header:08x}", *sums])}
 
@@ -90,18 +100,33 @@ def claimed(
         raise DamagedHeaderError from None
 
 
-def _pieces(text: str | None, sums: Mapping[str, int], contents: Contents) -> dict[str, Sums]:
+def _pieces(
+    text: str | None, sums: Mapping[str, int], contents: Contents
+) -> dict[str, tuple[int, Sums]]:
     """The sums of pieces, as far as they are known; raises `ValueError`."""
-    counts = {name: _pieces_of(_bytes(content)) for name, content in contents.items()}
-    found = {n: np.array([sums[n]], np.uint32) for n, count in counts.items() if count == 1}
+    sizes = {name: _bytes(content) for name, content in contents.items()}
+    found = {n: (RUN, np.array([sums[n]], np.uint32)) for n, size in sizes.items() if size <= RUN}
     if text is None:
         return found
-    several = sorted(name for name, count in counts.items() if count > 1)
-    for name, digits in zip(several, text.split(" "), strict=True):
-        found[name] = np.frombuffer(bytes.fromhex(digits), ">u4").astype(np.uint32)
-        if len(found[name]) != counts[name] or _combined(found[name]) != sums[name]:
+    told, *digits = text.split(" ")
+    piece = int(told)
+    if piece not in PIECE_SIZES:
+        raise ValueError(told)
+    several = sorted(name for name, size in sizes.items() if size > RUN)
+    for name, each in zip(several, digits, strict=True):
+        of_pieces = np.frombuffer(bytes.fromhex(each), ">u4").astype(np.uint32)
+        if len(of_pieces) != -(-sizes[name] // piece):
             raise ValueError(name)
+        if _combined(runs_of_pieces(of_pieces, piece, sizes[name])) != sums[name]:
+            raise ValueError(name)
+        found[name] = piece, of_pieces
     return found
+
+
+def _piece_size(sizes: Mapping[str, int]) -> int:
+    """Bytes of the pieces of tensors of such sizes."""
+    total = sum(size for size in sizes.values() if size > RUN)
+    return next((each for each in PIECE_SIZES if total <= each * MOST_PIECES), RUN)
 
 
 def _sum_of_header(
@@ -117,40 +142,80 @@ def _sum_of_header(
     return total
 
 
-def _sums(contents: Contents) -> dict[str, Sums]:
-    """The sums of the pieces of each tensor."""
-    pieces = [
-        (name, number)
-        for name, content in contents.items()
-        for number in range(_pieces_of(_bytes(content)))
-    ]
+def _sums(contents: Contents, piece: int) -> dict[str, Sums]:
+    """The sums of the pieces of each tensor; one sum of a tensor that is no longer than a run."""
+    sizes = {name: _bytes(content) for name, content in contents.items()}
+    runs = [(name, at) for name, size in sizes.items() for at in range(0, max(1, size), RUN)]
 
-    def sum_of(piece: tuple[str, int]) -> int:
-        return _sum_of_piece(contents[piece[0]], piece[1])
+    def of_run(run: tuple[str, int]) -> list[int]:
+        name, start = run
+        size = min(RUN, sizes[name] - start)
+        step = piece if sizes[name] > RUN else RUN
+        memory = _run(contents[name], start, size)
+        return [crc32(memory[at : at + step]) for at in range(0, max(1, size), step)]
 
-    sums = for_each_piece(sum_of, pieces, sum(map(_bytes, contents.values())))
-    together = zip(pieces, sums, strict=True)
+    found = zip(runs, for_each_run(of_run, runs, sum(sizes.values())), strict=True)
     return {
-        name: np.array([found for _, found in each], np.uint32)
-        for name, each in groupby(together, key=lambda one: one[0][0])
+        name: np.array([*chain.from_iterable(sums for _, sums in each)], np.uint32)
+        for name, each in groupby(found, key=lambda one: one[0][0])
     }
 
 
-def _combined(sums: Sums) -> int:
-    return int(sums[0]) if len(sums) == 1 else crc32(sums.astype("<u4").tobytes())
-
-
-def _sum_of_piece(content: Array | InFile, number: int) -> int:
-    start = number * PIECE
+def _run(content: Array | InFile, start: int, size: int) -> memoryview:
+    """Some bytes of a tensor, until this thread asks for others."""
     if not isinstance(content, InFile):
-        return crc32(bytes_of(content)[start : start + PIECE])
-    memory = piece_memory(min(PIECE, _bytes(content) - start))
+        return bytes_of(content)[start : start + size]
+    memory = run_memory(size)
     content.file.fill(memory, content.offset + start)
-    return crc32(memory)
+    return memory
 
 
-def _pieces_of(size: int) -> int:
-    return max(1, -(-size // PIECE))
+def _combined(of_runs: Sums) -> int:
+    """The sum of a tensor."""
+    return int(of_runs[0]) if len(of_runs) == 1 else crc32(of_runs.astype("<u4").tobytes())
+
+
+def runs_of_pieces(sums: Sums, piece: int, size: int) -> Sums:
+    """The sums of the runs of a tensor of `size` bytes, which those of its pieces decide.
+
+    The CRC of bytes that are followed by others is a linear function of their CRC over GF(2) that
+    the number of the others decides, added to the CRC of the others.
+    """
+    if size <= RUN or piece == RUN:
+        return sums
+    each = RUN // piece
+    padded = np.zeros((-(-len(sums) // each), each), np.uint32)
+    padded.reshape(-1)[: len(sums)] = sums
+    behind, full = _behind(piece), padded[: size // RUN]
+    found = full[:, 0]
+    for column in full.T[1:]:
+        found = behind(found) ^ column
+    if size % RUN == 0:
+        return found
+    rest = sums[len(full) * each :]
+    whole = rest[: size % RUN // piece]
+    last = np.zeros(1, np.uint32)
+    for one in whole:
+        last = behind(last) ^ one
+    if len(rest) > len(whole):
+        last = _behind(size % piece)(last) ^ rest[-1:]
+    return np.concatenate([found, last])
+
+
+@lru_cache(maxsize=8)
+def _behind(count: int) -> Callable[[Sums], Sums]:
+    """How a CRC changes if so many zero bytes follow, but for the CRC of these."""
+    zeros = bytes(count)
+    bits = [crc32(zeros, 1 << bit) ^ crc32(zeros) for bit in range(32)]
+    tables = np.zeros((4, 256), np.uint32)
+    for number, of_bit in enumerate(bits):
+        tables[number // 8, np.arange(256) >> number % 8 & 1 == 1] ^= np.uint32(of_bit)
+
+    def changed(sums: Sums) -> Sums:
+        places = np.ascontiguousarray(sums, "<u4").view(np.uint8).reshape(-1, 4)
+        return np.bitwise_xor.reduce([tables[byte][places[:, byte]] for byte in range(4)])
+
+    return changed
 
 
 def _bytes(content: Array | InFile) -> int:

@@ -128,11 +128,10 @@ class InFile:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def verified(self, name: str, sums: Sums) -> "InFile":
-        """The same, which compares each piece with its sum when it is first read."""
-        pieces = VerifiedPieces(
-            self.file, name, self.offset, self.size, max(1, self._row_bytes), sums
-        )
+    def verified(self, name: str, piece: int, sums: Sums) -> "InFile":
+        """The same, which compares each piece, of so many bytes, when it is first read."""
+        size, row = self.itemsize * prod(self.shape), max(1, self._row_bytes)
+        pieces = VerifiedPieces(self.file, name, self.offset, size, row, piece, sums)
         return replace(self, pieces=pieces)
 
     def all(self) -> Array:
@@ -152,11 +151,6 @@ class InFile:
             self._held.append(self.all())
             return np.array(self._held[0][rows])
         return self._scattered(rows)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all elements."""
-        return self.itemsize * prod(self.shape)
 
     @property
     def _row_bytes(self) -> int:

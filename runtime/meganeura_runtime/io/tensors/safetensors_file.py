@@ -27,6 +27,7 @@ from meganeura_runtime.io.tensors.file_array import InFile
 from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 from meganeura_runtime.io.tensors.stored_tensor import BITS, Array, StoredTensor, stored_array
+from meganeura_runtime.io.tensors.verified_pieces import Sums
 
 LONGEST_HEADER = 32 << 20
 """Bytes of a header: of a few hundred thousand tensors. The format allows 100 MB."""
@@ -94,26 +95,22 @@ def _compared(
     Raises `ProblemError`.
     """
     types = {name: str(tensor) for name, tensor in tensors.items()}
-    contents = {
-        name: tensor.content
-        for name, tensor in tensors.items()
-        if isinstance(tensor.content, InFile)
-    }
+    contents = {n: each.content for n, each in tensors.items() if isinstance(each.content, InFile)}
     try:
         claims = checksums.claimed(metadata, types, contents)
     except checksums.DamagedHeaderError:
         raise ProblemError(DamagedFile(path, checksums.HEADER)) from None
     if claims is None:
         return tensors
-    later = claims.pieces if piecewise else {}
+    later: Mapping[str, tuple[int, Sums]] = claims.pieces if piecewise else {}
     damaged = claims.find_damage({n: each for n, each in contents.items() if n not in later})
     if damaged is not None:
         raise ProblemError(DamagedFile(path, damaged))
     verified = {
-        name: replace(tensors[name], content=contents[name].verified(name, sums))
-        for name, sums in later.items()
+        name: replace(tensors[name], content=contents[name].verified(name, *pieces))
+        for name, pieces in later.items()
     }
-    return {name: verified.get(name, tensor) for name, tensor in tensors.items()}
+    return {**tensors, **verified}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
