@@ -45,9 +45,9 @@ def _entries(call: BuiltinCall, values: Evaluated) -> Iterator[Number]:
     if isinstance(values, list):
         for each in values:
             yield from _entries(call, each)
-    elif is_number(values) and not call.frame.state.differs_by_round(values):
-        yield values
-    elif isinstance(values, bool):
+    elif isinstance(values, bool) or (
+        is_number(values) and not call.frame.state.differs_by_round(values)
+    ):
         yield values
     else:
         raise call.wrong("a number of the program in the list", values)
