@@ -44,7 +44,8 @@ from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimi
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.gradients import weighted_loss
 from tests.plans.golden import text_of
-from tests.properties.programs import mutant, program
+from tests.properties.mutants import mutant
+from tests.properties.programs import program
 
 FILE = Path(__file__).with_suffix(".txt")
 BETWEEN = "\n====\n"
