@@ -83,11 +83,6 @@ def dataset_of(
     return dataset
 
 
-def _place(written: RawSettings, setting: str, value: object) -> Span:
-    """Where a setting is written; one that a run that goes on has from its start is shown alone."""
-    return written[setting].span if setting in written else whole(f"{setting}={value}")
-
-
 def _require_any_order(written: RawSettings, settings: RunSettings) -> None:
     """Refuse what is asked of batches that come in their own order."""
     asked = {
@@ -115,7 +110,7 @@ def _drawn(
         ("balance", settings.balance),
     ):
         if name is not None:
-            place = _place(written, setting, name)
+            place = _place_of(setting, written)
             is_balance = setting == "balance"
             chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
             return replace(split, weights=chances)
@@ -127,7 +122,7 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     wanted = settings.validation
     if wanted is None:
         return dataset
-    place, demand = _place(sources.written, "validation", wanted), sources.demand
+    place, demand = _place_of("validation", sources.written), sources.demand
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
         raise ProblemError(UnclearValidation(place, reason))
@@ -137,6 +132,11 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     if not isinstance(found, Batches):
         return replace(dataset, test=match_held_out(found, demand, path, place))
     return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
+
+
+def _place_of(setting: str, written: RawSettings) -> Span:
+    """Where a setting is, which a run that goes on may have been given when it began."""
+    return written[setting].span if setting in written else whole(setting)
 
 
 def _divided(dataset: Dataset, share: float, seed: int, place: Span) -> Dataset:
