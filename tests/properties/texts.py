@@ -10,6 +10,7 @@ graphs and gradients are right is judged in `test_programs`.
 With `--draw` it draws other texts, of the language as it is now.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ MOST_OF_A_CODE = 4
 MUTANTS = 600
 """So many are looked at for those."""
 LARGEST_SIZE = 40
+LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
+"""Where something is in the standard library."""
 ADAPTERS = (
     Target(PORTABLE),
     Target(DeviceLimits(lanes=8), Style.SOFTWARE_VULKAN),
@@ -80,7 +83,7 @@ def said_of(text: str) -> str:
 def _described(text: str) -> Iterator[str]:
     source = Source("random.mgn", text)
     result = pipeline.check(source, lambda _: None)
-    messages = [render(report, colour=False) for report in result.reports]
+    messages = [LIBRARY_LINE.sub("", render(each, colour=False)) for each in result.reports]
     codes = " ".join(sorted(report.code or "note" for report in result.reports))
     yield f"{'fine' if result.fine else 'refused'} {_sum(*messages)} {codes}".rstrip()
     tree = parse(source, Sink())
@@ -124,7 +127,7 @@ def _case(name: str, case: Case) -> Iterator[str]:
 
 
 def _graph(graph: Graph) -> str:
-    return f"{_sum(format_graph(graph))} of {len(graph.values)}"
+    return f"{_sum(format_graph(graph, origins=False))} of {len(graph.values)}"
 
 
 def _plans(graph: Graph) -> str:
