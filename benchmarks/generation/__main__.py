@@ -4,9 +4,9 @@
 
 smollm2_135m with random weights in single precision: the tokens behind a prompt of 512 have to be
 those of transformers, 200 in a row; `decode` is the time of a token behind it at batch 1, `prefill`
-that until the first token is known, all in milliseconds, medians of rounds. `prompt` is the same without
-caches, a plain forward pass. And an LSTM of two layers. Each contender has a process of its own, and
-whoever is missing is a dash with its reason.
+that until the first token is known, all in milliseconds, medians of rounds. `prompt` is the same
+without caches, a plain forward pass. And an LSTM of two layers. Each contender has a process of its
+own, and whoever is missing is a dash with its reason.
 `--profile` also lists kernels, by the adapter's clock.
 """
 

@@ -34,6 +34,8 @@ from meganeura_dsl.symbolic.size import substitute
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
 from tests.dsl.syntax.trees import plain
+from tests.properties.decoding import reads_in_parts
+from tests.properties.objective_slopes import follows_slopes
 
 MOST_NUMBERS = 200_000
 """A graph with more numbers is elaborated and not run."""
@@ -60,6 +62,8 @@ class Tally:
     """Graphs that were run."""
     slopes: int = 0
     """Directions in which gradients were compared with differences."""
+    readings: int = 0
+    """Sequences that a model with caches read in parts."""
 
 
 def examine(text: str, random: Random) -> Tally:
@@ -86,6 +90,9 @@ def examine(text: str, random: Random) -> Tally:
         _proved_block(block_subject(module, module.blocks[name]), random, tally)
     for name in module.models:
         _model(module, name, random, tally)
+        tally.readings += reads_in_parts(module, name, random)
+    for name in module.trains:
+        tally.slopes += follows_slopes(module, name, random)
     return tally
 
 

@@ -39,6 +39,7 @@ BLOCKS = {
 }
 EXAMPLES = {
     "ddpm: Drawn": (2, 50),
+    "mixtral: Experts": (8, 10_000),
     "mixtral: SparseMoe": (8, 10_000),
     "mixtral: Routed": (3, 1000),
     "mixtral: Mixtral": (1, 1000),

@@ -23,7 +23,7 @@ from meganeura_runtime.io.files.file_problems import (
 )
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.io.weight_names import Names
+from meganeura_runtime.io.weight_names import MalformedRename, Names
 from meganeura_runtime.io.weights import (
     LISTED,
     Allowed,
@@ -338,6 +338,17 @@ def test_names_in_files_and_models(
             Names.of(renames, prefix).apply(stored)
     else:
         assert Names.of(renames, prefix).apply(stored) == dict(zip(expected, stored, strict=True))
+
+
+def test_a_name_that_lacks_what_it_takes_is_malformed() -> None:
+    stored: Any = {"fc.bias": 1}
+    with pytest.raises(ProblemError) as caught:
+        Names.of({r"(fc)\..*": r"\2"}, "").apply(stored)
+    problem = caught.value.problem
+    assert isinstance(problem, MalformedRename)
+    assert (problem.text, problem.reason) == (
+        r"(fc)\..*=\2", "invalid group reference 2 at position 1",
+    )  # fmt: skip
 
 
 def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:
