@@ -53,7 +53,7 @@ from tests.properties.programs import program
 FILE = Path(__file__).with_suffix(".txt")
 BETWEEN = "\n====\n"
 SAID = "\n=>\n"
-ACCEPTED = 8
+ACCEPTED = 6
 """Programs of the file; besides them there are mutants."""
 MOST_OF_A_CODE = 4
 """So many of the texts begin with the same message."""
