@@ -24,6 +24,7 @@ SESSIONS = "tests/runtime/backends/test_sessions.py"
 ATTENTION = "tests/runtime/backends/webgpu/codegen/test_attention.py"
 ARTEFACT = "tests/runtime/export/mgb/test_artefact.py"
 DOOR = "tests/cli/test_door.py"
+PIECES = "tests/runtime/io/tensors/test_verified_pieces.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
 OBJECTIVES = "tests/dsl/transforms/test_objectives.py"
@@ -521,9 +522,23 @@ PLANTS = (
     Plant(
         "the pieces of a tensor may change places",
         "runtime/meganeura_runtime/io/tensors/checksums.py",
-        'crc32(np.array(sums, "<u4").tobytes())',
-        'crc32(np.array(sorted(sums), "<u4").tobytes())',
+        'crc32(of_runs.astype("<u4").tobytes())',
+        'crc32(np.sort(of_runs).astype("<u4").tobytes())',
         ("tests/runtime/io/tensors/test_tensors.py::test_pieces_that_changed_places_are_damage",),
+    ),
+    Plant(
+        "a piece of which only a part is wanted is not compared",
+        "runtime/meganeura_runtime/io/tensors/verified_pieces.py",
+        "        self._compare(number, content)\n",
+        "        self._is_verified[number] = True\n",
+        (f"{PIECES}::test_a_bad_piece_is_named_when_it_is_read",),
+    ),
+    Plant(
+        "the last piece in memory is taken for another's",
+        "runtime/meganeura_runtime/io/tensors/verified_pieces.py",
+        "if run.is_whole or held is None or held[0] != run.first:",
+        "if run.is_whole or held is None:",
+        (f"{PIECES}::test_what_is_filled_is_what_the_file_has",),
     ),
     Plant(
         "a second argument of a choice undoes the choice before it",

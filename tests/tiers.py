@@ -90,6 +90,7 @@ FULL = (
     "runtime/export",
     "runtime/importing/onnx/test_imported_models.py",
     "runtime/importing/onnx/test_imported_ops.py",
+    "runtime/importing/onnx/test_onnx_files.py::test_what_ends_onnx_runtime_is_a_message",
     "runtime/infer/test_generator.py",
     "runtime/train",
     "runtime/web",
