@@ -323,6 +323,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
+    forgotten: set[str] = field(default_factory=set[str])
+    """Labels of the rounds of loops whose number of rounds is not known."""
     gone: set[str] = field(default_factory=set[str])
     """Names that belonged to the rounds of a scan."""
     own: set[str] = field(default_factory=set[str])
