@@ -276,9 +276,13 @@ class Declare(Node):
 
 @dataclass(frozen=True, eq=False)
 class Layer(Node):
-    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label."""
+    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label.
+
+    `layer target: Net = online` begins as a copy of another layer.
+    """
 
     call: Call
+    source: "Path | None" = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.block_arguments import BlockArguments
 from meganeura_dsl.elaborate.body.expressions import OWN_PATH
+from meganeura_dsl.elaborate.body.layer_copies import source_path
 from meganeura_dsl.elaborate.body.modes import in_mode, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
@@ -21,7 +22,7 @@ from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, Wrong
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
-from meganeura_dsl.elaborate.scope.unused_values import labels_like
+from meganeura_dsl.elaborate.scope.unused_values import labels_like, layer_text
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     bind_config,
@@ -109,7 +110,7 @@ class Layers(BlockArguments, ABC):
         ]
         is_open = bool(frame.forgotten) or any(isinstance(each, Dim | OpenText) for each in values)
         if frame.state.generic and is_open and labels_like(path, frame.declaration):
-            raise UndecidableError(f"which layer `{call.callee}` is depends on numbers")
+            raise UndecidableError(f"which layer `{layer_text(call)}` is depends on numbers")
         raise ProblemError(NoSuchLabel(frame.place(path.span), label))
 
     def apply_value(
@@ -259,6 +260,9 @@ class Layers(BlockArguments, ABC):
         frame.state.reserved.setdefault(path, len(frame.state.parameters))
         frame.state.unopened.add(path)
         frame.layers[name] = replace(value, path=path, declared=place)
+        if statement.source is not None:
+            other = self.path_text(statement.source, frame)
+            frame.state.copies[path] = source_path(statement.source, other, frame), place
 
     def _declared_block(self, call: ast.Call, frame: Frame) -> BoundBlock:
         """The block, with its configuration, that a `layer` statement names."""

@@ -58,6 +58,25 @@ class UnappliedLayer(PlacedProblem, code="E0222", topic="unused"):
 
 
 @dataclass(frozen=True)
+class UnlikeLayers(PlacedProblem, code="E0229", topic="naming"):
+    """A layer is a copy or an average of another, and their weights have other names or shapes.
+
+    layer target: Net(64) = online         # E0229 if `online` is a Net(32)
+    """
+
+    layer: str
+    other: str
+    name: str
+    found: str
+    wanted: str
+
+    def report(self) -> Report:
+        found, wanted = self.found or "none", self.wanted or "none"
+        of = f"of `{self.layer}` it is {found}, of `{self.other}` {wanted}"
+        return self.words(f"`{self.layer}` and `{self.other}` differ in `{self.name}`", of)
+
+
+@dataclass(frozen=True)
 class NoSuchLabel(PlacedProblem, code="E0228", topic="naming"):
     """A layer is applied by a label with a number, and no layer has that label.
 

@@ -124,6 +124,8 @@ def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
 
 def layer_text(call: ast.Call) -> str:
     """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.path is not None:
+        return "".join(call.path.span.text.split())
     if call.label is None or not call.label.parts:
         return call.callee
     return "".join(call.label.span.text.split())

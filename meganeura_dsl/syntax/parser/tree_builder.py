@@ -172,8 +172,10 @@ def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | No
     return ast.Minimize(span, value, over or ())
 
 
-def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
-    return ast.Layer(span, _labelled(span, path, call))
+def _layer_declared(
+    span: Span, path: ast.Path, call: ast.Call, source: ast.Path | None
+) -> ast.Layer:
+    return ast.Layer(span, _labelled(span, path, call), source)
 
 
 def _glob(_: Span, text: Token) -> str:
@@ -261,8 +263,9 @@ def _applied(
 ) -> ast.Call:
     words = [part for part in path.parts if isinstance(part, str)]
     computed = None if len(words) == len(path.parts) else path
-    callee = ".".join(words) if computed is None else "".join(path.span.text.split())
-    return ast.Call(span, None, callee, path.span, arguments or (), tensors or (), computed)
+    return ast.Call(
+        span, None, ".".join(words), path.span, arguments or (), tensors or (), computed
+    )
 
 
 def _named(call: ast.Call) -> ast.Call:
