@@ -1,5 +1,6 @@
 """What all tests share: a repeatable search for examples, and what is left out on request."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -45,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The fast tier runs as on a machine without wgpu, so that none of it needs an adapter."""
     share(config)
+    gc.disable()  # until all modules are imported and all tests listed
     if config.getoption("--fast"):
         sys.modules["wgpu"] = cast("ModuleType", None)
 
@@ -55,6 +57,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--fast"):
         ignored = is_full(name_of(collection_path))
     return True if ignored else None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and listed stays: a collection of garbage in a test looks at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(

@@ -168,7 +168,8 @@ class _Search:
             else (InputDistribution.SMOOTH, InputDistribution.POSITIVE)
         )
         for manner in manners:
-            point = probed.at(RandomInputs(case.seed, manner).feeds(probed.graph))
+            feeds = RandomInputs(case.seed, manner).feeds(probed.graph, probed.indices)
+            point = probed.at(feeds)
             if point.is_finite:
                 return point
         self.refusal = "its result is not finite for the numbers tried"

@@ -3,7 +3,7 @@
 A tensor is determined by a seed, its name and its shape: the seed in a report reproduces it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -55,20 +55,19 @@ class RandomInputs:
             case DType.BOOL:
                 return np.asarray(generator.integers(0, 2, shape), np.bool_)
 
-    def feeds(self, graph: Graph) -> dict[str, Array]:
-        """Numbers for every leaf; indices are within what they index."""
-        bounds = index_bounds(graph.values)
+    def feeds(self, graph: Graph, indices: "Indices | None" = None) -> dict[str, Array]:
+        """Numbers for every leaf; indices are within what they index.
+
+        `indices` is `indices_of(graph)`, for who draws many feeds of one graph.
+        """
+        indices = indices_of(graph) if indices is None else indices
         fed = {
-            leaf.name: self._leaf(leaf, value.type, bounds.get(leaf.name, HIGHEST_LABEL))
+            leaf.name: self._leaf(leaf, value.type, indices.bounds.get(leaf.name, HIGHEST_LABEL))
             for value in graph.values
             if isinstance(leaf := value.op, Leaf)
         }
-        for value in graph.values:
-            if isinstance(value.op, Input) and value.type == POSITION:
-                allowed = positions_allowed(graph, value)
-                if allowed:
-                    chosen = allowed[int(fed[value.op.name]) % len(allowed)]
-                    fed[value.op.name] = np.asarray(chosen, np.int32)
+        for name, allowed in indices.positions.items():
+            fed[name] = np.asarray(allowed[int(fed[name]) % len(allowed)], np.int32)
         return fed
 
     def _leaf(self, leaf: Leaf, of: TensorType, below: int) -> Array:
@@ -89,6 +88,28 @@ class RandomInputs:
                 return np.asarray(generator.uniform(0.5, 2, shape))
             case InputDistribution.KINKS:
                 return np.asarray(generator.choice(KINKS, shape))
+
+
+@dataclass(frozen=True)
+class Indices:
+    """What the whole numbers that a graph reads may be."""
+
+    bounds: Mapping[str, int]
+    """`index_bounds` of its values."""
+    positions: Mapping[str, Sequence[int]]
+    """`positions_allowed`, for each input `i32[]` that has any."""
+
+
+def indices_of(graph: Graph) -> Indices:
+    """What the whole numbers that a graph reads may be."""
+    positions = {
+        value.op.name: positions_allowed(graph, value)
+        for value in graph.values
+        if isinstance(value.op, Input) and value.type == POSITION
+    }
+    return Indices(
+        index_bounds(graph.values), {name: each for name, each in positions.items() if each}
+    )
 
 
 def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:

@@ -414,9 +414,14 @@ def rebuild(
 ) -> Graph:
     """The graph with each value replaced by `change(value, new operands)`, in order."""
     made: dict[int, Value] = {}
-    for value in graph.values:
-        with build.at(value.origin):
-            made[value.id] = change(value, tuple(made[operand.id] for operand in value.operands))
+    before = build.origin
+    try:
+        for value in graph.values:
+            build.origin = value.origin
+            operands = tuple([made[operand.id] for operand in value.operands])
+            made[value.id] = change(value, operands)
+    finally:
+        build.origin = before
     return build.graph(
         {name: made[value.id] for name, value in graph.outputs.items()},
         {name: made[value.id] for name, value in graph.updates.items()},
