@@ -72,6 +72,7 @@ FULL = (
     "fuzz/test_readers.py::test_hostile_programs",
     "fuzz/test_readers.py::test_hostile_safetensors",
     "parity",
+    "plans/test_boundaries.py",
     "plans/test_cases.py",
     "plans/test_models.py",
     "properties",

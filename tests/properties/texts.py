@@ -44,19 +44,22 @@ from meganeura_runtime.backends.errors import LimitError
 from meganeura_runtime.backends.webgpu.config.limits import PORTABLE, DeviceLimits, Style, Target
 from meganeura_runtime.backends.webgpu.schedule.compile import plan_graph
 from tests.gradients import weighted_loss
+from tests.literate import pages, read
 from tests.plans.golden import text_of
+from tests.plans.models import report_lines
 from tests.properties.mutants import mutant
 from tests.properties.programs import program
 
 FILE = Path(__file__).with_suffix(".txt")
 BETWEEN = "\n====\n"
 SAID = "\n=>\n"
-ACCEPTED = 8
+ACCEPTED = 6
 """Programs of the file; besides them there are mutants."""
 MOST_OF_A_CODE = 4
 """So many of the texts begin with the same message."""
 MUTANTS = 600
-"""So many are looked at for those."""
+"""So many are looked at for those, besides one of each short example of the specification."""
+LONGEST_EXAMPLE = 600
 LARGEST_SIZE = 40
 LIBRARY_LINE = re.compile(r"(?<=nn\.mgn|ss\.mgn):\d+")
 """Where something is in the standard library."""
@@ -112,8 +115,8 @@ def _case(name: str, case: Case) -> Iterator[str]:
         return
     yield f"  as written {_graph(graph)}"
     rewritten = RewriteOptions().optimize(graph, "infer")
-    cost = f"{rewritten.report.cost_before} to {rewritten.report.cost_after}"
-    yield f"  rewritten {_graph(rewritten.graph)}, {cost}"
+    yield f"  rewritten {_graph(rewritten.graph)}, loaded {_graph(rewritten.load)}"
+    yield from (f"    {line}" for line in report_lines(rewritten.report))
     yield f"  planned {_plans(rewritten.graph)}"
     floats = [value for value in graph.outputs.values() if value.type.dtype.is_float]
     if not floats:
@@ -121,9 +124,11 @@ def _case(name: str, case: Case) -> Iterator[str]:
     build, graph = continued(graph)
     graph = build.graph({"loss": weighted_loss(build, [*graph.outputs.values()])}, graph.updates)
     settings = TrainingSettings(Adam(1e-3), clip_norm=1.0)
-    step = optimized_training_step(graph, settings, RewriteOptions()).graph
-    yield f"  a step {_graph(training_step(graph, settings))}, rewritten {_graph(step)}"
-    yield f"  planned {_plans(step)}"
+    step = optimized_training_step(graph, settings, RewriteOptions())
+    yield f"  a step {_graph(training_step(graph, settings))}, rewritten {_graph(step.graph)}"
+    for report in step.reports:
+        yield from (f"    {line}" for line in report_lines(report))
+    yield f"  planned {_plans(step.graph)}"
 
 
 def _graph(graph: Graph) -> str:
@@ -150,14 +155,22 @@ def _draw() -> Iterator[str]:
     """Programs that are accepted, then mutants that are refused for different reasons."""
     programs = (program(Random(seed)) for seed in count())
     yield from islice((text for text in programs if "  planned" in said_of(text)), ACCEPTED)
+    random = Random(0)
+    mutants = [mutant(random, program(random)) for _ in range(MUTANTS)]
+    yield from _refused(mutants, MOST_OF_A_CODE)
+    examples = [each.source.text for page in pages() for each in read(page).programs]
+    short = [each for each in examples if len(each) < LONGEST_EXAMPLE]
+    yield from _refused([mutant(random, each) for each in short], MOST_OF_A_CODE // 2)
+
+
+def _refused(texts: Sequence[str], most: int) -> Iterator[str]:
+    """Those that are refused, so many for each code that is the first."""
     counted: Counter[str] = Counter()
-    for seed in range(MUTANTS):
-        random = Random(seed)
-        text = mutant(random, program(random))
+    for text in texts:
         outcome, *codes = next(_described(text)).split(" ")
         first = codes[1] if len(codes) > 1 else ""
         counted[first] += 1
-        if outcome == "refused" and counted[first] <= MOST_OF_A_CODE:
+        if outcome == "refused" and counted[first] <= most:
             yield text
 
 

@@ -297,6 +297,10 @@ def test_an_input_that_takes_no_picture(wanted: TensorType) -> None:
         ({}, replace(WHOLE, resize=Stretch(224, 224), mean=(0.5,) * 3, std=(0.5,) * 3)),
         ({"do_resize": False, "do_normalize": False, "do_rescale": False}, replace(WHOLE, scale=1)),
         (
+            {"do_resize": False, "do_normalize": False, "do_pad": False, "pad_size": None},
+            WHOLE,
+        ),
+        (
             {"do_resize": False, "do_normalize": False, "do_center_crop": True, "crop_size": 9},
             replace(WHOLE, crop=Middle(9, 9, rounds_down=True)),
         ),
