@@ -93,6 +93,18 @@ def test_a_folder_that_cannot_be_used_is_told_and_no_error(
     ], "one note of each kind"
 
 
+def test_what_could_not_be_written_whole_leaves_nothing(
+    kept: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(partial: Path, _: Path) -> None:
+        assert partial.stat().st_size > 0
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    kept.keep(OTHER, b"content")
+    assert [path.name for path in kept.folder.iterdir()] == [f"{KEY}{SUFFIX}"]
+
+
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     kept = DiskCache(tmp_path, most_bytes=1200)
     for number in range(3):

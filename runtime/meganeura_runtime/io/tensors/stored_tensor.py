@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.types import DType
 from meganeura_runtime.io.files.file_problems import NotFinite, OutOfRange
-from meganeura_runtime.io.tensors.file_array import Array, InFile, OpenFile, Rows, RowSource
+from meganeura_runtime.io.tensors.file_array import Array, InFile, Rows, RowSource
+from meganeura_runtime.io.tensors.open_file import OpenFile
 
 BITS: dict[str, np.dtype[np.generic]] = {
     "f64": np.dtype("<f8"),
