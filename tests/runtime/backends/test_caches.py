@@ -8,11 +8,12 @@ import pytest
 
 import meganeura
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session, SessionError
-from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.inference_session import open_inference, open_shared
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.session_proxy import SessionProxy
@@ -121,6 +122,37 @@ def test_a_call_finds_what_the_calls_before_it_left(
             np.testing.assert_array_equal(session.read("values"), kept)
             session.reset()
             assert not session.read("keys").any()
+
+
+PICKED = """\
+block Net()(x: [n, 4], place: i32[n]) -> [n, 4], i32[n]:
+  cache total: [n, 4]
+  update total = total + x
+  return gather(total, place - 1), place + 1
+
+model net = Net()
+"""
+"""What it picks is computed, so each step is checked."""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sessions_that_check_indices_share_their_caches(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    graph, open_session = elaborated(PICKED, tmp_path, n=2).graph, choose_device(device).open
+    ones, start = np.ones((2, 4), np.float32), np.ones(2, np.int32)
+    with (
+        open_shared(graph, open_session, rules, None) as first,
+        open_shared(graph, open_session, rules, first) as second,
+    ):
+        for _ in range(2):
+            first.reset()
+            first.step({"x": ones, "place": start})
+            second.step({"x": ones, "place": start})
+            found = second.follow({"x": 2 * ones}, {"place": "output1"})
+            np.testing.assert_array_equal(found["output0"], 4 * ones)
+        with pytest.raises(ProblemError, match="E0537"):
+            _ = second.follow({"x": ones}, {"place": "output1"})["output0"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
