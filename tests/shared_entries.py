@@ -35,7 +35,7 @@ class SharedEntries:
         except FileNotFoundError:
             return None
 
-    def keep(self, key: str, content: bytes) -> None:
+    def store(self, key: str, content: bytes) -> None:
         """Store an entry for all processes, at once or not at all."""
         written = self.folder / f"{key}.{os.getpid()}"
         written.write_bytes(content)
