@@ -111,7 +111,8 @@ class Interpreter:
         self._start: list[Array | None] = [None] * len(graph.values)
         for value in graph.values:
             if isinstance(value.op, Constant | Iota):
-                constant = value.op.evaluate().astype(self._dtypes[value.type.dtype])
+                with np.errstate(over="ignore"):  # a number beyond f16 is an infinity
+                    constant = value.op.evaluate().astype(self._dtypes[value.type.dtype])
                 self._start[self._slots[value.id]] = constant
         self._steps = self._schedule([value for value in graph.values if value.operands])
         self._dependents: dict[frozenset[str], tuple[Step, ...]] = {}

@@ -11,7 +11,7 @@ from tests.parity.references.convnets import (
 from tests.parity.references.encoders import T5, Bert, Clip, Mamba, WholeWhisper
 from tests.parity.references.graphs import Sage
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
-from tests.parity.references.sequences import Gpt2, Llama, Whisper
+from tests.parity.references.sequences import Gpt2, Llama, Mixtral, Whisper
 from tests.parity.references.swin import Swin
 
 SMALL = [
@@ -68,7 +68,7 @@ SMALL = [
           minimize mse(x |> net, target)
         """,
         lambda: DenseNet(3, [2, 1, 3, 2], 8, 5),
-        {"n": 2, "h": 35, "w": 64},
+        {"n": 4, "h": 35, "w": 64},
     ),
     Case(
         "mobilenet",
@@ -259,6 +259,18 @@ SMALL = [
           minimize mse(ids |> net, target)
         """,
         lambda: Llama(11, 12, 2, (6, 2, 4), 20, 100.0),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "mixtral",
+        """\
+        from mixtral import Mixtral
+        model net = Mixtral(vocabulary=11, d=12, layers=2, heads=6, kv_heads=2, ffn=10, experts=5,
+                            head_dim=4, theta=100.0, tile=3)
+        train fit(ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Mixtral(11, 12, 2, (6, 2, 4), 10, 100.0, 5),
         {"n": 2, "s": 7},
     ),
     Case(

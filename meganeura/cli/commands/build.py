@@ -203,8 +203,8 @@ def _text(stages: Stages, emit: str, device: str | None, *, no_tuned: bool) -> s
     backend = emitting(emit)
     if backend is not None:
         optimized = stages.compiled.optimized
-        manner = Emission(emit, device, stages.floats, tuned=not no_tuned)
-        return emitted(manner, backend, optimized)
+        options = Emission(emit, device, stages.floats, tuned=not no_tuned)
+        return emitted(options, backend, optimized)
     stage = _stage(emit)
     match stage:
         case Stage.AST:
