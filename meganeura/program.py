@@ -239,8 +239,8 @@ class Program:
             if place is None:
                 wanted = None if out is None else Path(out)
                 place = held.enter_context(folder_of(name, wanted, chosen.hosts))
-            manner = RunOptions(resumed, hosts=chosen.hosts, device=chosen)
-            finished = train(job, place, chosen.open, record, record.is_asked, manner)
+            options = RunOptions(resumed, hosts=chosen.hosts, device=chosen)
+            finished = train(job, place, chosen.open, record, record.is_asked, options)
         return Run(
             self,
             name,

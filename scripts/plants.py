@@ -281,8 +281,8 @@ PLANTS = (
     Plant(
         "what was timed on another adapter is used on this one",
         "runtime/meganeura_runtime/backends/webgpu/config/tuned_configs.py",
-        "if content.place != place:",
-        "if content.place.compiler != place.compiler:",
+        "if content.place != key:",
+        "if content.place.compiler != key.compiler:",
         ("tests/runtime/backends/test_tuned.py",),
     ),
     Plant(
@@ -1349,9 +1349,9 @@ PLANTS = (
     Plant(
         "a gradient of weights with channels last is written from the first axis on",
         "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/conv.py",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 1), found.guards)",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 0), found.guards)",
         ("tests/plans/test_cases.py::test_every_case_is_planned_as_it_was",),
     ),

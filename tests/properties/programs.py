@@ -238,6 +238,11 @@ class Block:
         label, size = self.label(), self.shape[1 if self.kind == "image" else -1]
         layer = f"conv2d({size}, 1)" if self.kind == "image" else f"linear({size})"
         self.write(f"layer {label}: {layer}")
+        if self.random.random() < 0.3:
+            number = self.label().split("[")[0].split("{")[0]
+            self.write("for i in 0..2:")
+            self.write(f"  x = x |> {number}[i]: {layer}")
+            self.write(f"x = x |> {number}[{self.random.choice(('0', '1', '2 - 1'))}]")
         mode = f"({self.random.choice(MODES)})" if self.random.random() < 0.3 else ""
         self.write(f"x = x |> {label} |> {self.random.choice(BLOCKS)} |> {label}{mode}")
 

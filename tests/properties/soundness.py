@@ -5,11 +5,13 @@ from enum import Enum
 from itertools import islice
 from math import prod
 from random import Random
+from unittest.mock import patch
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.elaborate.body import elaborator
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
 from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
@@ -159,6 +161,9 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     verify(graph)
     text = format_graph(graph)
     assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
+    if random.random() < 0.3:
+        with patch.object(elaborator, "apply_template", lambda *arguments: arguments[-1]()):
+            assert format_graph(case.elaborate().graph) == text, "a layer is not what it was before"
     if sum(prod(concrete_shape(v.type.shape)) for v in graph.values) > MOST_NUMBERS:
         return
     feeds = RandomInputs(case.seed).feeds(graph)

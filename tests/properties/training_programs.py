@@ -64,6 +64,11 @@ def training_program(random: Random) -> str:
             lines.append(f"u = u |> {name}")
         if random.random() < 0.3:
             lines.append(f"metric m{number} = mean(u |> {random.choice(names)})")
+    if random.random() < 0.3 and names[0] != "net":
+        layer = lines[0].partition(": ")[2]
+        lines[1:1] = [f"layer slow: {layer} = {names[0]}"]
+        lines.append("metric slow = mean(u |> slow(training=false, frozen=true))")
+        lines.append(f"update slow = 0.75 * slow + 0.25 * {names[0]}")
     lines += [f"metric use_{name} = mean(u |> {name})" for name in names]
     body = "\n".join(f"  {line}" for line in lines)
     return f"{NETS}\n{''.join(models)}\ntrain fit(x: [batch, 3]):\n{body}\n"

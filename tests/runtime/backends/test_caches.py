@@ -168,6 +168,19 @@ def test_a_value_from_before_an_update_is_not_overwritten(
             total += x[t]
 
 
+@pytest.mark.parametrize("given", ["before", "seen"])
+def test_a_cache_that_is_given_out_stays_as_it_was_then(given: str, tmp_path: Path) -> None:
+    text = OLD.replace("sum(before, 1) + 10 * sum(seen, 1)", given)
+    text = text.replace("-> [n, 4]", "-> [n, 8, 4]")
+    text = text if given == "before" else text.replace("  before = seen\n", "")
+    with opened(elaborated(text, tmp_path, n=1), "cpu", RewriteOptions()) as session:
+        x = numbers(1, 4)
+        first = session.step({"x": x, "position": at(0)})["output"]
+        then = first.copy()
+        session.step({"x": 2 * x, "position": at(1)})
+        np.testing.assert_array_equal(first, then)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_part_may_be_computed_from_the_rest(
     device: str, rules: RewriteOptions, tmp_path: Path

@@ -66,7 +66,7 @@ def step(number: int, **measured: float | None) -> dict[str, object]:
 
 
 def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
-    folder = place.start("run", manner=RunOptions(device=CPU))
+    folder = place.start("run", options=RunOptions(device=CPU))
     page = data_of(folder.report.read_text())
     assert page["every"] == 0
     (run,) = page["runs"]
