@@ -1533,7 +1533,7 @@ PLANTS = (
     ),
     Plant(
         "weights that a file lacks begin the same for every seed",
-        "meganeura/program.py",
+        "meganeura/model.py",
         "self.values = {**initial_values(anew, seed), **found.read()}",
         "self.values = {**initial_values(anew, 0), **found.read()}",
         ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),

@@ -1,4 +1,4 @@
-"""Loops written out, round by round: for few rounds, and to compare with."""
+"""Loop unrolling: for loops of few rounds, and as a reference to compare with."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What need not be searched: an extraction problem made smaller, with the same best choices.
+"""Presolve: an extraction problem made smaller, with the same best choices.
 
 Most classes have one node, and are needed whatever is chosen elsewhere: what is left without them
 is condensed into a problem of its own. Of that, a class that every choice computes is paid anyway.
