@@ -1622,4 +1622,11 @@ PLANTS = (
         "seconds = perf_counter() - self._began",
         ("tests/runtime/train/test_report.py::test_a_stopped_run_says_so_and_goes_on_to_the_end",),
     ),
+    Plant(
+        "the last part of a split is as long as the others",
+        "runtime/meganeura_runtime/importing/onnx/ops/movement.py",
+        "sizes.append(size - each * (count - 1))",
+        "sizes.append(each)",
+        ("tests/runtime/importing/onnx/test_imported_ops.py::test_an_op_is_what_onnx_runtime_has",),
+    ),
 )
