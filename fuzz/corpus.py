@@ -44,6 +44,15 @@ def corpus(reader: str) -> list[bytes]:
     return [*_valid(reader), *(path.read_bytes() for path in found)]
 
 
+def fuzzing_corpus(reader: str) -> list[bytes]:
+    """The inputs that fuzzing starts from: also those that are too many for the suite."""
+    if reader != "onnx":
+        return corpus(reader)
+    from fuzz.onnx_node_cases import node_models
+
+    return [*corpus(reader), *node_models()]
+
+
 @cache
 def _valid(reader: str) -> tuple[bytes, ...]:
     match reader:

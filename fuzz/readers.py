@@ -1,8 +1,10 @@
 """Everything that reads bytes from outside, each as a function that any bytes may be given to.
 
 A reader may refuse what it is given, in the way it promises; whatever else escapes is a mistake.
+It returns what became of the bytes: `READ`, or how they were refused.
 """
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,16 +26,16 @@ from meganeura_dsl.syntax.parser.source_files import decode
 from meganeura_runtime.backends.compile_cache import rewritten
 from meganeura_runtime.backends.registry import DEVICE_NAMES
 from meganeura_runtime.backends.webgpu.plan import Plan, PlanError
+from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.onnx_file import read_onnx
-from meganeura_runtime.importing.onnx.proved import prove
-from meganeura_runtime.importing.onnx.translation import translate
 from meganeura_runtime.io.checkpoint import read_checkpoint
 from meganeura_runtime.io.data.idx_files import read_idx
 from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors
 from meganeura_runtime.io.tensors.sharded_weights import open_weights
 
-Reader = Callable[[bytes], None]
+Reader = Callable[[bytes], str]
+READ, REFUSED = "read", "refused"
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - only where the folder below is made, if it is there
 FOLDER = tempfile.TemporaryDirectory(
@@ -43,54 +45,63 @@ PLACE = Span(Source("fuzz.mgn", "data"), 0, 4)
 SETTINGS = {"data": Setting("digits", PLACE), "batch": Setting(4, PLACE)}
 
 
-def read_program(data: bytes) -> None:
+def read_program(data: bytes) -> str:
     """A program: read, checked, its messages drawn, and formatted if it can be."""
     try:
         source = decode(data, "fuzz.mgn")
         result = pipeline.check(source, lambda _: None)
     except ProblemError as error:
         render(error.problem.report(), colour=False)
-        return
+        return error.problem.code
     for report in result.reports:
         render(report, colour=False)
     sink = Sink()
     tree = parse(source, sink)
-    if not sink.has_errors:
-        format_module(tree, find_comments(source))
+    if sink.has_errors:
+        return REFUSED
+    format_module(tree, find_comments(source))
+    return READ
 
 
-def read_graph(data: bytes) -> None:
+def read_graph(data: bytes) -> str:
     """A graph as text: read, verified, and written again."""
     try:
         graph = parse_graph(data.decode(errors="replace"), OPS)
         format_graph(graph)
         verify(graph)
     except (GraphTextError, GraphError):
-        return
+        return REFUSED
+    return READ
 
 
-def read_override(data: bytes) -> None:
+def read_override(data: bytes) -> str:
     """An override of a setting, from the command line."""
     try:
         written = with_overrides(SETTINGS, [data.decode(errors="replace")])
         resolve_settings(written, (), ("batch",), DEVICE_NAMES)
     except ProblemError as error:
         render(error.problem.report(), colour=False)
+        return error.problem.code
     except ProblemsError as error:
         for problem in error.problems:
             render(problem.report(), colour=False)
+        return REFUSED
+    return READ
 
 
 def _file(name: str, read: Callable[[Path], object]) -> Reader:
     """A reader of files, given the content of one."""
-    path = Path(FOLDER.name) / name
 
-    def from_bytes(data: bytes) -> None:
+    def from_bytes(data: bytes) -> str:
+        path = Path(FOLDER.name) / str(os.getpid()) / name
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         try:
             read(path)
         except ProblemError as error:
             render(error.problem.report(), colour=False)
+            return error.problem.code
+        return READ
 
     return from_bytes
 
@@ -106,21 +117,38 @@ KEPT = DiskCache(Path(FOLDER.name))
 BEFORE = parse_graph('%0 = Input(name="x", dtype=f32, shape=[2]) : f32[2]\n', OPS)
 
 
-def read_entry(data: bytes) -> None:
+def read_entry(data: bytes) -> str:
     """An entry of the cache: first the file of one, then what a file that is whole could hold."""
-    (KEPT.folder / "key.entry").write_bytes(data)
-    KEPT.find("key")
+    key = f"key{os.getpid()}"
+    (KEPT.folder / f"{key}.entry").write_bytes(data)
+    KEPT.find(key)
     rewritten(data, BEFORE)
     try:
         Plan.from_json(data)
     except PlanError:
-        return
+        return REFUSED
+    return READ
 
 
-def _onnx(path: Path) -> None:
-    """A model of ONNX, as far as it is a program that is proved."""
-    file = read_onnx(path)
-    prove(file, translate(file, {}), path.with_suffix(".mgn"))
+def read_onnx_model(data: bytes) -> str:
+    """A model of ONNX: read, proved, compared with ONNX Runtime, and written as a program."""
+    path = Path(FOLDER.name) / f"{os.getpid()}.onnx"
+    path.write_bytes(data)
+    try:
+        import_onnx(path, path.with_suffix(".mgn"))
+    except ProblemError as error:
+        render(error.problem.report(), colour=False)
+        return f"{error.problem.code}, {'the graph' if _is_graph(path) else 'the file'}"
+    return READ
+
+
+def _is_graph(path: Path) -> bool:
+    """Whether a file is a model whose graph can be looked at."""
+    try:
+        read_onnx(path)
+    except ProblemError:
+        return False
+    return True
 
 
 READERS: Mapping[str, Reader] = {
@@ -136,6 +164,6 @@ READERS: Mapping[str, Reader] = {
     "idx": _file("train-images-idx3-ubyte", read_idx),
     "entry": read_entry,
     "idx-gz": _file("train-images-idx3-ubyte.gz", read_idx),
-    "onnx": _file("fuzz.onnx", _onnx),
+    "onnx": read_onnx_model,
 }
 """Every reader, by name."""

@@ -13,6 +13,7 @@ Importing this package loads neither NumPy nor a GPU library; each call loads wh
 from __future__ import annotations
 
 from importlib import import_module
+from os import fspath
 from typing import TYPE_CHECKING
 
 from meganeura_dsl import __version__
@@ -20,9 +21,11 @@ from meganeura_dsl.diagnostics.problem import ProblemError, ProblemsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from os import PathLike
     from pathlib import Path
 
-    from meganeura.program import Model, Program, Run, Weights
+    from meganeura.model import Model
+    from meganeura.program import Program, Run, Weights
     from meganeura.trainer import Trainer
     from meganeura.trainer_results import StepResult
     from meganeura_dsl.ir.interpreter import FeedError
@@ -62,7 +65,7 @@ _LOADED_WHEN_USED = {
     "FeedError": "meganeura_dsl.ir.interpreter",
     "Fit": "meganeura_runtime.train.memory_fit",
     "Imported": "meganeura_runtime.importing.onnx.importing",
-    "Model": "meganeura.program",
+    "Model": "meganeura.model",
     "OutOfMemoryError": "meganeura_runtime.backends.errors",
     "Program": "meganeura.program",
     "Run": "meganeura.program",
@@ -82,7 +85,7 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_LOADED_WHEN_USED[name]), name)
 
 
-def load(target: str) -> Program:
+def load(target: str | PathLike[str]) -> Program:
     """A program: a path such as `net.mgn`, or the name of a standard model such as `resnet18`.
 
     All of it is proved, as `check` does; what was proved before is not proved again. Raises
@@ -90,17 +93,17 @@ def load(target: str) -> Program:
     """
     from meganeura.program import Program
 
-    return Program.load(target)
+    return Program.load(fspath(target))
 
 
-def check(target: str) -> CheckResult:
+def check(target: str | PathLike[str]) -> CheckResult:
     """Prove everything a program declares; `.fine` says whether it holds, `.reports` what does not.
 
     Raises `ProblemError` if the program cannot be read or found.
     """
     from meganeura_dsl import pipeline
 
-    return pipeline.check_file(target)
+    return pipeline.check_file(fspath(target))
 
 
 def import_onnx(

@@ -10,7 +10,6 @@ a reason; the exit code says whether one gave something else, or fewer passed th
 import argparse
 import sys
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +18,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
-from onnx.backend.test.loader import load_model_tests
+from onnx import ModelProto
 
+from fuzz.onnx_node_cases import case_data, make_constant, node_cases
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array
@@ -29,7 +28,7 @@ from meganeura_runtime.backends.base import leaf_types
 from meganeura_runtime.export.reference_run import reference_run
 from meganeura_runtime.importing.onnx.onnx_file import parsed_onnx
 from meganeura_runtime.importing.onnx.proved import prove
-from meganeura_runtime.importing.onnx.translation import ELEMENT, Translation, translate
+from meganeura_runtime.importing.onnx.translation import Translation, translate
 from meganeura_runtime.io.tensors.stored_tensor import NUMPY
 
 LEAST = 900
@@ -45,13 +44,8 @@ def main() -> int:
     parser.add_argument("--least", type=int)
     given = parser.parse_args()
     least = given.least if given.least is not None else (0 if given.part else LEAST)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = [each for each in load_model_tests(kind="node") if given.part in each.name]
     counts: Counter[str] = Counter()
-    for case in cases:
-        if not _is_meant(case.model):
-            continue
+    for case in node_cases(given.part):
         outcome = _outcome(case)
         counts[outcome.partition(":")[0]] += 1
         if not outcome.startswith("passes"):
@@ -60,25 +54,14 @@ def main() -> int:
     return int(counts["wrong"] > 0 or counts["passes"] < least)
 
 
-def _is_meant(model: ModelProto | None) -> bool:
-    if model is None:
-        return False
-    values = [*model.graph.input, *model.graph.output]
-    return all(
-        each.type.WhichOneof("value") == "tensor_type"
-        and each.type.tensor_type.elem_type in ELEMENT
-        for each in values
-    )
-
-
 def _outcome(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not type
-    given, wanted = (list(map(_array, each)) for each in case.data_sets[0])
+    given, wanted = case_data(case)
     for fixes in (False, True):
         feeds = dict(zip((each.name for each in case.model.graph.input), given, strict=True))
         model = ModelProto()
         model.CopyFrom(case.model)
         if fixes:
-            _fix(model, feeds)
+            make_constant(model, feeds)
         try:
             found = _run(model, feeds)
         except ProblemError as error:
@@ -87,22 +70,6 @@ def _outcome(case: Any) -> str:  # noqa: ANN401 - of a class that onnx does not 
             continue
         return _compared(found, wanted)
     raise AssertionError("one of two attempts returns")
-
-
-def _array(given: Any) -> Array:  # noqa: ANN401 - a tensor of one of two kinds
-    return np.asarray(numpy_helper.to_array(given) if isinstance(given, TensorProto) else given)
-
-
-def _fix(model: ModelProto, feeds: dict[str, Array]) -> None:
-    """What is fed as a vector or a number becomes a constant."""
-    kept = [each for each in model.graph.input if feeds[each.name].ndim > 1]
-    for each in model.graph.input:
-        if feeds[each.name].ndim <= 1:
-            model.graph.initializer.append(numpy_helper.from_array(feeds.pop(each.name), each.name))
-    inputs = [each.SerializeToString() for each in kept]
-    del model.graph.input[:]
-    for each in inputs:
-        model.graph.input.add().ParseFromString(each)
 
 
 def _run(model: ModelProto, feeds: Mapping[str, Array]) -> list[Array]:

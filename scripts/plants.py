@@ -24,6 +24,7 @@ SESSIONS = "tests/runtime/backends/test_sessions.py"
 ATTENTION = "tests/runtime/backends/webgpu/codegen/test_attention.py"
 ARTEFACT = "tests/runtime/export/mgb/test_artefact.py"
 DOOR = "tests/cli/test_door.py"
+PIECES = "tests/runtime/io/tensors/test_verified_pieces.py"
 LOCKS = "tests/runtime/train/test_folder_lock.py"
 TRAINING = "tests/dsl/transforms/test_training_step.py"
 OBJECTIVES = "tests/dsl/transforms/test_objectives.py"
@@ -280,8 +281,8 @@ PLANTS = (
     Plant(
         "what was timed on another adapter is used on this one",
         "runtime/meganeura_runtime/backends/webgpu/config/tuned_configs.py",
-        "if content.place != place:",
-        "if content.place.compiler != place.compiler:",
+        "if content.place != key:",
+        "if content.place.compiler != key.compiler:",
         ("tests/runtime/backends/test_tuned.py",),
     ),
     Plant(
@@ -521,9 +522,23 @@ PLANTS = (
     Plant(
         "the pieces of a tensor may change places",
         "runtime/meganeura_runtime/io/tensors/checksums.py",
-        'crc32(np.array(sums, "<u4").tobytes())',
-        'crc32(np.array(sorted(sums), "<u4").tobytes())',
+        'crc32(of_runs.astype("<u4").tobytes())',
+        'crc32(np.sort(of_runs).astype("<u4").tobytes())',
         ("tests/runtime/io/tensors/test_tensors.py::test_pieces_that_changed_places_are_damage",),
+    ),
+    Plant(
+        "a piece of which only a part is wanted is not compared",
+        "runtime/meganeura_runtime/io/tensors/verified_pieces.py",
+        "        self._compare(number, content)\n",
+        "        self._is_verified[number] = True\n",
+        (f"{PIECES}::test_a_bad_piece_is_named_when_it_is_read",),
+    ),
+    Plant(
+        "the last piece in memory is taken for another's",
+        "runtime/meganeura_runtime/io/tensors/verified_pieces.py",
+        "if run.is_whole or held is None or held[0] != run.first:",
+        "if run.is_whole or held is None:",
+        (f"{PIECES}::test_what_is_filled_is_what_the_file_has",),
     ),
     Plant(
         "a second argument of a choice undoes the choice before it",
@@ -1334,9 +1349,9 @@ PLANTS = (
     Plant(
         "a gradient of weights with channels last is written from the first axis on",
         "runtime/meganeura_runtime/backends/webgpu/codegen/lowering/conv.py",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 1), found.guards)",
-        "found = whole.place(at, row, _first(column))\n"
+        "found = whole.coordinate(at, row, _first(column))\n"
         "        return OutputCoordinate(_last(found.index, 0), found.guards)",
         ("tests/plans/test_cases.py::test_every_case_is_planned_as_it_was",),
     ),
@@ -1518,9 +1533,100 @@ PLANTS = (
     ),
     Plant(
         "weights that a file lacks begin the same for every seed",
-        "meganeura/program.py",
+        "meganeura/model.py",
         "self.values = {**initial_values(anew, seed), **found.read()}",
         "self.values = {**initial_values(anew, 0), **found.read()}",
         ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),
+    ),
+    Plant(
+        "the slope of an absolute value is 1 at 0",
+        "meganeura_dsl/ir/ops/primitive/elementwise.py",
+        'positive = build.add(Compare("gt"), x, zero)',
+        'positive = build.add(Compare("ge"), x, zero)',
+        ("tests/dsl/ir/ops/test_forms.py::test_every_op_has_the_forms_it_had",),
+    ),
+    Plant(
+        "flags that are known are tried both ways",
+        "meganeura_dsl/symbolic/prover/counterexample.py",
+        "[[known[name]] if name in known else [False, True] for name",
+        "[[False, True] for name",
+        ("tests/dsl/symbolic/test_facts.py::test_flags_that_are_known_leave_room_for_the_others",),
+    ),
+    Plant(
+        "a round combines one term too few",
+        "runtime/meganeura_runtime/backends/webgpu/ops/prefix.py",
+        "        for number in range(1, self.terms):\n"
+        "            by = number * self.distance\n"
+        "            total[by:] = UFUNCS",
+        "        for number in range(1, self.terms - 1):\n"
+        "            by = number * self.distance\n"
+        "            total[by:] = UFUNCS",
+        (
+            "tests/runtime/backends/webgpu/passes/test_legalize.py::test_every_sample_means_what_it_is_lowered_to",
+        ),
+    ),
+    Plant(
+        "a phase is told to the first who listens",
+        "meganeura_dsl/support/phases.py",
+        "    for each in _listeners:\n        each.append(ended)",
+        "    for each in _listeners[:1]:\n        each.append(ended)",
+        ("tests/runtime/profiling/test_trace.py::test_a_recording_inside_of_another_ends_alone",),
+    ),
+    Plant(
+        "an entry that was not written stays in part",
+        "meganeura_dsl/support/disk_cache.py",
+        "    finally:\n        partial.unlink(missing_ok=True)",
+        "    finally:\n        pass",
+        (
+            "tests/dsl/support/test_disk_cache.py::test_what_could_not_be_written_whole_leaves_nothing",
+        ),
+    ),
+    Plant(
+        "inputs that are whole count as examples",
+        "runtime/meganeura_runtime/io/data/python_data.py",
+        "counted = [name for name in names if name not in demand.whole]",
+        "counted = list(names)",
+        (
+            "tests/runtime/train/test_python_data.py::test_an_input_that_is_whole_does_not_say_what_an_item_is",
+        ),
+    ),
+    Plant(
+        "each of several runs has all points of a page",
+        "runtime/meganeura_runtime/train/report/page_data.py",
+        "points = POINTS // max(1, len(summaries))",
+        "points = POINTS",
+        ("tests/runtime/train/test_report.py::test_several_runs_share_the_points_of_a_page",),
+    ),
+    Plant(
+        "a tensor that is new is no change of the data",
+        "runtime/meganeura_runtime/train/data_fingerprint.py",
+        "for name in {**old, **new}:",
+        "for name in old:",
+        (
+            "tests/runtime/train/test_resume.py::test_examples_held_out_that_were_not_there_are_other_data",
+        ),
+    ),
+    Plant(
+        "a loop that reads no slices is exported without its round",
+        "runtime/meganeura_runtime/export/onnx/ops/loops.py",
+        "if not slices or _is_read(leaves[ROUND], op):",
+        "if _is_read(leaves[ROUND], op):",
+        (
+            "tests/runtime/export/onnx/test_onnx_models.py::test_a_loop_that_reads_no_slice_has_its_rounds",
+        ),
+    ),
+    Plant(
+        "a run that went on has the seconds of its second part",
+        "runtime/meganeura_runtime/train/report/report_writer.py",
+        "seconds = self._before + perf_counter() - self._began",
+        "seconds = perf_counter() - self._began",
+        ("tests/runtime/train/test_report.py::test_a_stopped_run_says_so_and_goes_on_to_the_end",),
+    ),
+    Plant(
+        "the last part of a split is as long as the others",
+        "runtime/meganeura_runtime/importing/onnx/ops/movement.py",
+        "sizes.append(size - each * (count - 1))",
+        "sizes.append(each)",
+        ("tests/runtime/importing/onnx/test_imported_ops.py::test_an_op_is_what_onnx_runtime_has",),
     ),
 )

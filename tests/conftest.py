@@ -1,8 +1,10 @@
 """What all tests share: a repeatable search for examples, and what is left out on request."""
 
+import gc
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -13,7 +15,7 @@ import pytest
 from meganeura_runtime.backends.errors import DeviceError
 from meganeura_runtime.backends.webgpu.device.adapters import list_devices
 from tests.chromium import chromium
-from tests.shared_proofs import share
+from tests.shared_entries import share, shared_graphs
 from tests.tiers import is_full
 
 # Read when wgpu is first imported, which is later. Software Vulkan runs the small kernels of a test
@@ -45,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The fast tier runs as on a machine without wgpu, so that none of it needs an adapter."""
     share(config)
+    gc.disable()  # until all modules are imported and all tests listed
     if config.getoption("--fast"):
         sys.modules["wgpu"] = cast("ModuleType", None)
 
@@ -57,12 +60,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if ignored else None
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and listed stays: a collection of garbage in a test looks at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     if config.getoption("--without-parity"):
         modules = len(list(PARITY.rglob("test_*.py")))
         terminalreporter.write_sep("!", f"not compared with PyTorch: {modules} modules left out")
+
+
+@pytest.fixture
+def optimized_once() -> Iterator[None]:
+    """Graphs that another test has optimized are not optimized again."""
+    with shared_graphs():
+        yield
 
 
 def has_adapter() -> bool:

@@ -7,10 +7,16 @@ from numpy.typing import NDArray
 
 class SessionOptions:
     log_severity_level: int
+    intra_op_num_threads: int
+    inter_op_num_threads: int
 
 class InferenceSession:
     def __init__(
-        self, path: str, sess_options: SessionOptions, providers: Sequence[str]
+        self,
+        path: str,
+        sess_options: SessionOptions,
+        providers: Sequence[str],
+        enable_fallback: int = 1,
     ) -> None: ...
     def run(
         self, output_names: Sequence[str], input_feed: Mapping[str, NDArray[Any]]

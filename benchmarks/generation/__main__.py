@@ -4,8 +4,9 @@
 
 smollm2_135m with random weights in single precision: the tokens behind a prompt of 512 have to be
 those of transformers, 200 in a row; `decode` is the time of a token behind it at batch 1, `prefill`
-that until the first token is known, all in milliseconds, medians of rounds. And an LSTM of two
-layers. Each contender has a process of its own, and whoever is missing is a dash with its reason.
+that until the first token is known, all in milliseconds, medians of rounds. `prompt` is the same
+without caches, a plain forward pass. And an LSTM of two layers. Each contender has a process of its
+own, and whoever is missing is a dash with its reason.
 `--profile` also lists kernels, by the adapter's clock.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from benchmarks.generation import prompt
 from benchmarks.generation.case import SMOLLM, TINY, Case
 from benchmarks.generation.recurrent import LSTM, SMALL, Sequences, ours, torchs
 
@@ -56,12 +58,21 @@ RECURRENT: Mapping[str, Callable[[Sequences, bool], Iterator[Row]]] = {
     "lstm-xla": lambda sizes, _: ours(sizes, "xla", profiled=False),
     "lstm-torch": lambda sizes, _: torchs(sizes),
 }
+PROMPT: Mapping[str, Callable[[Case], Iterator[Row]]] = {
+    "prompt-wgpu": lambda case: prompt.ours(case, "wgpu"),
+    "prompt-xla": lambda case: prompt.ours(case, "xla"),
+    "prompt-torch": lambda case: prompt.torchs(case, compiled=False),
+    "prompt-compiled": lambda case: prompt.torchs(case, compiled=True),
+    "prompt-jax": prompt.jaxs,
+}
 
 
 def _measure(name: str, *, tiny: bool, profiled: bool) -> None:
     """Print what one contender gives, a line each."""
     if name in CONTENDERS:
         rows = CONTENDERS[name](TINY if tiny else SMOLLM, profiled)
+    elif name in PROMPT:
+        rows = PROMPT[name](TINY if tiny else SMOLLM)
     else:
         rows = RECURRENT[name](SMALL if tiny else LSTM, profiled)
     for row, text in rows:
@@ -104,7 +115,7 @@ def _agreement(tokens: Mapping[str, list[str]]) -> None:
 def main() -> None:
     """Measure all contenders, one after another, and print what they give."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    names = [*CONTENDERS, *RECURRENT]
+    names = [*CONTENDERS, *RECURRENT, *PROMPT]
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--only", nargs="+", choices=names, default=names)

@@ -1,7 +1,8 @@
 """The same decoder in JAX by hand: layers unrolled, caches donated, precision `highest`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -37,6 +38,22 @@ def rows(case: Case) -> Iterator[Row]:
         yield "tokens", " ".join(str(int(each[0])) for each in tokens(case.compared))
         yield "decode", f"{per_token(case, lambda: tokens(case.timed), lambda: None):.3f}"
         yield "prefill", f"{per_call(lambda: jax.block_until_ready(next(tokens(1)))):.3f}"
+
+
+def prompt_only(case: Case) -> Callable[[], Array]:
+    """What computes the token behind the prompt; what a cache would hold is thrown away."""
+    weights = jax.device_put(case.weights(_shapes(case)))
+    exact = replace(case, compared=0, timed=0)
+    prompt = jnp.asarray(case.ids)
+
+    @jax.jit
+    def run(weights: dict[str, Array], prompt: Array) -> Array:
+        shape = (case.shared, exact.capacity, case.head_dim)
+        caches = [(jnp.zeros(shape), jnp.zeros(shape)) for _ in range(case.layers)]
+        with jax.default_matmul_precision("highest"):
+            return _step(exact, weights, prompt, jnp.int32(0), caches)[0][0]
+
+    return lambda: run(weights, prompt)
 
 
 def _step(

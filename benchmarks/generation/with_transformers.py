@@ -16,7 +16,7 @@ def rows(case: Case, *, compiled: bool) -> Iterator[Row]:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     place = "cuda" if torch.cuda.is_available() else "cpu"
-    model: Any = _model(case).to(place)
+    model: Any = model_of(case).to(place)
     run = model
     if compiled:
         mode = "reduce-overhead" if place == "cuda" else "default"
@@ -76,7 +76,8 @@ def _tokens(
         yield token
 
 
-def _model(case: Case) -> transformers.LlamaForCausalLM:
+def model_of(case: Case) -> transformers.LlamaForCausalLM:
+    """The model with the weights of the case, on the host."""
     config = transformers.LlamaConfig(
         vocab_size=case.vocabulary,
         hidden_size=case.width,

@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from meganeura_dsl.gradcheck.kinks import kink_values
+from meganeura_dsl.gradcheck.random_inputs import Indices, indices_of
 from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Value, continued
 from meganeura_dsl.ir.interpreter import Interpreter, Precision
 from meganeura_dsl.ir.ops import Abs, Add, Input, Mul, Parameter, StopGradient, Sum
@@ -43,6 +44,11 @@ class Probe:
     def reverse(self) -> Interpreter:
         """The graph in double precision."""
         return Interpreter(self.graph, Precision.DOUBLE)
+
+    @cached_property
+    def indices(self) -> Indices:
+        """What the whole numbers it reads may be."""
+        return indices_of(self.graph)
 
     @cached_property
     def differences(self) -> Interpreter:

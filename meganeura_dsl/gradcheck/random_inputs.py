@@ -3,7 +3,7 @@
 A tensor is determined by a seed, its name and its shape: the seed in a report reproduces it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -41,7 +41,7 @@ class RandomInputs:
     """Draws the numbers of tensors from a seed."""
 
     seed: int
-    manner: InputDistribution = InputDistribution.SMOOTH
+    distribution: InputDistribution = InputDistribution.SMOOTH
 
     def tensor(self, name: str, of: TensorType, below: int = HIGHEST_LABEL) -> Array:
         """The numbers of one tensor, whole ones in [0, below), floats as float64."""
@@ -55,20 +55,19 @@ class RandomInputs:
             case DType.BOOL:
                 return np.asarray(generator.integers(0, 2, shape), np.bool_)
 
-    def feeds(self, graph: Graph) -> dict[str, Array]:
-        """Numbers for every leaf; indices are within what they index."""
-        bounds = index_bounds(graph.values)
+    def feeds(self, graph: Graph, indices: "Indices | None" = None) -> dict[str, Array]:
+        """Numbers for every leaf; indices are within what they index.
+
+        `indices` is `indices_of(graph)`, for who draws many feeds of one graph.
+        """
+        indices = indices_of(graph) if indices is None else indices
         fed = {
-            leaf.name: self._leaf(leaf, value.type, bounds.get(leaf.name, HIGHEST_LABEL))
+            leaf.name: self._leaf(leaf, value.type, indices.bounds.get(leaf.name, HIGHEST_LABEL))
             for value in graph.values
             if isinstance(leaf := value.op, Leaf)
         }
-        for value in graph.values:
-            if isinstance(value.op, Input) and value.type == POSITION:
-                allowed = positions_allowed(graph, value)
-                if allowed:
-                    chosen = allowed[int(fed[value.op.name]) % len(allowed)]
-                    fed[value.op.name] = np.asarray(chosen, np.int32)
+        for name, allowed in indices.positions.items():
+            fed[name] = np.asarray(allowed[int(fed[name]) % len(allowed)], np.int32)
         return fed
 
     def _leaf(self, leaf: Leaf, of: TensorType, below: int) -> Array:
@@ -78,10 +77,12 @@ class RandomInputs:
         if leaf.kind in ("state", "cache"):
             return np.abs(numbers) + (numbers == 0)  # a running variance is positive
         fan_in = prod(numbers.shape[1:])
-        return numbers / fan_in**0.5 if self.manner is not InputDistribution.KINKS else numbers
+        return (
+            numbers / fan_in**0.5 if self.distribution is not InputDistribution.KINKS else numbers
+        )
 
     def _floats(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        match self.manner:
+        match self.distribution:
             case InputDistribution.SMOOTH:
                 signs = generator.choice((-1.0, 1.0), shape)
                 return np.asarray(signs * generator.uniform(0.5, 2, shape))
@@ -89,6 +90,28 @@ class RandomInputs:
                 return np.asarray(generator.uniform(0.5, 2, shape))
             case InputDistribution.KINKS:
                 return np.asarray(generator.choice(KINKS, shape))
+
+
+@dataclass(frozen=True)
+class Indices:
+    """What the whole numbers that a graph reads may be."""
+
+    bounds: Mapping[str, int]
+    """`index_bounds` of its values."""
+    positions: Mapping[str, Sequence[int]]
+    """`positions_allowed`, for each input `i32[]` that has any."""
+
+
+def indices_of(graph: Graph) -> Indices:
+    """What the whole numbers that a graph reads may be."""
+    positions = {
+        value.op.name: positions_allowed(graph, value)
+        for value in graph.values
+        if isinstance(value.op, Input) and value.type == POSITION
+    }
+    return Indices(
+        index_bounds(graph.values), {name: each for name, each in positions.items() if each}
+    )
 
 
 def index_bounds(values: Iterable[Value]) -> Mapping[str, int]:

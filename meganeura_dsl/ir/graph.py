@@ -144,7 +144,7 @@ class Leaf(Op, abstract=True):
     operands = Operands()
     traits = frozenset({Trait.LEAF})
     element_cost = ElementCost.LOAD
-    is_kept: ClassVar[bool]
+    is_persistent: ClassVar[bool]
     """Whether its value stays from one run to the next, so that a graph may update it."""
 
     name: str
@@ -162,7 +162,7 @@ class Leaf(Op, abstract=True):
 class Bound(Leaf):
     """What differs from round to round of a loop whose body is being made; no graph holds one."""
 
-    is_kept = False
+    is_persistent = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,9 +414,14 @@ def rebuild(
 ) -> Graph:
     """The graph with each value replaced by `change(value, new operands)`, in order."""
     made: dict[int, Value] = {}
-    for value in graph.values:
-        with build.at(value.origin):
-            made[value.id] = change(value, tuple(made[operand.id] for operand in value.operands))
+    before = build.origin
+    try:
+        for value in graph.values:
+            build.origin = value.origin
+            operands = tuple([made[operand.id] for operand in value.operands])
+            made[value.id] = change(value, operands)
+    finally:
+        build.origin = before
     return build.graph(
         {name: made[value.id] for name, value in graph.outputs.items()},
         {name: made[value.id] for name, value in graph.updates.items()},

@@ -86,6 +86,11 @@ class Facts:
         init=False, repr=False, default_factory=dict[Condition, "Verdict"]
     )
     _satisfied: dict[Group, bool] = field(init=False, repr=False, default_factory=dict[Group, bool])
+    _domains: dict[tuple[tuple[str, ...], tuple[str, ...]], Domain] = field(
+        init=False,
+        repr=False,
+        default_factory=dict[tuple[tuple[str, ...], tuple[str, ...]], Domain],
+    )
 
     @property
     def is_contradictory(self) -> bool:
@@ -148,7 +153,10 @@ class Facts:
 
     def domain(self, names: Iterable[str], flags: Iterable[str] = ()) -> Domain:
         """The sizes and flags that satisfy the facts, those named first, to be chosen in order."""
-        return Domain(self.stated, self._known, names, flags)
+        key = tuple(names), tuple(flags)
+        if key not in self._domains:
+            self._domains[key] = Domain(self.stated, self._known, *key)
+        return self._domains[key]
 
     def suggest(self, condition: Condition) -> Condition | None:
         """The simplest consistent fact found that makes a condition true."""
@@ -167,6 +175,8 @@ class Facts:
 
     def require_same_shape(self, left: Sequence[Size], right: Sequence[Size], reason: str) -> None:
         """Raise `Unproved` unless two shapes are proved equal, axis by axis."""
+        if left == right:
+            return
         self.require(len(left) == len(right), reason)
         for first, second in zip(left, right, strict=True):
             self.require_equal(first, second, reason)

@@ -132,7 +132,8 @@ class Call(Node):
     """`conv2d(64, 3)`, `cross_entropy(logits, label)`, `Up(c)(skip)`, or after a pipe just `relu`.
 
     `arguments` are the first brackets, `inputs` the second. `label` is the parameter path before
-    the colon, only ever present after a pipe or in a `model` declaration.
+    the colon, only ever present after a pipe or in a `model` declaration. `path` is what is applied
+    if that is written as a label with numbers: `x |> layers[i]`.
     """
 
     label: "Path | None"
@@ -140,6 +141,7 @@ class Call(Node):
     callee_span: Span
     arguments: tuple[Argument, ...]
     inputs: tuple[Argument, ...]
+    path: "Path | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +276,13 @@ class Declare(Node):
 
 @dataclass(frozen=True, eq=False)
 class Layer(Node):
-    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label."""
+    """`layer tower: linear(d)`: a layer declared before it is applied; the call has the label.
+
+    `layer target: Net = online` begins as a copy of another layer.
+    """
 
     call: Call
+    source: "Path | None" = None
 
 
 @dataclass(frozen=True, eq=False)

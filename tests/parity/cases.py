@@ -1,17 +1,20 @@
 """One small model of each family, for odd sizes, and its reference."""
 
+from functools import partial
+
 from tests.parity.models import Case
 from tests.parity.references.convnets import (
     ConvNext,
     DenseNet,
     EfficientNet,
+    EfficientNetLite,
     MobileNetV2,
     MobileNetV3,
 )
 from tests.parity.references.encoders import T5, Bert, Clip, Mamba, WholeWhisper
 from tests.parity.references.graphs import Sage
 from tests.parity.references.images import DigitsNet, RepVgg, ResNet, UNet, ViT
-from tests.parity.references.sequences import Gpt2, Llama, Whisper
+from tests.parity.references.sequences import Gpt2, Llama, Mixtral, Whisper
 from tests.parity.references.swin import Swin
 
 SMALL = [
@@ -68,7 +71,7 @@ SMALL = [
           minimize mse(x |> net, target)
         """,
         lambda: DenseNet(3, [2, 1, 3, 2], 8, 5),
-        {"n": 2, "h": 35, "w": 64},
+        {"n": 4, "h": 35, "w": 64},
     ),
     Case(
         "mobilenet",
@@ -200,6 +203,30 @@ SMALL = [
         lambda: EfficientNet([[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]], 4, 10, 5),
         {"n": 2, "h": 17, "w": 22},
     ),
+    *(
+        Case(
+            f"efficientnet_lite{'-same' if same else ''}",
+            f"""\
+            from efficientnet_lite import EfficientNetLite
+            model net = EfficientNetLite(stages=[[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]],
+                                         width=4, last=10, classes=5, dropout=0, drop_path=0,
+                                         same={str(same).lower()}, eps={eps})
+            train fit(x: [n, 3, h, w], target: [n, 5]):
+              minimize mse(x |> net, target)
+            """,
+            partial(
+                EfficientNetLite,
+                [[1, 3, 1, 6, 1], [3, 5, 2, 8, 2], [2, 3, 2, 5, 1]],
+                4,
+                10,
+                5,
+                same=same,
+                eps=eps,
+            ),
+            {"n": 2, "h": 17, "w": 22},
+        )
+        for same, eps in ((False, 1e-5), (True, 1e-3))
+    ),
     Case(
         "vit",
         """\
@@ -259,6 +286,18 @@ SMALL = [
           minimize mse(ids |> net, target)
         """,
         lambda: Llama(11, 12, 2, (6, 2, 4), 20, 100.0),
+        {"n": 2, "s": 7},
+    ),
+    Case(
+        "mixtral",
+        """\
+        from mixtral import Mixtral
+        model net = Mixtral(vocabulary=11, d=12, layers=2, heads=6, kv_heads=2, ffn=10, experts=5,
+                            head_dim=4, theta=100.0, tile=3)
+        train fit(ids: i32[n, s], target: [n, s, 11]):
+          minimize mse(ids |> net, target)
+        """,
+        lambda: Mixtral(11, 12, 2, (6, 2, 4), 10, 100.0, 5),
         {"n": 2, "s": 7},
     ),
     Case(

@@ -19,7 +19,7 @@ from meganeura_runtime.io.preprocess.input_transforms import Sounds
 from meganeura_runtime.io.preprocess.speech_tokens import speech_tokens
 from meganeura_runtime.io.preprocess.tokens import ByteTokenizer, TextStream
 from tests.effort import effort
-from tests.parity.references.sequences import Gpt2, Llama
+from tests.parity.references.sequences import Gpt2, Llama, Mixtral
 
 PROMPT = [5, 17, 200, 3, 99, 41, 7, 8, 9, 10, 11]
 
@@ -68,6 +68,17 @@ def test_two_hundred_tokens_are_pytorchs(name: str, device: str) -> None:
     with model.generator(256, device=device) as generator:
         found = [int(token[0]) for token in generator.tokens(PROMPT, 200)]
     assert found == greedy(module, 200)
+    assert len(np.unique(found)) >= 3
+
+
+@pytest.mark.parametrize("device", SOME_DEVICES)
+def test_a_mixture_of_experts_writes_what_pytorch_does(device: str) -> None:
+    module = lively(Mixtral(256, 64, 2, (4, 2, 16), 64, 1e6, 4))
+    model = meganeura.load("mixtral_tiny").model("mixtral_tiny")
+    model.values = {key: value.numpy() for key, value in module.state_dict().items()}
+    with model.generator(64, device=device) as generator:
+        found = [int(token[0]) for token in generator.tokens(PROMPT, 40)]
+    assert found == greedy(module, 40)
     assert len(np.unique(found)) >= 3
 
 

@@ -169,6 +169,16 @@ LAYERS = [
     ),
     *(
         Layer(
+            f"resize-{mode}-{height}x{width}",
+            f'x |> resize({height}, {width}, mode="{mode}")',
+            lambda x, mode=mode, size=(height, width): F.interpolate(x, size, mode=mode),
+            "x: [2, 3, 7, 4]",
+        )
+        for mode in ("bilinear", "nearest")
+        for height, width in ((3, 9), (14, 4), (1, 3))
+    ),
+    *(
+        Layer(
             f"batch_norm-{len(shape)}d",
             "x |> bn: batch_norm(eps=0.1)",
             lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=0.1),

@@ -61,7 +61,7 @@ def described() -> Iterator[str]:
         yield _graph("optimized", optimized.graph)
         yield _graph("expanded", expand_fused(optimized.graph))
         yield _graph("folded", optimized.load)
-        yield from _report(optimized.report)
+        yield from report_lines(optimized.report)
         yield from _plan("on a GPU", plan_graph(optimized.graph, DeviceLimits()))
         yield from _plan("in software", plan_graph(graph, LANES, Style.SOFTWARE_VULKAN))
     for name, sizes in TRAININGS.items():
@@ -73,7 +73,7 @@ def described() -> Iterator[str]:
         for report in optimized_training_step(
             forward, TrainingSettings(Adam(1e-3)), RewriteOptions()
         ).reports:
-            yield from _report(report)
+            yield from report_lines(report)
         yield from _plan("on a GPU", plan_graph(step, DeviceLimits()))
         yield from _plan("in software", plan_graph(step, LANES, Style.SOFTWARE_VULKAN))
     yield "\n# how contractions are computed"
@@ -113,7 +113,7 @@ def _graph(stage: str, graph: Graph) -> str:
     return f"{stage} {_sum(format_graph(graph))} {counted}"
 
 
-def _report(report: RewriteReport) -> Iterator[str]:
+def report_lines(report: RewriteReport) -> Iterator[str]:
     """What the optimizer says that it did: which rules matched, led somewhere and were chosen."""
     known = report.data()
     counts = {

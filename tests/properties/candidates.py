@@ -4,7 +4,8 @@ from functools import cache
 from random import Random
 
 from meganeura_dsl.resources import standard_models
-from tests.properties.programs import mutant, program
+from tests.properties.mutants import mutant
+from tests.properties.programs import program
 
 MUTANTS = 0.4
 """How many of the texts are mutants; the others are meant to be well typed."""

@@ -1,4 +1,4 @@
-"""Random .mgn programs that are meant to be well typed, and mutants of them that need not be.
+"""Random .mgn programs that are meant to be well typed.
 
 A program is written statement by statement. The writer keeps the shape it believes each value has,
 as texts of sizes, so that it can state result types, `where` clauses and sums that hold. What the
@@ -6,8 +6,11 @@ checker thinks of the result is for the properties to see.
 """
 
 import re
-from collections.abc import Sequence
 from random import Random
+
+from tests.properties.cached_programs import cached_model
+from tests.properties.random_scans import scan_lines
+from tests.properties.training_programs import training_program
 
 ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "softplus", "softmax", "gelu_tanh", "log_softmax")
 FUNCTIONS = ("tanh", "sin", "cos", "abs", "exp", "erf")
@@ -28,6 +31,11 @@ WRITES = (
     "x[:, argmax(sum(x, 0, 2), 0)] = 0.5",
     "x = x * mean(x[:, argmax(sum(x, 0, 2), 0)])",
 )
+MODES = ("training=false", "frozen=true", "training=false, frozen=true")
+BLOCKS = ("tanh", "sin", "gelu", "softmax", "relu")
+"""What a parameter that takes a block may be given."""
+CACHED, TRAINED = 0.1, 0.07
+"""How many of the programs end in a model with caches, and in a `train` block."""
 DEFS = (
     "def down(h, s) = (h - 1) // s + 1",
     "def half(x) = x // 2",
@@ -54,8 +62,14 @@ class Writer:
             parts.append(block.text())
             self.blocks.append((block.name, kind, "c" in block.used()))
             if block.is_closed and self.chance(0.7):
-                width = f"c={self.random.randint(1, 4)}" if "c" in block.used() else ""
-                parts.append(f"model net{index} = {block.name}({width})")
+                given = [f"c={self.random.randint(1, 4)}"] if "c" in block.used() else []
+                if "act=tanh" in block.config and "act" in block.used() and self.chance(0.5):
+                    given.append(f"act={self.random.choice(BLOCKS)}")
+                parts.append(f"model net{index} = {block.name}({', '.join(given)})")
+        if self.chance(CACHED):
+            parts.append(cached_model(self.random, len(parts)))
+        if self.chance(TRAINED):
+            parts.append(training_program(self.random))
         return "\n\n".join(parts) + "\n"
 
     def chance(self, of: float) -> bool:
@@ -70,12 +84,12 @@ INPUTS: dict[str, tuple[Shape, ...]] = {
 }
 CONFIG = (
     *("bias=true", "k=3", "stride=1", "depth=2", "groups=1", "p=0.1", "ratio=2", "causal=false"),
-    *('mode="wide"', "widths=[2, 3]", "shift=-1"),
+    *('mode="wide"', "widths=[2, 3]", "shift=-1", "act=tanh", "fc=linear"),
 )
 KINDS = {
     "c": "size", "bias": "bool", "k": "size", "stride": "size", "depth": "size", "groups": "size",
     "p": "real", "ratio": "size", "causal": "bool", "mode": '"wide" or "deep"',
-    "widths": "list[2]", "shift": "int",
+    "widths": "list[2]", "shift": "int", "act": "block()(x: [...s]) -> [...s]",
 }  # fmt: skip
 """What the configuration of each name is, where a program says so."""
 CLOSED = re.compile(r"\d+|heads \* 4")
@@ -152,6 +166,8 @@ class Block:
             self.function,
             self.arithmetic,
             self.keep,
+            self.shared,
+            self.given,
             self.guarded,
             self.order,
         )
@@ -217,6 +233,32 @@ class Block:
         self.write(f"{name} = {self.random.choice(('x', 'relu(x)', '0.1 * x'))}")
         self.saved.append((name, list(self.shape)))
 
+    def shared(self) -> None:
+        """A layer that is declared, and applied twice."""
+        label, size = self.label(), self.shape[1 if self.kind == "image" else -1]
+        layer = f"conv2d({size}, 1)" if self.kind == "image" else f"linear({size})"
+        self.write(f"layer {label}: {layer}")
+        if self.random.random() < 0.3:
+            number = self.label().split("[")[0].split("{")[0]
+            self.write("for i in 0..2:")
+            self.write(f"  x = x |> {number}[i]: {layer}")
+            self.write(f"x = x |> {number}[{self.random.choice(('0', '1', '2 - 1'))}]")
+        mode = f"({self.random.choice(MODES)})" if self.random.random() < 0.3 else ""
+        self.write(f"x = x |> {label} |> {self.random.choice(BLOCKS)} |> {label}{mode}")
+
+    def given(self) -> None:
+        """A block that the configuration gives."""
+        if "act=tanh" in self.config:
+            self.write(self.random.choice(("x = x |> act", "x = act(x)", "x = x + (x |> act)")))
+        if "fc=linear" in self.config and self.kind != "image":
+            self.write(f"x = x |> {self.label()}: fc({self.shape[-1]})")
+
+    def mode(self, before: str = "") -> str:
+        """Arguments for a part that is evaluated or frozen, as an application takes them."""
+        chosen = self.random.choice(MODES) if self.random.random() < 0.15 else ""
+        joined = ", ".join(each for each in (before, chosen) if each)
+        return f"({joined})" if joined else ""
+
     def guarded(self) -> None:
         """A static choice; where shapes change in it, the paths do not join."""
         conditions = [
@@ -244,7 +286,7 @@ class Block:
         known = [block for block in self.writer.blocks if block[1] == self.kind]
         if known:
             name, _, gives = self.random.choice(known)
-            self.write(f"x = x |> {self.label()}: {name}{'(c)' if gives else ''}")
+            self.write(f"x = x |> {self.label()}: {name}{self.mode('c' if gives else '')}")
             if gives:
                 self.shape[-1 if self.kind != "image" else 1] = "c"
 
@@ -272,7 +314,7 @@ class Block:
         self.shape = [self.shape[0], "c", *out]
 
     def norm(self) -> None:
-        layer = self.random.choice(("batch_norm", "batch_norm", "group_norm(1)"))
+        layer = self.random.choice((f"batch_norm{self.mode()}", "batch_norm", "group_norm(1)"))
         self.write(f"x = x |> {self.label()}: {layer}")
 
     def pool(self) -> None:
@@ -375,30 +417,15 @@ class Block:
         self.write("x = softmax(x @ rearrange(x, [a, b, e] -> [a, e, b])) @ x")
 
     def scan(self) -> None:
-        """A recurrence over the second axis: in either direction, or without its first entry."""
+        """A scan over the second axis."""
         if len(self.shape) != 3:
             return
         n, s, d = self.shape
-        number = len(self.lines)
-        h, y = f"h{number}", f"y{number}"
-        start = self.random.choice(("0", "0", "1"))
-        if start == "1":
-            self.where.append(f"{s} >= 2")
-        place = "t" if start == "0" else "t - 1"
-        back = f"{s} - 1 - t"
-        read, write = self.random.choice((("t", place), (back, place), ("t", back)))
-        entry = f"x[:, {read}]"
-        if self.random.random() < 0.3:
-            entry = f"({entry} |> {self.label()}: linear({d}))"
-        kept = self.random.choice((h, f"0.5 * {h}", f"where(t > 1, {h}, 0)", f"{h} / f32(t + 2)"))
-        self.write(f"{h} = zeros([{n}, {d}])")
-        self.write(f"scan t in {start}..{s}:")
-        self.indent += 1
-        self.write(f"{h} = tanh({kept} + {entry})")
-        self.write(f"{y}[:, {write}] = {self.random.choice((h, f'{h} * {h}'))}")
-        self.indent -= 1
-        self.write(self.random.choice((f"x = {y}", f"x = {y} + mean({h})")))
-        self.shape[1] = s if start == "0" else f"({s}) - 1"
+        found = scan_lines(self.random, len(self.lines), (n, s, d), self.label)
+        self.where += found.where
+        for line in found.lines:
+            self.write(line)
+        self.shape[1] = found.size
 
     def split(self) -> None:
         if len(self.shape) != 2:
@@ -423,63 +450,3 @@ class Block:
 def program(random: Random) -> str:
     """A random program."""
     return Writer(random).program()
-
-
-# --- mutants -------------------------------------------------------------------------------------
-
-PIECE = re.compile(r"\n[ ]*|[A-Za-z_]\w*|\d[\d_.]*|\|>|->|//|\*\*|[<>=!]=|\.\.\.?|[^\w\s]|[ ]+")
-SWAPS = (
-    ("+", "-", "*", "//", "/", "%"),
-    ("==", "!=", "<", "<=", ">", ">="),
-    ("0", "1", "2", "3", "4", "5", "7", "64", "1000003", "4294967296"),
-    ("relu", "gelu", "softmax", "silu", "tanh", "abs", "log", "sqrt", "argmax", "sum", "mean"),
-    ("batch_norm", "layer_norm", "group_norm", "rms_norm", "embedding"),
-    ("n", "c", "h", "w", "s", "d", "k", "c_in", "t"),
-    ("linear", "conv1d", "conv2d", "max_pool", "avg_pool", "upsample", "dropout"),
-    ("true", "false"),
-    ("for", "scan"),
-    ("[", "("), ("]", ")"),
-)  # fmt: skip
-
-
-def mutant(random: Random, text: str) -> str:
-    """The program with one to three small changes, most of which keep it readable."""
-    pieces = PIECE.findall(text)
-    for _ in range(random.randint(1, 3)):
-        if pieces:
-            _change(random, pieces)
-    return "".join(pieces)
-
-
-def _change(random: Random, pieces: list[str]) -> None:
-    at = random.randrange(len(pieces))
-    match random.choice(("swap", "swap", "swap", "copy", "drop", "line", "twice")):
-        case "swap":
-            _swap(random, pieces)
-        case "copy":
-            pieces[at] = random.choice(pieces)
-        case "drop":
-            del pieces[at]
-        case "line":
-            start, end = _line(pieces, at)
-            del pieces[start:end]
-        case _:
-            start, end = _line(pieces, at)
-            pieces[end:end] = pieces[start:end]
-
-
-def _swap(random: Random, pieces: list[str]) -> None:
-    """Replace a piece by one of its kind."""
-    places = [
-        (index, kind) for index, piece in enumerate(pieces) for kind in SWAPS if piece in kind
-    ]
-    if places:
-        index, kind = random.choice(places)
-        pieces[index] = random.choice(kind)
-
-
-def _line(pieces: Sequence[str], at: int) -> tuple[int, int]:
-    """Where the line of a piece begins and ends."""
-    breaks = [index for index, piece in enumerate(pieces) if piece.startswith("\n")]
-    start = max((index for index in breaks if index <= at), default=0)
-    return start, min((index for index in breaks if index > at), default=len(pieces))

@@ -5,11 +5,13 @@ from enum import Enum
 from itertools import islice
 from math import prod
 from random import Random
+from unittest.mock import patch
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError, Sink
 from meganeura_dsl.diagnostics.source import Source
 from meganeura_dsl.diagnostics.terminal import render
+from meganeura_dsl.elaborate.body import elaborator
 from meganeura_dsl.elaborate.declarations.block_domain import model_configuration
 from meganeura_dsl.elaborate.declarations.models import Elaboration, elaborate_model
 from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
@@ -34,6 +36,8 @@ from meganeura_dsl.symbolic.size import substitute
 from meganeura_dsl.syntax.formatter.formatter import find_comments, format_module
 from meganeura_dsl.syntax.parser.parser import parse
 from tests.dsl.syntax.trees import plain
+from tests.properties.decoding import reads_in_parts
+from tests.properties.objective_slopes import follows_slopes
 
 MOST_NUMBERS = 200_000
 """A graph with more numbers is elaborated and not run."""
@@ -60,6 +64,8 @@ class Tally:
     """Graphs that were run."""
     slopes: int = 0
     """Directions in which gradients were compared with differences."""
+    readings: int = 0
+    """Sequences that a model with caches read in parts."""
 
 
 def examine(text: str, random: Random) -> Tally:
@@ -86,6 +92,9 @@ def examine(text: str, random: Random) -> Tally:
         _proved_block(block_subject(module, module.blocks[name]), random, tally)
     for name in module.models:
         _model(module, name, random, tally)
+        tally.readings += reads_in_parts(module, name, random)
+    for name in module.trains:
+        tally.slopes += follows_slopes(module, name, random)
     return tally
 
 
@@ -152,6 +161,9 @@ def _runs(elaboration: Elaboration, case: Case, random: Random, tally: Tally) ->
     verify(graph)
     text = format_graph(graph)
     assert format_graph(parse_graph(text, OPS)).splitlines() == _without_places(text)
+    if random.random() < 0.3:
+        with patch.object(elaborator, "apply_template", lambda *arguments: arguments[-1]()):
+            assert format_graph(case.elaborate().graph) == text, "a layer is not what it was before"
     if sum(prod(concrete_shape(v.type.shape)) for v in graph.values) > MOST_NUMBERS:
         return
     feeds = RandomInputs(case.seed).feeds(graph)

@@ -327,6 +327,7 @@ class Elaborator(Layers):
         found: list[Results] = []
         while True:
             inner.names, inner.layers, inner.own = dict(signature), {}, set()
+            inner.forgotten = set()
             inner.choices.next = 0
             inner.choices.words.clear()
             inner.choices.assumed.clear()

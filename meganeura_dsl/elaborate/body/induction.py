@@ -148,6 +148,7 @@ def _stable(loop: Loop) -> Results | None:
         raise UndecidableError("whether a loop that returns has a round is not known")
     known = before.keys() - {loop.variable}
     frame.names = {name: value for name, value in frame.names.items() if name in known}
+    frame.forgotten |= frame.layers.keys() - layers.keys()
     frame.layers = layers
     return None
 
@@ -183,6 +184,7 @@ def _growing(loop: Loop) -> None:
     frame.build.facts = facts.with_lower_bound(str(index), 0)
     frame.names = {**before, **_after(frame, before, steps, stop - start)}
     frame.names.pop(loop.variable, None)
+    frame.forgotten |= frame.layers.keys() - layers.keys()
     frame.layers = layers
 
 

@@ -13,7 +13,7 @@ from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.scope.scope import Frame
 from meganeura_dsl.elaborate.scope.template import Declared, Made, Place, Template
 from meganeura_dsl.elaborate.values import BlockValue, Evaluated, Tensor, is_tensor
-from meganeura_dsl.ir.graph import Origin
+from meganeura_dsl.ir.graph import Leaf, Origin
 from meganeura_dsl.ir.ops import RandomBits
 from meganeura_dsl.syntax import ast
 
@@ -102,6 +102,9 @@ class _Recorder:
             for name, value in state.updates.items()
             if self.updates.get(name) is not value
         }
+        read = [*results, *changed.values(), *(operand for v in made for operand in v.operands)]
+        if not all(each.id in numbers or _is_number(each) for each in read):
+            return None  # made before, of these inputs or parameters: not what another one is
         return Template(
             tuple(
                 declared.get(v.id) or Made(v.op, tuple(map(place, v.operands)), v.type, v.index)
@@ -110,6 +113,13 @@ class _Recorder:
             tuple(map(place, results)),
             tuple((name.removeprefix(prefix), place(value)) for name, value in changed.items()),
         )
+
+
+def _is_number(value: Tensor) -> bool:
+    """Whether a value depends on no leaf of the graph."""
+    while len(value.operands) == 1:
+        (value,) = value.operands
+    return not isinstance(value.op, Leaf) and all(map(_is_number, value.operands))
 
 
 def _repeat(

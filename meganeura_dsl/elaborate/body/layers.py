@@ -12,16 +12,17 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.block_arguments import BlockArguments
 from meganeura_dsl.elaborate.body.expressions import OWN_PATH
+from meganeura_dsl.elaborate.body.layer_copies import source_path
 from meganeura_dsl.elaborate.body.modes import in_mode, split_mode
 from meganeura_dsl.elaborate.body.statements import Results
 from meganeura_dsl.elaborate.builtins.initial_values import passed_on
-from meganeura_dsl.elaborate.problems.layer_problems import HasWeights
+from meganeura_dsl.elaborate.problems.layer_problems import HasWeights, NoSuchLabel
 from meganeura_dsl.elaborate.problems.location import counted
 from meganeura_dsl.elaborate.problems.name_problems import WrongArguments, WrongKind
 from meganeura_dsl.elaborate.scope.linker import LinkedModule, block_behind, configuration
 from meganeura_dsl.elaborate.scope.own_paths import own_initials
 from meganeura_dsl.elaborate.scope.scope import MODES, BoundBlock, Frame, UndecidableError
-from meganeura_dsl.elaborate.scope.unused_values import layer_text
+from meganeura_dsl.elaborate.scope.unused_values import labels_like, layer_text
 from meganeura_dsl.elaborate.typecheck.signatures import (
     Arguments,
     bind_config,
@@ -30,7 +31,14 @@ from meganeura_dsl.elaborate.typecheck.signatures import (
     match_inputs,
     signature,
 )
-from meganeura_dsl.elaborate.values import Evaluated, describe, is_static, is_tensor
+from meganeura_dsl.elaborate.values import (
+    Evaluated,
+    OpenText,
+    describe,
+    is_static,
+    is_tensor,
+)
+from meganeura_dsl.symbolic.size import Dim
 from meganeura_dsl.syntax import ast
 
 
@@ -78,11 +86,32 @@ class Layers(BlockArguments, ABC):
 
     def in_scope(self, call: ast.Call, frame: Frame) -> BoundBlock | None:
         """The layer of this name, or the block that configuration of this name is."""
+        if call.path is not None:
+            return self._numbered(call, call.path, frame)
         layer = frame.layers.get(call.callee) if call.label is None else None
         if layer is not None:
             return layer
         value = frame.names.get(call.callee)
         return value if isinstance(value, BoundBlock) else None
+
+    def _numbered(self, call: ast.Call, path: ast.Path, frame: Frame) -> BoundBlock:
+        """The layer whose label has these numbers, `layers[i]`.
+
+        In a proof for all numbers, which of the layers that a loop labelled is left to each model.
+        """
+        label = self.path_text(path, frame)
+        layer = frame.layers.get(label)
+        if layer is not None:
+            return layer
+        numbers = [part for part in path.parts if not isinstance(part, str)]
+        values = [
+            self.evaluate(each.value if isinstance(each, ast.Splice) else each, frame)
+            for each in numbers
+        ]
+        is_open = bool(frame.forgotten) or any(isinstance(each, Dim | OpenText) for each in values)
+        if frame.state.generic and is_open and labels_like(path, frame.declaration):
+            raise UndecidableError(f"which layer `{layer_text(call)}` is depends on numbers")
+        raise ProblemError(NoSuchLabel(frame.place(path.span), label))
 
     def apply_value(
         self,
@@ -116,7 +145,8 @@ class Layers(BlockArguments, ABC):
 
     def _remember_mode(self, call: ast.Call, mode: Mapping[str, Evaluated], frame: Frame) -> None:
         """A layer that is applied again is in the mode it was labelled with."""
-        name = layer_text(call) if call.label is not None and call.label.parts else OWN_PATH
+        assert call.label is not None
+        name = self.path_text(call.label, frame) or OWN_PATH
         layer = frame.layers[name]
         static = tuple((each, value) for each, value in mode.items() if is_static(value))
         frame.layers[name] = replace(layer, config=(*layer.config, *static))
@@ -214,7 +244,7 @@ class Layers(BlockArguments, ABC):
         """Make a layer known under its path; its weights are made when it is first applied."""
         call = statement.call
         assert call.label is not None
-        name, place = layer_text(call), frame.place(statement.span)
+        name, place = self.path_text(call.label, frame), frame.place(statement.span)
         if name in frame.layers:
             first = frame.layers[name].declared
             raise ProblemError(HasWeights(place, name, first or place))
@@ -226,10 +256,13 @@ class Layers(BlockArguments, ABC):
         if value.path is not None:
             wanted, found = "a block, whose weights are new", describe(value)
             raise ProblemError(WrongKind(frame.place(call.callee_span), wanted, found))
-        path = frame.join(self.path_text(call.label, frame))
+        path = frame.join(name)
         frame.state.reserved.setdefault(path, len(frame.state.parameters))
         frame.state.unopened.add(path)
         frame.layers[name] = replace(value, path=path, declared=place)
+        if statement.source is not None:
+            other = self.path_text(statement.source, frame)
+            frame.state.copies[path] = source_path(statement.source, other, frame), place
 
     def _declared_block(self, call: ast.Call, frame: Frame) -> BoundBlock:
         """The block, with its configuration, that a `layer` statement names."""
@@ -309,7 +342,7 @@ class Layers(BlockArguments, ABC):
         module, declaration = value.module, value.declaration
         label = "" if call.label is None else self.path_text(call.label, frame)
         path = frame.join(label)
-        name = layer_text(call) if call.label is not None and call.label.parts else OWN_PATH
+        name = label or OWN_PATH
         if call.label is not None:
             known = frame.layers.get(name)
             if known is not None and known.declared is not None:

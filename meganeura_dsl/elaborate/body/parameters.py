@@ -4,6 +4,7 @@ from typing import Protocol
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
+from meganeura_dsl.elaborate.body.layer_copies import update_layer
 from meganeura_dsl.elaborate.builtins.initial_values import WORDS, as_initializer
 from meganeura_dsl.elaborate.problems.cache_problems import CacheNotCleared
 from meganeura_dsl.elaborate.problems.name_problems import MissingInitial, UnfitInitial, UnknownName
@@ -137,13 +138,17 @@ def _cleared(statement: ast.Declare, frame: Frame) -> Initializer:
 def set_update(statement: ast.Update, frame: Frame, elaborator: Evaluates) -> None:
     """Let a state or cache have a new value from here on, and after the step.
 
-    Its name is bound to the new value. Other names keep their values, so a block may
+    With the label of a layer it is evaluated for each tensor of the layer. Its name is bound to the
+    new value. Other names keep their values, so a block may
     update by name what it declares itself, and by path what its layers do: no other block that is
     still running has a name for those.
     """
     path, entries = _split(statement, frame)
     relative = elaborator.path_text(path, frame)
     name = frame.join(relative)
+    if relative in frame.layers and not entries:
+        update_layer(statement, relative, frame, elaborator)
+        return
     info = frame.state.parameters.get(name)
     if "." not in relative and relative not in frame.own:
         info = None

@@ -9,6 +9,7 @@ from meganeura_dsl.ir import ops
 from meganeura_dsl.ir.ops.primitive.cumulative import Accumulation
 from meganeura_dsl.ir.ops.primitive.gather_scatter import Extreme
 from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.assumptions import Compare, Proved
 from meganeura_dsl.symbolic.size import Size
 
 # --- gathers and scatters ------------------------------------------------------------------------
@@ -86,20 +87,36 @@ def roll(call: BuiltinCall) -> Evaluated:
     x = call.tensor(0)
     axis, by = call.axis(call.option(1, "axis"), x.type.rank), call.option(2, "by")
     size = x.type.shape[axis]
-    places = call.add(ops.Iota(size))
-    if is_tensor(by) and by.type == TensorType(DType.I32, ()):
-        pair = tensor_arithmetic.apply_pair(
-            call.frame, call.span, ops.Sub(), "-", places, by, ("the positions", "`by`")
-        )
-        return call.add(ops.Gather(axis), x, call.add(ops.Remainder(size), pair))
-    if not is_size(by):
+    if is_size(by):
+        start = _first_moved(call, size, by)
+        if start == 0:
+            return x
+        if start is not None:
+            last, first = _between(call, x, axis, start, size), _between(call, x, axis, 0, start)
+            return call.add(ops.Concat(axis), last, first)
+        by = tensor_arithmetic.scalar(call.frame, call.span, by, DType.I32)
+    if not is_tensor(by) or by.type != TensorType(DType.I32, ()):
         raise call.wrong("a size or a tensor i32[] as `by`", by)
-    if by == 0:
-        return x
-    start = size - by if not isinstance(by, int) or by > 0 else -by
-    return call.add(
-        ops.Concat(axis), _between(call, x, axis, start, size), _between(call, x, axis, 0, start)
+    places = call.add(ops.Iota(size))
+    pair = tensor_arithmetic.apply_pair(
+        call.frame, call.span, ops.Sub(), "-", places, by, ("the positions", "`by`")
     )
+    return call.add(ops.Gather(axis), x, call.add(ops.Remainder(size), pair))
+
+
+def _first_moved(call: BuiltinCall, size: Size, by: Size) -> Size | None:
+    """The element that a move brings to the front; nothing if no size is known to be it."""
+    if isinstance(size, int) and isinstance(by, int):
+        return -by % size
+    if by == 0:
+        return 0
+    if call.frame.state.differs_by_round(by):
+        return None
+    for start in (size - by, -by):
+        inside = (Compare(">", start, 0), Compare("<", start, size))
+        if all(isinstance(call.frame.facts.decide(each), Proved) for each in inside):
+            return start
+    return None
 
 
 def _between(call: BuiltinCall, x: Tensor, axis: int, start: Size, stop: Size) -> Tensor:

@@ -5,6 +5,7 @@ from inspect import cleandoc
 from math import pi
 
 from meganeura_dsl.elaborate.builtins.builtin_call import Builtin, BuiltinCall
+from meganeura_dsl.elaborate.builtins.builtin_constant import constant
 from meganeura_dsl.elaborate.builtins.builtin_indexing import (
     argmax,
     argsort,
@@ -448,6 +449,11 @@ BUILTINS: dict[str, Builtin] = {
     "ones": Builtin("ones([n, d])", "A tensor of ones; without brackets, an initial value.", _full),
     "full": Builtin(
         "full([n, d], value)", "A tensor of one number everywhere.", _full, ("shape", "value")
+    ),
+    "constant": Builtin(
+        "constant([[1.0, 2.0], [3.0, 4.0]])",
+        "A tensor of listed numbers: i32 if all are whole, bool of `true` and `false`, else f32.",
+        constant,
     ),
     "uniform": Builtin(
         "uniform(bound)", "An initial value: uniform on [-bound, bound).", initial_call, ("bound",)

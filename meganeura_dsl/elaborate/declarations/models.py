@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.body.elaborator import Application, Elaborator, Results
+from meganeura_dsl.elaborate.body.layer_copies import copied
 from meganeura_dsl.elaborate.builtins.initial_values import take_initials
 from meganeura_dsl.elaborate.problems.location import Location, counted
 from meganeura_dsl.elaborate.problems.name_problems import TooMuchWork
@@ -246,7 +247,7 @@ def finish(state: ElaborationState, outputs: Mapping[str, Tensor]) -> Elaboratio
         value.op.name: value.type for value in state.build.values if isinstance(value.op, ops.Input)
     }
     graph = state.build.graph(outputs, state.updates)
-    declared = state.in_order()
+    declared = copied(state.in_order(), state.copies)
     return Elaboration(
         graph,
         tuple(each for each in declared if each.kind != "cache"),

@@ -148,6 +148,9 @@ class TrainElaborator(Elaborator):
             moves = frozenset[str]().union(*(self._below(path, node, frame) for path, node in over))
         for name in state.parameters:
             mover = state.mover(name)
+            if name in moves and name in state.averaged:
+                place = frame.place(statement.span)
+                raise ProblemError(MovedTwice(place, name, state.averaged[name]))
             if name in moves and mover is not None:
                 raise ProblemError(MovedTwice(frame.place(statement.span), name, mover.place))
         if (paths or state.objectives) and moves.isdisjoint(below):

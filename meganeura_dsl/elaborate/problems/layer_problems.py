@@ -58,6 +58,41 @@ class UnappliedLayer(PlacedProblem, code="E0222", topic="unused"):
 
 
 @dataclass(frozen=True)
+class UnlikeLayers(PlacedProblem, code="E0229", topic="naming"):
+    """A layer is a copy or an average of another, and their weights have other names or shapes.
+
+    layer target: Net(64) = online         # E0229 if `online` is a Net(32)
+    """
+
+    layer: str
+    other: str
+    name: str
+    found: str
+    wanted: str
+
+    def report(self) -> Report:
+        found, wanted = self.found or "none", self.wanted or "none"
+        of = f"of `{self.layer}` it is {found}, of `{self.other}` {wanted}"
+        return self.words(f"`{self.layer}` and `{self.other}` differ in `{self.name}`", of)
+
+
+@dataclass(frozen=True)
+class NoSuchLabel(PlacedProblem, code="E0228", topic="naming"):
+    """A layer is applied by a label with a number, and no layer has that label.
+
+    for i in 0..3:
+      x = x |> layers[i]: linear(8)
+    return x |> layers[3]          # E0228: there are layers.0, layers.1 and layers.2
+    """
+
+    label: str
+
+    def report(self) -> Report:
+        cure = Help("write the layer after a colon", f"{self.place.span.text}: layer(...)")
+        return self.words(f"no layer here is labelled `{self.label}`", cure=cure)
+
+
+@dataclass(frozen=True)
 class HasWeights(PlacedProblem, code="E0223", topic="naming"):
     """A label that has weights already is given a block again.
 

@@ -59,9 +59,7 @@ class LinkedModule:
     source: Source
     own: Mapping[str, Named]
     is_library: bool = False
-    imported: dict[str, tuple["LinkedModule", str]] = field(
-        default_factory=dict[str, tuple["LinkedModule", str]]
-    )
+    imported: dict[str, "LinkedModule"] = field(default_factory=dict[str, "LinkedModule"])
     trains: dict[str, ast.Train] = field(default_factory=dict[str, ast.Train])
     expectations: list[ast.Expect] = field(default_factory=list[ast.Expect])
 
@@ -70,8 +68,7 @@ class LinkedModule:
         if name in self.own:
             return self, self.own[name]
         if name in self.imported:
-            module, original = self.imported[name]
-            return module.find(original)
+            return self.imported[name].find(name)
         for module in library():
             if module is not self and name in module.own:
                 return module, module.own[name]
@@ -170,7 +167,7 @@ class Linker:
                 title = ".".join(declaration.module)
                 self.sink.add(NotExported(Location(name.span), title, name.text, known))
             else:
-                module.imported[name.text] = (source, name.text)
+                module.imported[name.text] = source
 
     def _load(self, declaration: ast.Import) -> LinkedModule:
         words, title = declaration.module, ".".join(declaration.module)

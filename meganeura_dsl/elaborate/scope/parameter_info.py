@@ -15,6 +15,7 @@ class ParameterInfo:
     """One tensor of the checkpoint: its name, type and kind, and what it starts as.
 
     `stored` is the element type in files; it differs from the computed one for i64 counters.
+    `begins_as` names the parameter of which it begins as a copy, if it does.
     """
 
     name: str
@@ -23,3 +24,9 @@ class ParameterInfo:
     stored: str
     initializer: Initializer
     place: Location
+    begins_as: str = ""
+
+    @property
+    def drawn_as(self) -> str:
+        """The name that its first value is drawn for."""
+        return self.begins_as or self.name

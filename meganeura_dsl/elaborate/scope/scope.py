@@ -190,6 +190,12 @@ class ElaborationState:
     """The paths of declared layers, and how many parameters were declared before each."""
     unopened: set[str] = field(default_factory=set[str])
     """The paths of declared layers that were not applied so far, and have no weights yet."""
+    copies: dict[str, tuple[str, Location]] = field(
+        default_factory=dict[str, "tuple[str, Location]"]
+    )
+    """For the path of a layer that begins as a copy, that of the other, and the statement."""
+    averaged: dict[str, Location] = field(default_factory=dict[str, "Location"])
+    """The parameters and states that an update of their layer changes, and the statement."""
     contracts: set[str] = field(default_factory=set[str])
     """In a proof, the paths of layers of which only a header is known."""
     fitting: set[Hashable] = field(default_factory=set["Hashable"])
@@ -323,6 +329,8 @@ class Frame:
     call_span: Span | None = None
     declaration: ast.Node | None = None
     layers: dict[str, BoundBlock] = field(default_factory=dict[str, BoundBlock])
+    forgotten: set[str] = field(default_factory=set[str])
+    """Labels of the rounds of loops whose number of rounds is not known."""
     gone: set[str] = field(default_factory=set[str])
     """Names that belonged to the rounds of a scan."""
     own: set[str] = field(default_factory=set[str])

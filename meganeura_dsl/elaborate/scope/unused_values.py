@@ -54,10 +54,26 @@ def _unapplied(
 ) -> Iterator[UnappliedLayer]:
     """The declared layers that nothing applies or gives to a block."""
     known = {name for name, _ in reads}
-    for statement in body:
-        for node in walk(statement):
-            if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
+    nodes = [node for statement in body for node in walk(statement)]
+    numbered = {words_of(each.path) for each in nodes if isinstance(each, ast.Call) and each.path}
+    for node in nodes:
+        if isinstance(node, ast.Layer) and layer_text(node.call) not in known:
+            assert node.call.label is not None
+            if words_of(node.call.label) not in numbered:
                 yield UnappliedLayer(Location(node.span), layer_text(node.call))
+
+
+def words_of(path: ast.Path) -> tuple[str, ...]:
+    """The words of a path, without its numbers."""
+    return tuple(part for part in path.parts if isinstance(part, str))
+
+
+def labels_like(path: ast.Path, declaration: ast.Node | None) -> bool:
+    """Whether a declaration labels a layer with the words of a path, whatever its numbers are."""
+    calls = (
+        (node for node in walk(declaration) if isinstance(node, ast.Call)) if declaration else ()
+    )
+    return any(each.label and words_of(each.label) == words_of(path) for each in calls)
 
 
 def _unread(
@@ -108,6 +124,8 @@ def _reads(nodes: tuple[ast.Node, ...]) -> Iterator[tuple[str, Span]]:
 
 def layer_text(call: ast.Call) -> str:
     """A layer's label, or its name if it has none or is labelled `.`."""
+    if call.path is not None:
+        return "".join(call.path.span.text.split())
     if call.label is None or not call.label.parts:
         return call.callee
     return "".join(call.label.span.text.split())

@@ -59,7 +59,9 @@ def require_length(op: Op, name: str, sizes: Sequence[Size], length: int) -> Non
 def require_at_least(op: Op, facts: Facts, name: str, sizes: Sequence[Size], least: int) -> None:
     """Every size is provably no smaller than `least`."""
     for size in sizes:
-        facts.require(Compare(">=", size, least), f"`{name}` of {title(op)} is at least {least}")
+        if not isinstance(size, int) or size < least:
+            reason = f"`{name}` of {title(op)} is at least {least}"
+            facts.require(Compare(">=", size, least), reason)
 
 
 def concrete(size: Size) -> int:

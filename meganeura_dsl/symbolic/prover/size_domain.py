@@ -23,6 +23,27 @@ class _Test:
     condition: Condition
 
 
+@dataclass(frozen=True)
+class _Tests:
+    """What the value of one unknown decides. Equal tests have equal answers."""
+
+    conditions: tuple[Condition, ...]
+    solved: tuple[tuple[str, Size], ...]
+    """Of the sizes that the facts solve for, those that are read."""
+    given: tuple[tuple[str, int], ...]
+    """The values of the other unknowns that are read."""
+
+    def accept(self, name: str, value: int) -> bool:
+        """Whether all conditions are true with this value; a division by zero is not."""
+        unknowns = {**dict(self.given), name: value}
+        try:
+            solved = {each: evaluate(size, unknowns) for each, size in self.solved}
+            values = {**unknowns, **solved}
+            return all(holds(condition, values) for condition in self.conditions)
+        except ZeroDivisionError:
+            return False
+
+
 class Domain:
     """The sizes and flags that satisfy facts, to be chosen one after the other.
 
@@ -49,6 +70,7 @@ class Domain:
         """The unknowns, in order. A quotient has the rank of the size it belongs to."""
         bounds = (Compare(">=", dim(name), known.least_of(name)) for name in self._solved)
         self._tests = [self._test(condition) for condition in (*bounds, *facts)]
+        self._choices: dict[tuple[str, int, _Tests], list[int]] = {}
 
     def choices(self, name: str, chosen: Mapping[str, int], most: int) -> list[int]:
         """The values an unknown can have after those chosen before it, in ascending order.
@@ -56,15 +78,22 @@ class Domain:
         Up to `most` where such values satisfy the facts, otherwise the nearest beyond. None if the
         values chosen before leave none.
         """
+        tests = self._tests_with(name, chosen)
+        key = name, most, tests
+        if key not in self._choices:
+            self._choices[key] = self._choose(name, tests, most)
+        return self._choices[key].copy()
+
+    def _choose(self, name: str, tests: "_Tests", most: int) -> list[int]:
         if name in self._flags:
             candidates = [self._known_flags[name]] if name in self._known_flags else [False, True]
-            return [int(flag) for flag in candidates if self._accepts(name, chosen, flag)]
+            return [int(flag) for flag in candidates if tests.accept(name, flag)]
         least = self._least[name]
         top = max(most, least + FEW - 1)
-        found = [v for v in range(least, top + 1) if self._accepts(name, chosen, v)]
+        found = [value for value in range(least, top + 1) if tests.accept(name, value)]
         if found:
             return found
-        beyond = (v for v in range(top + 1, FARTHEST) if self._accepts(name, chosen, v))
+        beyond = (value for value in range(top + 1, FARTHEST) if tests.accept(name, value))
         return list(islice(beyond, FEW))
 
     def complete(self, chosen: Mapping[str, int]) -> dict[str, int]:
@@ -88,25 +117,16 @@ class Domain:
         sizes = (self._solved.get(name, dim(name)) for name in sizes_in(condition))
         return _Test(flags_in(condition).union(*map(variables_of, sizes)), condition)
 
-    def _accepts(self, name: str, chosen: Mapping[str, int], value: int) -> bool:
-        """Whether all that becomes certain with this value is true."""
-        values = {**chosen, name: value}
-        return all(
-            self._holds(test.condition, values)
+    def _tests_with(self, name: str, chosen: Mapping[str, int]) -> "_Tests":
+        """All that becomes certain with an unknown, and of what is chosen, all that it reads."""
+        known = {*chosen, name}
+        conditions = tuple(
+            test.condition
             for test in self._tests
-            if (name in test.needs or not test.needs) and test.needs <= values.keys()
+            if (name in test.needs or not test.needs) and test.needs <= known
         )
-
-    def _holds(self, condition: Condition, values: Mapping[str, int]) -> bool:
-        try:
-            solved = {name: evaluate(self._solved[name], values) for name in self._ready(values)}
-            return holds(condition, {**values, **solved})
-        except ZeroDivisionError:
-            return False
-
-    def _ready(self, values: Mapping[str, int]) -> list[str]:
-        return [name for name, size in self._solved.items() if _is_known(size, values)]
-
-
-def _is_known(size: Size, values: Mapping[str, int]) -> bool:
-    return variables_of(size) <= values.keys()
+        sizes = set[str]().union(*map(sizes_in, conditions))
+        solved = tuple((each, self._solved[each]) for each in self._solved if each in sizes)
+        read = sizes.union(*map(flags_in, conditions), *(variables_of(size) for _, size in solved))
+        given = tuple((each, chosen[each]) for each in sorted(read & chosen.keys()))
+        return _Tests(conditions, solved, given)

@@ -178,7 +178,7 @@ class Phrase:
 
     def call(self, node: ast.Call) -> None:
         """A call with its brackets, even if they are empty."""
-        self.write(node.callee)
+        self._callee(node)
         self.bracketed("()", node.arguments, self._argument)
         if node.inputs:
             self.bracketed("()", node.inputs, self._argument)
@@ -191,7 +191,13 @@ class Phrase:
         if node.arguments or node.inputs:
             self.call(node)
         else:
+            self._callee(node)
+
+    def _callee(self, node: ast.Call) -> None:
+        if node.path is None:
             self.write(node.callee)
+        else:
+            self.path(node.path)
 
     def _argument(self, node: ast.Argument) -> None:
         if node.name is not None:

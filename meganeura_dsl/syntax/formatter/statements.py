@@ -134,9 +134,8 @@ def statement(node: ast.Statement | ast.Setting, width: int = 0) -> Phrase:
             phrase.listed(node.values, phrase.expression)
         case ast.Declare():
             _declare(phrase, node)
-        case ast.Layer(call=call):
-            phrase.write("layer ")
-            _labelled(phrase, call)
+        case ast.Layer():
+            _layer(phrase, node)
         case ast.Update():
             _update(phrase, node)
         case ast.Minimize():
@@ -174,6 +173,14 @@ def _update(phrase: Phrase, node: ast.Update) -> None:
 def setting_name(node: ast.Setting) -> str:
     """What stands before the `=`: the name, and the paths it is for if it is for some."""
     return node.name.text if node.glob is None else f'{node.name.text}["{node.glob}"]'
+
+
+def _layer(phrase: Phrase, node: ast.Layer) -> None:
+    phrase.write("layer ")
+    _labelled(phrase, node.call)
+    if node.source is not None:
+        phrase.write(" = ")
+        phrase.path(node.source)
 
 
 def _declare(phrase: Phrase, node: ast.Declare) -> None:

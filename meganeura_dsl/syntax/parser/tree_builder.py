@@ -69,7 +69,19 @@ def _expect_maps(
     results: tuple[ast.Type, ...],
     where: tuple[ast.Expression, ...] | None,
 ) -> ast.ExpectMaps:
-    return ast.ExpectMaps(span, call, inputs, results, where or ())
+    return ast.ExpectMaps(span, _named(call), inputs, results, where or ())
+
+
+def _expect_has(span: Span, call: ast.Call, *counts: ast.Count) -> ast.ExpectHas:
+    return ast.ExpectHas(span, _named(call), counts)
+
+
+def _expect_holds(span: Span, call: ast.Call, *tensors: ast.Held) -> ast.ExpectHolds:
+    return ast.ExpectHolds(span, _named(call), tensors)
+
+
+def _model(span: Span, name: ast.Name, call: ast.Call) -> ast.Model:
+    return ast.Model(span, name, _named(call))
 
 
 def _count(span: Span, number: Token, unit: Token) -> ast.Count:
@@ -160,8 +172,10 @@ def _minimize(span: Span, value: ast.Expression, over: tuple[ast.Path, ...] | No
     return ast.Minimize(span, value, over or ())
 
 
-def _layer_declared(span: Span, path: ast.Path, call: ast.Call) -> ast.Layer:
-    return ast.Layer(span, _labelled(span, path, call))
+def _layer_declared(
+    span: Span, path: ast.Path, call: ast.Call, source: ast.Path | None
+) -> ast.Layer:
+    return ast.Layer(span, _labelled(span, path, call), source)
 
 
 def _glob(_: Span, text: Token) -> str:
@@ -248,12 +262,21 @@ def _applied(
     tensors: tuple[ast.Argument, ...] | None,
 ) -> ast.Call:
     words = [part for part in path.parts if isinstance(part, str)]
-    if len(words) < len(path.parts):
-        raise ProblemError(token_problems.LabelWithoutLayer(path.span))
-    return ast.Call(span, None, ".".join(words), path.span, arguments or (), tensors or ())
+    computed = None if len(words) == len(path.parts) else path
+    return ast.Call(
+        span, None, ".".join(words), path.span, arguments or (), tensors or (), computed
+    )
+
+
+def _named(call: ast.Call) -> ast.Call:
+    """A call of what has a name; an item of a path is applied behind a pipe alone."""
+    if call.path is not None:
+        raise ProblemError(token_problems.LabelWithoutLayer(call.path.span))
+    return call
 
 
 def _labelled(span: Span, label: ast.Path, call: ast.Call) -> ast.Call:
+    _named(call)
     return ast.Call(span, label, call.callee, call.callee_span, call.arguments, call.inputs)
 
 
@@ -330,10 +353,10 @@ ACTIONS: dict[str, Action] = {
     "definition": ast.Def,
     "block": _block,
     "returned": _returned,
-    "model": ast.Model,
+    "model": _model,
     "train": _train,
-    "expect_has": _with_list(ast.ExpectHas, 1),
-    "expect_holds": _with_list(ast.ExpectHolds, 1),
+    "expect_has": _expect_has,
+    "expect_holds": _expect_holds,
     "expect_maps": _expect_maps,
     "held": ast.Held,
     "count": _count,

@@ -220,10 +220,10 @@ class RestOutsideShape(SyntaxProblem, code="E0127"):
 
 @dataclass(frozen=True)
 class LabelWithoutLayer(SyntaxProblem, code="E0128"):
-    """A path with an index is used as a layer. With an index it can only be a label.
+    """A path with an index is used as a block. With an index it can only be a label.
 
-    x = x |> layers[0]                       # E0128
-    x = x |> layers[0]: linear(d)            # well
+    model net = layers[0]                    # E0128
+    model net = layers[0]: Net(8)            # well
     """
 
     def report(self) -> Report:

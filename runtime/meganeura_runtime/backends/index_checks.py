@@ -1,7 +1,7 @@
 """A session that checks indices: those it is given, and those it computes."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.ir.graph import Array, Graph
@@ -64,9 +64,19 @@ class CheckedSession(SessionProxy):
                 check_values(array, self._bounds[name], name)
         return fitting
 
+    def follow(self, feeds: Mapping[str, Array], links: Mapping[str, str]) -> Outputs:
+        """Run a step some of whose inputs are outputs of the last one, and check it."""
+        self.require_values()
+        self._last = self._watched(lambda: self._inner.follow(feeds, links))
+        return self._last
+
     def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
+        return self._watched(lambda: self._inner.step(feeds))
+
+    def _watched(self, run: Callable[[], Outputs]) -> Outputs:
+        """The outputs of a step but for its checks."""
         try:
-            return _Checked(self._inner.step(feeds), self._checks)
+            return _Checked(run(), self._checks)
         except OutsideError as error:
             raise ProblemError(self._told(error)) from error
 
@@ -106,8 +116,8 @@ class UpdatingSession(CheckedSession):
         self._settle(0)
         return super()._get(name)
 
-    def _run(self, feeds: Mapping[str, Array] | Uploaded) -> Outputs:
-        outputs = super()._run(feeds)
+    def _watched(self, run: Callable[[], Outputs]) -> Outputs:
+        outputs = super()._watched(run)
         if self._checks and isinstance(outputs, _Checked):
             outputs.request()
             self._unread.append(outputs)

@@ -54,12 +54,12 @@ def open_shared(
     are for the caller to check; those it computes are checked. Raises as `open_inference`.
     """
     checked = shared_form(graph, rewriting)
-    session = open_session(checked)
+    session = with_indices_checked(checked, open_session(checked), {})
     if other is None:
         session.begin(caches_of(graph))
     else:
         session.share(other)
-    return with_indices_checked(checked, session, {})
+    return session
 
 
 def shared_form(graph: Graph, rewriting: RewriteOptions) -> Graph:

@@ -1,6 +1,6 @@
 """A session that hands what it is asked for on to another one, but for what it does itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from meganeura_dsl.ir.graph import Array, Graph
 from meganeura_runtime.backends.base import Session, Uploaded, leaf_types
@@ -57,6 +57,18 @@ class SessionProxy(Session):
 
     def _stage(self, feeds: Mapping[str, Array]) -> Uploaded:
         return self._inner.stage(feeds)
+
+    def begin(self, caches: Iterable[str]) -> None:
+        """Have the other session clear the caches, as it can without the host."""
+        cleared = tuple(caches)
+        self._inner.begin(cleared)
+        super().begin(cleared)
+
+    def reset(self) -> None:
+        """Have the other session clear them again."""
+        self._inner.reset()
+        for name in self.caches:
+            self._missing.pop(name, None)
 
     @property
     def innermost(self) -> Session:

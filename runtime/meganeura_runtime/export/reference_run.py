@@ -21,8 +21,8 @@ def reference_run(
         return session.step(inputs)
 
 
-def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
-    """Normal numbers, and indices that exist in any table of two."""
+def random_inputs(graph: Graph, seed: int, rows: int = 2) -> dict[str, Array]:
+    """Normal numbers, and indices that exist in any table of so many rows."""
     generator = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for name, wanted in leaf_types(graph)[1].items():
@@ -30,7 +30,7 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
         drawn = (
             generator.normal(size=shape)
             if wanted.dtype.is_float
-            else generator.integers(0, 2, size=shape)
+            else generator.integers(0, rows, size=shape)
         )
         inputs[name] = drawn.astype(NUMPY[wanted.dtype])
     return inputs

@@ -79,8 +79,8 @@ class Rename:
     @staticmethod
     def parse(text: str) -> "Rename":
         """`PATTERN=REPLACEMENT`; raises `ProblemError`."""
-        pattern, separator, replacement = text.rpartition("=")
-        if not separator or not pattern:
+        pattern, _, replacement = text.rpartition("=")
+        if not pattern:
             raise ProblemError(MalformedRename(text, f"it is not {FORM}"))
         rename = Rename(pattern, replacement)
         rename.compiled()

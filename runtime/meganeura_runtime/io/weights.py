@@ -344,7 +344,7 @@ def initial_values(parameters: Iterable[ParameterInfo], seed: int) -> dict[str, 
     """What the parameters start as before any training."""
     return {
         each.name: sample(
-            each.initializer, seed, each.name, concrete_shape(each.type.shape)
+            each.initializer, seed, each.drawn_as, concrete_shape(each.type.shape)
         ).astype(NUMPY[each.type.dtype])
         for each in parameters
     }

@@ -10,7 +10,7 @@ from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.diagnostics.source import Span
 from meganeura_dsl.elaborate.values import Static
 from meganeura_dsl.settings.run_settings import RunSettings, data_of
-from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings
+from meganeura_dsl.settings.setting_values import FILE, OVERRIDE, RawSettings, whole
 from meganeura_dsl.settings.settings_problems import UnknownSetting
 from meganeura_runtime.io.data.batches import held_out_of, require_batch
 from meganeura_runtime.io.data.data_files import (
@@ -110,7 +110,7 @@ def _drawn(
         ("balance", settings.balance),
     ):
         if name is not None:
-            place = written[setting].span
+            place = _place_of(setting, written)
             is_balance = setting == "balance"
             chances = sampling_weights(split, tensors, name, place, is_balance=is_balance)
             return replace(split, weights=chances)
@@ -122,7 +122,7 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     wanted = settings.validation
     if wanted is None:
         return dataset
-    place, demand = sources.written["validation"].span, sources.demand
+    place, demand = _place_of("validation", sources.written), sources.demand
     if dataset.test is not None:
         reason = "the data has examples that are held out: its tensors named `test.`"
         raise ProblemError(UnclearValidation(place, reason))
@@ -132,6 +132,11 @@ def _with_held_out(dataset: Dataset, settings: RunSettings, sources: "_Sources")
     if not isinstance(found, Batches):
         return replace(dataset, test=match_held_out(found, demand, path, place))
     return replace(dataset, test=stream(found.data, demand, drop_last=False, held_out=True))
+
+
+def _place_of(setting: str, written: RawSettings) -> Span:
+    """Where a setting is, which a run that goes on may have been given when it began."""
+    return written[setting].span if setting in written else whole(setting)
 
 
 def _divided(dataset: Dataset, share: float, seed: int, place: Span) -> Dataset:

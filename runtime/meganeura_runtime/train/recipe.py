@@ -204,7 +204,7 @@ class Recipe:
         """What every kept leaf of the step holds before the first one; moments start at zero."""
         declared = {each.name: each for each in self.parameters}
         declared |= {average_of(each.name): each for each in self.parameters}
-        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_kept]
+        kept = [leaf for leaf in leaves(self.compiled) if leaf.is_persistent]
         with ThreadPoolExecutor(DRAWERS, thread_name_prefix="values") as threads:
             of_leaves = [declared.get(leaf.name) for leaf in kept]
             arrays = threads.map(self._initial, kept, of_leaves)
@@ -213,14 +213,17 @@ class Recipe:
     def _initial(self, leaf: Leaf, declared: ParameterInfo | None) -> Array:
         """What a kept leaf begins with: what was given, what was declared, or zeros.
 
-        The average of a parameter begins as the parameter does.
+        A copy begins as what it is a copy of, and the average of a parameter as the parameter.
         """
-        if declared is not None and declared.name in self.given:
-            return self.given[declared.name].astype(NUMPY[leaf.dtype], copy=False)
-        shape = concrete_shape(leaf.shape)
+        if declared is not None:
+            name = declared.name if declared.name in self.given else declared.drawn_as
+            given = self.given.get(name)
+            if given is not None:
+                return given.astype(NUMPY[leaf.dtype], copy=False)
+        shape, seed = concrete_shape(leaf.shape), self.settings.seed
         if declared is None:
             return np.zeros(shape, NUMPY[leaf.dtype])
-        first = sample(declared.initializer, self.settings.seed, declared.name, shape)
+        first = sample(declared.initializer, seed, declared.drawn_as, shape)
         return first.astype(NUMPY[leaf.dtype], copy=False)
 
 

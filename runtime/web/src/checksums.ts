@@ -5,6 +5,8 @@ import { shown } from "./tensor.ts";
 
 /** The entry of the metadata. */
 export const KEY = "meganeura.checksums";
+/** The sums of pieces that the Python runtime writes too, for files that are larger than memory. */
+export const PIECES = "meganeura.pieces";
 const MARK = "meganeura-crc32";
 const PIECE = 1 << 20;
 

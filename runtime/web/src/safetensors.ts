@@ -1,6 +1,6 @@
 /** The safetensors format: eight bytes of length, a JSON header, then the values. */
 
-import { checksums, isDamaged, KEY } from "./checksums.ts";
+import { checksums, isDamaged, KEY, PIECES } from "./checksums.ts";
 import { MeganeuraError } from "./problems.ts";
 import type { Stored, StoredTensor } from "./tensor.ts";
 import { elements, STORED_BYTES } from "./tensor.ts";
@@ -39,6 +39,7 @@ export function parseTensors(bytes: Uint8Array): TensorFile {
     throw new MeganeuraError("E0542", text, "get it again from where it is from");
   }
   metadata.delete(KEY);
+  metadata.delete(PIECES);
   return { tensors, metadata };
 }
 

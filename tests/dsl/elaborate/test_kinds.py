@@ -75,6 +75,31 @@ REFUSED = {
         "this needs a number of axes as `batch`",
         "this is the size -1",
     ),
+    "constant(3.0)": (
+        "E0203",
+        "this needs a list of numbers, or of lists of numbers, in brackets",
+        "this is the number 3.0",
+    ),
+    "constant([x, x])": (
+        "E0203",
+        "this needs a list of numbers, or of lists of numbers, in brackets",
+        "this is a list of 2 tensors",
+    ),
+    "constant([[1.0, 2.0], [3.0]])": (
+        "E0202",
+        "`constant` needs lists of one length, and entry 1 is not like entry 0",
+        "",
+    ),
+    "constant([1.0, true])": (
+        "E0202",
+        "`constant` has numbers and truth values in one list",
+        "",
+    ),
+    'constant([1, "a"])': (
+        "E0203",
+        "this needs a number of the program in the list",
+        'this is the text "a"',
+    ),
     "roll(x, 1, 0.5)": (
         "E0203",
         "this needs a size or a tensor i32[] as `by`",

@@ -39,6 +39,13 @@ WORKS = {
         "  scan t in 0..s:\n    z = x\n    z[:, t] = 0\n    y[:, t] = sum(z, 1)\n  return y\n",
         _one_more,
     ),
+    "the number of a round, where the last slices are written first": (
+        (
+            "  h = zeros([n, d])\n  scan t in 0..s:\n    h = h + x[:, t] * f32(t)\n"
+            "    y[:, s - 1 - t] = h\n  return y\n"
+        ),
+        lambda x: np.cumsum(x * np.arange(4)[:, None], 1)[:, ::-1],
+    ),
     "lists of tensors": (
         (
             "  given = [x, 2 * x]\n  scan t in 0..s:\n"

@@ -118,3 +118,34 @@ def test_a_layer_with_states_is_repeated_with_its_own(
     assert {name.rpartition(".")[0] for name in repeated.updates} == {
         f"norms.{number}" for number in range(3)
     }
+
+
+MADE_BEFORE = {
+    "written out above": """\
+block Net()(x: [n, 4], z: [n, 4]) -> [n, 4], [n, 4]:
+  a = 0.5 * x * (1 + erf(x * 2 ** -0.5))
+  b = x |> gelu
+  return a + b, z |> gelu
+""",
+    "in a round that is elaborated twice, as it updates a cache": """\
+block Net()(x: [n, s, 8]) -> [n, s, 8]:
+  cache h: [n, 8]
+  scan t in 0..s:
+    update h = tanh((x[:, t] |> ih: linear(8)) + (h |> hh: linear(8)))
+    y[:, t] = h
+  return y
+""",
+}
+
+
+@pytest.mark.parametrize("name", MADE_BEFORE)
+def test_what_was_there_before_a_layer_is_not_taken_for_what_each_makes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.mgn").write_text(f"{MADE_BEFORE[name]}\nmodel net = Net()\n")
+    program = load(str(tmp_path / "net.mgn"))
+    repeated = elaborate_model(program, "net")
+    monkeypatch.setattr(elaborator, "apply_template", lambda *arguments: arguments[-1]())
+    walked = elaborate_model(program, "net")
+    assert format_graph(repeated.graph) == format_graph(walked.graph)
+    assert [info.name for info in repeated.parameters] == [info.name for info in walked.parameters]

@@ -37,8 +37,15 @@ BLOCKS = {
     for block in declared(file, "block")
     if (file, block) not in WITHOUT_FLOATS
 }
-EXAMPLES = {"ddpm: Drawn": (2, 50)}
-"""Where an example takes seconds, how many are tried: here each is a U-Net in a loop."""
+EXAMPLES = {
+    "ddpm: Drawn": (2, 50),
+    "mixtral: Experts": (8, 10_000),
+    "mixtral: SparseMoe": (8, 10_000),
+    "mixtral: Routed": (3, 1000),
+    "mixtral: Mixtral": (1, 1000),
+}
+"""Where an example takes a second or more, how many are tried: a U-Net in a loop, or experts whose
+sizes have to be found."""
 TOWERS = {
     *("bert: Encoder", "clip: ImageEncoder", "clip: TextEncoder", "densenet: DenseBlock"),
     *("repvgg: Stage", "resnet: Stage", "swin: Stage", "t5: Decoder", "t5: Encoder"),

@@ -154,6 +154,16 @@ def test_a_branch_does_not_change_the_facts_it_started_from() -> None:
     assert facts.stated == (equal(c_in, c),)
 
 
+def test_flags_that_are_known_leave_room_for_the_others() -> None:
+    """Of ten flags there are more combinations than are tried."""
+    names = "abcdefghij"
+    known = given(*(Flag(name) for name in names[:8]))
+    joined = known.assume(Or(tuple(Not(Flag(name)) for name in names)))
+    assert joined.decide(Flag("j")) == Refuted(
+        dict.fromkeys(names[:8], True) | {"i": False, "j": False}
+    )
+
+
 def test_sizes_are_at_least_one_unless_said_otherwise() -> None:
     assert Facts().truth(Compare(">=", p, 1)) is True
     from_zero = Facts().with_lower_bound("p", 0)

@@ -93,8 +93,18 @@ DOTTED = several(WORDS, 1).map(".".join)
 
 
 def layers(inner: Strategy[ast.Expression]) -> Strategy[ast.Call]:
-    """What can follow a pipe."""
-    return _call(st.none() | paths(inner) | HERE, DOTTED, inner)
+    """What can follow a pipe: a block or a layer, or a layer with a number in its label."""
+    labelled = _call(st.none() | paths(inner) | HERE, DOTTED, inner)
+    numbered = st.builds(_numbered, _call(st.none(), DOTTED, inner), paths(inner))
+    return labelled | numbered
+
+
+def _numbered(call: ast.Call, path: ast.Path) -> ast.Call:
+    """A call of a path, which has its words as its name."""
+    words = [part for part in path.parts if isinstance(part, str)]
+    if len(words) == len(path.parts):
+        return call
+    return replace(call, callee=".".join(words), path=path)
 
 
 def _extended(inner: Strategy[ast.Expression]) -> Strategy[ast.Expression]:
@@ -144,7 +154,7 @@ ANYWHERE: Strategy[ast.Statement] = st.one_of(
     made(ast.Bind, several(NAMES, 1), EXPRESSIONS),
     made(ast.Part, made(ast.Name, st.sampled_from(["x", "y", "block"])), ENTRIES, EXPRESSIONS),
     made(ast.Declare, KINDS, PATHS, TYPES, st.none() | EXPRESSIONS),
-    made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS)),
+    made(ast.Layer, _call(PATHS, DOTTED, EXPRESSIONS), st.none() | PATHS),
     made(ast.Update, PATHS, EXPRESSIONS),
     made(ast.Update, WORD_PATHS, EXPRESSIONS, SLICES),
 )
@@ -247,7 +257,7 @@ DECLARATIONS: Strategy[ast.Declaration] = st.one_of(
     made(ast.Import, several(WORDS, 1), several(NAMES, 1)),
     made(ast.Def, NAMES, PARAMETERS, EXPRESSIONS),
     _blocks(),
-    made(ast.Model, NAMES, layers(EXPRESSIONS)),
+    made(ast.Model, NAMES, _call(st.none() | PATHS | HERE, DOTTED, EXPRESSIONS)),
     made(ast.Train, NAMES, INPUTS, several(EXPRESSIONS), bodies(IN_TRAIN)),
     made(ast.ExpectHas, APPLIED, COUNTS),
     made(ast.ExpectHolds, APPLIED, several(made(ast.Held, PATHS, TYPES), 1)),

@@ -34,7 +34,7 @@ def call(
     callee: str, *arguments: object, label: object = None, inputs: Sequence[object] = ()
 ) -> object:
     given, tensors = (tuple(("Argument", None, x) for x in each) for each in (arguments, inputs))
-    return ("Call", label, callee, given, tensors)
+    return ("Call", label, callee, given, tensors, None)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,10 @@ def call(
         ("f(x)[1].w", ("Attribute", ("Subscript", call("f", X), (ONE,)), "w")),
         ("f()", call("f")),
         ("f(x, axis=-1)", ("Call", None, "f", (("Argument", None, X),
-            ("Argument", "axis", ("Unary", "-", ONE))), ())),
+            ("Argument", "axis", ("Unary", "-", ONE))), (), None)),
         ("up(x,)(y, z,)", call("up", X, inputs=(Y, Z))),
         ("x + y |> f", ("Pipe", binary("+", X, Y), call("f"))),
+        ("x |> f[1]", ("Pipe", X, ("Call", None, "f", (), (), ("Path", ("f", ONE))))),
         ("x |> f if y else z", ("Conditional", Y, ("Pipe", X, call("f")), Z)),
         ("x |> a.b[y][0].c: f(1)(z)", ("Pipe", X, call(
             "f", ONE, label=("Path", ("a", "b", Y, ("Integer", 0), "c")), inputs=(Z,)))),
@@ -159,7 +160,7 @@ train fit(x: [n, 2], y: i32[n]) where n >= 1:
     assert plain(train.body[2].settings) == (
         ("Setting", ("Name", "batch"), None, ("Integer", 64)),
         ("Setting", ("Name", "optimizer"), None, ("Call", None, "adam",
-            (("Argument", "lr", ("Real", "0.001")),), ())),
+            (("Argument", "lr", ("Real", "0.001")),), (), None)),
     )  # fmt: skip
 
 

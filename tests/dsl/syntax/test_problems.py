@@ -87,7 +87,7 @@ IN_A_BODY = [
     ("E0125", "  y = x\n«y» = 3", ""),
     ("E0125", "  return x\n«return» y", ""),
     ("E0127", "  y = [«...s»]", ""),
-    ("E0128", "  x = x |> «layers[0]»", "x = x |> layers[0]: layer(...)"),
+    ("E0128", "  x = x |> a: «layers[0]»", "x = x |> a: layers[0]: layer(...)"),
     ("E0129", "  y = relu(x) «and»", ""),
     ("E0129", "  y = x «or»\n        y", "or y"),
     ("E0129", "  y = x «**»", ""),

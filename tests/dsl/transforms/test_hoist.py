@@ -72,7 +72,8 @@ def test_what_follows_from_the_context_alone_is_computed_first(build: Builder) -
 def test_what_a_run_changes_is_not_held(build: Builder) -> None:
     sound, cache = fed(build, "sound"), kept(build, "cache", "cache")
     state = kept(build, "state", "param")
-    both = build.add(Add(), build.add(Exp(), sound), build.add(Exp(), cache))
+    changing = build.add(Add(), build.add(Exp(), sound), build.add(Exp(), state))
+    both = build.add(Add(), changing, build.add(Exp(), cache))
     graph = build.graph({"y": build.add(Add(), both, state)}, {"state": both})
     parts = hoist(graph, ["sound"])
     assert leaves(parts.first) == {"sound"}

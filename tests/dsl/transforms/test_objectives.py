@@ -113,6 +113,31 @@ def test_one_objective_may_move_a_part() -> None:
     assert (found["first"], found["second"]) == (A, B - RATE * A)
 
 
+def test_over_a_name_is_not_over_those_that_begin_with_it() -> None:
+    found = step("param ab: [] = 0\nminimize a * x + ab * x over a\nminimize ab * b over ab")
+    assert found["a"] == A - RATE * X
+    assert found["ab"] == -RATE * B
+
+
+def test_of_several_intervals_the_last_that_matches_counts() -> None:
+    settings = TrainingSettings(Sgd(RATE), every=(("*", 3), ("b", 1)))
+    found = step("minimize a * x + b * x", settings)
+    assert (found["a"], found["b"]) == (A, B - RATE * X)
+
+
+def test_a_later_objective_that_is_not_finite_leaves_everything_as_it_was() -> None:
+    """The slope of sqrt at 0 is infinite."""
+    settings = TrainingSettings(Sgd(RATE), skip_not_finite=True)
+    body = """\
+        state seen: [] = 0
+        minimize a * x over a
+        update seen = seen + 1
+        minimize (b - 5) ** 0.5 over b
+    """
+    found = step(body, settings, seen=7.0)
+    assert (found["update.skipped"], found["seen"], found["b"]) == (1, 7, B)
+
+
 def test_a_state_follows_what_moved() -> None:
     body = """\
         state mean: [] = 0

@@ -164,13 +164,63 @@ class Llama(nn.Module):
             }
         )
 
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.model["embed_tokens"](ids)
+        for layer in self.model["layers"].children():
+            x = layer(x)
+        return self.model["norm"](x)
+
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         table = self.model["embed_tokens"]
         assert isinstance(table, nn.Embedding)
-        x = table(ids)
+        return F.linear(self.hidden(ids), table.weight)
+
+
+# --- Mixtral -------------------------------------------------------------------------------------
+
+
+class Experts(nn.Module):
+    """Every expert on all rows, and only the share that a row takes of it."""
+
+    def __init__(self, d: int, ffn: int, experts: int) -> None:
+        super().__init__()
+        self.gate_up_proj = nn.Parameter(torch.zeros(experts, 2 * ffn, d))
+        self.down_proj = nn.Parameter(torch.zeros(experts, d, ffn))
+
+    def forward(self, x: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        gate, up = torch.einsum("rd,efd->erf", x, self.gate_up_proj).chunk(2, -1)
+        each = torch.einsum("erf,edf->erd", F.silu(gate) * up, self.down_proj)
+        return torch.einsum("erd,re->rd", each, share)
+
+
+class SparseMoe(nn.Module):
+    """The `top` experts of each row share it by their probabilities."""
+
+    def __init__(self, d: int, ffn: int, experts: int, top: int) -> None:
+        super().__init__()
+        self.top = top
+        self.gate = nn.Linear(d, experts, bias=False)
+        self.experts = Experts(d, ffn, experts)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = torch.softmax(self.gate(x.flatten(0, 1)), -1)
+        best, chosen = scores.topk(self.top, -1)
+        share = torch.zeros_like(scores).scatter(1, chosen, best / best.sum(-1, keepdim=True))
+        return self.experts(x.flatten(0, 1), share).reshape(x.shape)
+
+
+class Mixtral(Llama):
+    def __init__(
+        self, vocabulary: int, d: int, layers: int, heads: tuple[int, int, int], ffn: int,
+        theta: float, experts: int,
+    ) -> None:  # fmt: skip
+        super().__init__(vocabulary, d, layers, heads, ffn, theta)
         for layer in self.model["layers"].children():
-            x = layer(x)
-        return F.linear(self.model["norm"](x), table.weight)
+            layer.mlp = SparseMoe(d, ffn, experts, 2)
+        self.lm_head = nn.Linear(d, vocabulary, bias=False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.lm_head(self.hidden(ids))
 
 
 # --- GPT-2 ---------------------------------------------------------------------------------------

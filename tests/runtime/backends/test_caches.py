@@ -8,11 +8,12 @@ import pytest
 
 import meganeura
 from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.elaborate.declarations.models import Elaboration
 from meganeura_dsl.ir.graph import Array
 from meganeura_dsl.transforms.egraph.rewrite_options import RewriteOptions
 from meganeura_runtime.backends.base import Session, SessionError
-from meganeura_runtime.backends.inference_session import open_inference
+from meganeura_runtime.backends.inference_session import open_inference, open_shared
 from meganeura_runtime.backends.reference.session import ReferenceSession
 from meganeura_runtime.backends.registry import choose_device
 from meganeura_runtime.backends.session_proxy import SessionProxy
@@ -123,6 +124,37 @@ def test_a_call_finds_what_the_calls_before_it_left(
             assert not session.read("keys").any()
 
 
+PICKED = """\
+block Net()(x: [n, 4], place: i32[n]) -> [n, 4], i32[n]:
+  cache total: [n, 4]
+  update total = total + x
+  return gather(total, place - 1), place + 1
+
+model net = Net()
+"""
+"""What it picks is computed, so each step is checked."""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sessions_that_check_indices_share_their_caches(
+    device: str, rules: RewriteOptions, tmp_path: Path
+) -> None:
+    graph, open_session = elaborated(PICKED, tmp_path, n=2).graph, choose_device(device).open
+    ones, start = np.ones((2, 4), np.float32), np.ones(2, np.int32)
+    with (
+        open_shared(graph, open_session, rules, None) as first,
+        open_shared(graph, open_session, rules, first) as second,
+    ):
+        for _ in range(2):
+            first.reset()
+            first.step({"x": ones, "place": start})
+            second.step({"x": ones, "place": start})
+            found = second.follow({"x": 2 * ones}, {"place": "output1"})
+            np.testing.assert_array_equal(found["output0"], 4 * ones)
+        with pytest.raises(ProblemError, match="E0537"):
+            _ = second.follow({"x": ones}, {"place": "output1"})["output0"]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_value_from_before_an_update_is_not_overwritten(
     device: str, rules: RewriteOptions, tmp_path: Path
@@ -134,6 +166,19 @@ def test_a_value_from_before_an_update_is_not_overwritten(
             found = session.step({"x": x[t], "position": at(t)})["output"]
             np.testing.assert_allclose(found, total + 10 * (total + x[t]), atol=1e-4)
             total += x[t]
+
+
+@pytest.mark.parametrize("given", ["before", "seen"])
+def test_a_cache_that_is_given_out_stays_as_it_was_then(given: str, tmp_path: Path) -> None:
+    text = OLD.replace("sum(before, 1) + 10 * sum(seen, 1)", given)
+    text = text.replace("-> [n, 4]", "-> [n, 8, 4]")
+    text = text if given == "before" else text.replace("  before = seen\n", "")
+    with opened(elaborated(text, tmp_path, n=1), "cpu", RewriteOptions()) as session:
+        x = numbers(1, 4)
+        first = session.step({"x": x, "position": at(0)})["output"]
+        then = first.copy()
+        session.step({"x": 2 * x, "position": at(1)})
+        np.testing.assert_array_equal(first, then)
 
 
 @pytest.mark.parametrize("device", DEVICES)

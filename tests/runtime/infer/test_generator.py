@@ -129,6 +129,47 @@ def test_as_many_tokens_are_drawn_as_fit() -> None:
     assert steps_for(5, STEPS + 3) == STEPS - 1
 
 
+RECURRENT = """\
+block Lm(capacity=0)(ids: i32[n, s], position: i32[] = 0) -> [n, s, 20]
+    where 0 <= position:
+  place = expand(f32(iota(s) + position), [s] -> [n, s, 8])
+  x = (ids |> embed: embedding(20, 8)) + sin(place)
+  if capacity > 0:
+    cache h: [n, 8]
+    scan t in 0..s:
+      update h = tanh((x[:, t] |> ih: linear(8)) + (h |> hh: linear(8)))
+      y[:, t] = h
+  else:
+    h = zeros([n, 8])
+    scan t in 0..s:
+      h = tanh((x[:, t] |> ih: linear(8)) + (h |> hh: linear(8)))
+      y[:, t] = h
+  return 5 * y |> out: linear(20)
+
+model lm = Lm()
+"""
+
+
+def test_a_sequence_begins_with_a_carry_of_zeros(tmp_path: Path) -> None:
+    """A recurrence remembers what it read, so that its caches are cleared for another sequence."""
+    (tmp_path / "lm.mgn").write_text(RECURRENT)
+    model = meganeura.load(str(tmp_path / "lm.mgn")).model("lm", seed=1)
+    with model.generator(64, device="cpu") as generator:
+        prompts = [[3, 1, 4, 1, 5], [9, 2, 6], [3, 1, 4, 1, 5]]
+        found = [[int(each[0]) for each in generator.tokens(ids, 9)] for ids in prompts]
+    assert found[0] == found[2] == expected(model, prompts[0], 9)
+    assert found[1] == expected(model, prompts[1], 9)
+
+
+def test_what_is_drawn_at_a_place_depends_on_the_seed_and_on_the_place() -> None:
+    """Not on how much of the text was the prompt, nor on the steps in which that was read."""
+    with lively("lm_tiny").generator(64, device="cpu") as generator:
+        drawn = [int(each[0]) for each in generator.tokens(PROMPT[:6], 8, DRAWN)]
+        for count in (1, 3):
+            rest = generator.tokens([*PROMPT[:6], *drawn[:count]], 8 - count, DRAWN)
+            assert [int(each[0]) for each in rest] == drawn[count:]
+
+
 def test_several_sequences_go_on_at_once() -> None:
     model = lively("lm_tiny")
     prompts = np.random.default_rng(3).integers(0, 256, (3, 4))

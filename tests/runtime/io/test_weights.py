@@ -23,7 +23,7 @@ from meganeura_runtime.io.files.file_problems import (
 )
 from meganeura_runtime.io.tensors.shape_mismatch import transposed
 from meganeura_runtime.io.tensors.stored_tensor import Array
-from meganeura_runtime.io.weight_names import Names
+from meganeura_runtime.io.weight_names import MalformedRename, Names, Rename
 from meganeura_runtime.io.weights import (
     LISTED,
     Allowed,
@@ -211,25 +211,30 @@ def test_shards_are_read_through_their_index_or_their_folder(tmp_path: Path) -> 
         np.testing.assert_array_equal(read["fc.weight"], values()["fc.weight"])
 
 
+BESIDE = "its `weight_map` names something that is not a file beside it"
+
+
 @pytest.mark.parametrize(
-    "weight_map",
+    ("weight_map", "reason"),
     [
-        None,
-        [],
-        {"fc.weight": "../other.safetensors"},
-        {"fc.weight": "/etc/passwd"},
-        {"fc.weight": ".."},
-        {"fc.weight": 3},
-        {"fc.weight": "model-2.safetensors"},
-        {"fc.weight": "model-1.safetensors", "fc.bias": "model-2.safetensors"},
+        (None, "weight_map"),
+        ([], "weight_map"),
+        ({"fc.weight": "../other.safetensors"}, BESIDE),
+        ({"fc.weight": "/etc/passwd"}, BESIDE),
+        ({"fc.weight": ".."}, BESIDE),
+        ({"fc.weight": 3}, BESIDE),
+        ({"fc.weight": "model-2.safetensors"}, "does not hold `fc.weight`"),
+        ({"fc.bias": "model-1.safetensors"}, "does not hold `fc.bias`"),
     ],
 )
-def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object) -> None:
+def test_an_index_that_lies_is_refused(tmp_path: Path, weight_map: object, reason: str) -> None:
     index = shards(tmp_path)
     index.write_text(json.dumps({"weight_map": weight_map}))
     with pytest.raises(ProblemError) as caught:
         read_weights(index, PARAMETERS)
-    assert isinstance(caught.value.problem, UnreadableFile)
+    problem = caught.value.problem
+    assert isinstance(problem, UnreadableFile)
+    assert reason in problem.reason, problem.reason
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"weight_map": ', "\0"])
@@ -338,6 +343,33 @@ def test_names_in_files_and_models(
             Names.of(renames, prefix).apply(stored)
     else:
         assert Names.of(renames, prefix).apply(stored) == dict(zip(expected, stored, strict=True))
+
+
+def test_a_rename_is_a_pattern_and_a_name() -> None:
+    assert Rename.parse("a=b") == Rename("a", "b")
+    assert Rename.parse("(?=a).*=") == Rename("(?=a).*", "")
+    for text, reason in (
+        ("a", "it is not"),
+        ("=a", "it is not"),
+        ("", "it is not"),
+        ("(=a", "missing"),
+    ):
+        with pytest.raises(ProblemError) as caught:
+            Rename.parse(text)
+        problem = caught.value.problem
+        assert isinstance(problem, MalformedRename)
+        assert (problem.text, problem.reason.split(" ")[0]) == (text, reason.split(" ")[0])
+
+
+def test_a_name_that_lacks_what_it_takes_is_malformed() -> None:
+    stored: Any = {"fc.bias": 1}
+    with pytest.raises(ProblemError) as caught:
+        Names.of({r"(fc)\..*": r"\2"}, "").apply(stored)
+    problem = caught.value.problem
+    assert isinstance(problem, MalformedRename)
+    assert (problem.text, problem.reason) == (
+        r"(fc)\..*=\2", "invalid group reference 2 at position 1",
+    )  # fmt: skip
 
 
 def test_a_checkpoint_is_loaded_below_a_prefix(tmp_path: Path) -> None:

@@ -140,12 +140,12 @@ def test_a_short_run_is_traced_from_as_late_as_there_are_steps_to_trace(
 
 def test_a_recording_inside_of_another_ends_alone() -> None:
     with recorded() as outer:
-        with recorded() as inner:
+        with recorded() as inner, phase("link"):
             pass
         with phase("parse"):
             pass
-    assert [each.name for each in outer] == ["parse"]
-    assert inner == []
+    assert [each.name for each in outer] == ["link", "parse"]
+    assert [each.name for each in inner] == ["link"]
 
 
 def test_a_phase_that_fails_is_told_as_well_with_its_thread() -> None:

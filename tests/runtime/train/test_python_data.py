@@ -8,6 +8,10 @@ import pytest
 
 import meganeura
 from meganeura.program import Program, Run
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.python_data import Batches, python_data
 from meganeura_runtime.io.tensors.stored_tensor import Array
 from meganeura_runtime.train.events import Event, Stepped
 from meganeura_runtime.train.feeder import Feeder
@@ -143,6 +147,16 @@ def test_streams_of_their_own_lengths_feed_one_step(program: Program) -> None:
     alone = train(program, labelled, shuffle=False)
     for (step, loss), (_, plain) in zip(run.losses, alone.losses, strict=True):
         assert loss == pytest.approx(plain + (step - 1) ** 2, rel=1e-6)
+
+
+def test_an_input_that_is_whole_does_not_say_what_an_item_is() -> None:
+    """It has as many axes in an example as in a batch."""
+    x, table = (TensorType(DType.F32, shape) for shape in ((dim("batch"), 6), (7, 6)))
+    demand = Demand({"x": x, "table": table}, {"batch": 2}, whole=frozenset({"table"}))
+    examples = [{"x": row, "table": np.zeros((7, 6))} for row in X]
+    assert isinstance(python_data(examples, demand), Mapping)
+    batches = [{"x": X[:2], "table": np.zeros((7, 6))}]
+    assert isinstance(python_data(batches, demand), Batches)
 
 
 def stopping(after: int) -> Callable[[Event], None]:

@@ -19,7 +19,7 @@ from meganeura_runtime.train.events import EpochEnded, Event
 from meganeura_runtime.train.folder_lock import locked
 from meganeura_runtime.train.loop import train
 from meganeura_runtime.train.report.page import comparison_page, run_page
-from meganeura_runtime.train.report.page_data import MOST, thinned
+from meganeura_runtime.train.report.page_data import FEWEST, MOST, POINTS, thinned
 from meganeura_runtime.train.report.report_writer import PAUSE, SHARE, ReportWriter, reported
 from meganeura_runtime.train.report.run_description import Status, memory_of
 from meganeura_runtime.train.report.run_records import Curve, RunRecords
@@ -66,7 +66,7 @@ def step(number: int, **measured: float | None) -> dict[str, object]:
 
 
 def test_the_page_of_a_finished_run_has_all_of_it(place: Place) -> None:
-    folder = place.start("run", manner=RunOptions(device=CPU))
+    folder = place.start("run", options=RunOptions(device=CPU))
     page = data_of(folder.report.read_text())
     assert page["every"] == 0
     (run,) = page["runs"]
@@ -117,10 +117,13 @@ def test_a_stopped_run_says_so_and_goes_on_to_the_end(place: Place) -> None:
     folder = place.start("run", steps=7)
     before = run_of(folder.path)
     assert (before["about"]["status"], before["step"]) == ("stopped", 6)
+    assert before["about"]["seconds"] > 0
+    long = {**json.loads(folder.description.read_text()), "seconds": 3600.0}
+    folder.description.write_text(json.dumps(long))
     place.resume("run")
     after = run_of(folder.path)
     assert (after["about"]["status"], after["step"]) == ("finished", STEPS)
-    assert after["about"]["seconds"] > before["about"]["seconds"] > 0
+    assert after["about"]["seconds"] > 3600
     (steps,) = [
         each["x"] for each in after["curves"] if (each["kind"], each["name"]) == ("step", "loss")
     ]
@@ -328,6 +331,15 @@ def test_a_page_of_many_long_curves_stays_below_a_megabyte(tmp_path: Path) -> No
     ]
     page = run_page(summary_of(written(tmp_path / "run", *records)))
     assert len(page.encode()) < 1_000_000
+
+
+def test_several_runs_share_the_points_of_a_page(tmp_path: Path) -> None:
+    records = [step(number, loss=1 / number) for number in range(1, 1_001)]
+    for count in (1, 25):
+        summary = summary_of(written(tmp_path / "run", *records))
+        runs = data_of(comparison_page([summary] * count))["runs"]
+        share = max(FEWEST, min(MOST, POINTS // count))
+        assert {len(each["y"]) for run in runs for each in run["curves"]} == {min(1_000, share)}
 
 
 def test_labels_tell_runs_apart(tmp_path: Path) -> None:

@@ -320,6 +320,16 @@ def test_held_out_examples_are_data_too(place: Place) -> None:
     ]  # fmt: skip
 
 
+def test_examples_held_out_that_were_not_there_are_other_data(place: Place) -> None:
+    held_out = {f"test__{name}": points(place)[f"test.{name}"] for name in ("x", "y")}
+    rewritten(place, test__x=None, test__y=None)
+    place.start("run", steps=7)
+    rewritten(place, **held_out)
+    assert [(name, then) for name, then, _ in data_changed(place).changed] == [
+        ("test.x", ""), ("test.y", ""),
+    ]  # fmt: skip
+
+
 def test_a_type_is_part_of_the_data(place: Place) -> None:
     place.start("run", steps=7)
     rewritten(place, train__y=points(place)["train.y"].astype(np.int64))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import cache
 from math import prod, sqrt
 
 from threadpoolctl import ThreadpoolController
@@ -40,12 +41,18 @@ class ReferenceSession(HostSession):
         require_memory(expanded)
         self._interpreter = Interpreter(expanded, in_place=True)
         largest = max(map(_multiply_adds, expanded.values), default=0)
-        self._threads = None if largest >= WORTH_THREADS else ThreadpoolController()
+        self._threads = None if largest >= WORTH_THREADS else _thread_pools()
 
     def _computed(self, given: Mapping[str, Array]) -> Results:
         alone = nullcontext() if self._threads is None else self._threads.limit(limits=1)
         with alone:
             return self._interpreter.run(given, self.watch)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """The thread pools of NumPy's libraries, which are all loaded with it."""
+    return ThreadpoolController()
 
 
 def _multiply_adds(value: Value) -> float:

@@ -8,12 +8,12 @@ import onnx
 import onnxruntime
 
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Array
+from meganeura_runtime.export.onnx.differences import ALLOWED, distance, first_line
 from meganeura_runtime.export.onnx.examples import Example
 from meganeura_runtime.export.onnx.onnx_problems import OnnxDiffers
 
-ALLOWED = 1e-4
-"""The largest difference of an output, in units of its largest element or of 1."""
+NOTHING_BUT_FATAL = 4
+"""The severity from which ONNX Runtime prints."""
 
 
 def compare(path: Path, examples: Sequence[Example]) -> float:
@@ -24,19 +24,20 @@ def compare(path: Path, examples: Sequence[Example]) -> float:
     try:
         check: Callable[..., None] = onnx.checker.check_model  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - PathLike is left open
         check(str(path), full_check=True)
-        session = onnxruntime.InferenceSession(
-            str(path), quiet(), providers=["CPUExecutionProvider"]
-        )
+        session = session_of(str(path))
     except Exception as error:  # noqa: BLE001  each has classes of its own, of no common base
         raise ProblemError(OnnxDiffers(first_line(error), ())) from None
     return max(_difference(session, example) for example in examples)
 
 
-def quiet() -> onnxruntime.SessionOptions:
-    """Options of a session that says errors alone."""
+def session_of(path: str) -> onnxruntime.InferenceSession:
+    """A session on one thread of the CPU, whose errors are exceptions and are not printed too."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return options
+    options.log_severity_level = NOTHING_BUT_FATAL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
 
 
 def _difference(session: onnxruntime.InferenceSession, example: Example) -> float:
@@ -51,23 +52,9 @@ def _difference(session: onnxruntime.InferenceSession, example: Example) -> floa
         if array.shape != expected.shape:
             reason = f"`{name}` has the shape {list(array.shape)}, not {list(expected.shape)}"
             raise ProblemError(OnnxDiffers(reason, sizes))
-        difference = distance(array.astype(np.float64), expected.astype(np.float64))
+        difference = distance(array, expected)
         if not difference <= ALLOWED:
             reason = f"`{name}` differs by {difference:.3g}, and {ALLOWED:g} is allowed"
             raise ProblemError(OnnxDiffers(reason, sizes))
         largest = max(largest, difference)
     return largest
-
-
-def distance(given: Array, wanted: Array) -> float:
-    """The largest difference, in units of the largest number; NaN where only one has NaN or inf."""
-    known = np.isfinite(wanted)
-    if not np.array_equal(given[~known], wanted[~known], equal_nan=True):
-        return float("nan")
-    scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
-    return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
-
-
-def first_line(error: Exception) -> str:
-    """The beginning of what an error says."""
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -1,23 +1,26 @@
 """What a program gives, beside what ONNX Runtime makes of the file."""
 
 from collections.abc import Mapping
-
-import numpy as np
-import onnxruntime
+from math import prod
 
 from meganeura_dsl import pipeline
 from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.graph import Array, Graph
+from meganeura_dsl.ir.ops.primitive.gather_scatter import OutsideError
 from meganeura_dsl.ir.types import DType, example_sizes
 from meganeura_dsl.symbolic.conditions import Compare
 from meganeura_dsl.symbolic.size import dim, evaluate
-from meganeura_runtime.export.onnx.comparison import ALLOWED, distance, first_line, quiet
+from meganeura_runtime.export.onnx.differences import ALLOWED, distance, first_line
 from meganeura_runtime.export.reference_run import random_inputs, reference_run
+from meganeura_runtime.importing.onnx.draws import COUNTER
 from meganeura_runtime.importing.onnx.import_problems import ImportDiffers
 from meganeura_runtime.importing.onnx.onnx_file import NUMBERS, OnnxFile
+from meganeura_runtime.importing.onnx.onnx_process import ONNX_PROCESS, OnnxFailedError
 from meganeura_runtime.importing.onnx.proved import Proved
 from meganeura_runtime.importing.onnx.translation import Translation
 
+LARGEST_VALUE = 1 << 26
+"""Elements of a value that is computed to compare."""
 ALLOWED_HALF = 2e-2
 """The largest difference of an output of f16, in units of its largest element or of 1."""
 
@@ -27,27 +30,57 @@ def compared(
 ) -> tuple[float, Mapping[str, int]]:
     """The largest difference of an output on random inputs, and the sizes they had.
 
-    Raises `ProblemError` if it is too large.
+    Raises `ProblemError` if it is too large, or where the program cannot be run on them.
     """
     sizes = _sizes(translation)
     graph = pipeline.elaborate_model(proved.program, sizes=sizes).graph
-    inputs = random_inputs(graph, len(sizes))
-    fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
+    _require_bounded(file, graph)
     stored = {name: each.values for name, each in translation.build.stored.items()}
-    found = list(reference_run(graph, stored, inputs).values())
+    inputs, found = _by_reference(file, graph, stored, len(sizes))
+    fed = {own: inputs[own if own in inputs else f"_{own}"] for _, own, _ in translation.inputs}
+    if translation.draws:
+        fed[COUNTER] = inputs[COUNTER]
     wanted = _by_runtime(file, translation, fed)
     largest = 0.0
     for (name, value), given, expected in zip(translation.outputs, found, wanted, strict=True):
         if given.shape != expected.shape:
             shapes = f"{list(given.shape)}, not {list(expected.shape)}"
             raise ProblemError(ImportDiffers(file.path, f"`{name}` has the shape {shapes}"))
-        difference = distance(given.astype(np.float64), expected.astype(np.float64))
+        difference = distance(given, expected)
         allowed = ALLOWED_HALF if value.dtype is DType.F16 else ALLOWED
         if not difference <= allowed:
             reason = f"`{name}` differs by {difference:.3g}, and {allowed:g} is allowed"
             raise ProblemError(ImportDiffers(file.path, reason))
         largest = max(largest, difference)
     return largest, sizes
+
+
+def _by_reference(
+    file: OnnxFile, graph: Graph, stored: Mapping[str, Array], seed: int
+) -> tuple[dict[str, Array], list[Array]]:
+    """Random inputs, and the outputs; where indices of 0 and 1 are too many, all of them are 0."""
+    reason = ""
+    for rows in (2, 1):
+        try:
+            inputs = random_inputs(graph, seed, rows)
+            return inputs, list(reference_run(graph, stored, inputs).values())
+        except MemoryError:
+            reason = "there is too little memory to run it"
+            break
+        except OutsideError as error:
+            reason = first_line(error)
+        except ProblemError as error:  # of an index that is checked
+            reason = error.problem.report().headline
+    raise ProblemError(ImportDiffers(file.path, f"it was not compared: {reason}"))
+
+
+def _require_bounded(file: OnnxFile, graph: Graph) -> None:
+    """Raise `ProblemError` for a graph whose values are too large to try it."""
+    for value in graph.values:
+        shape = [size for size in value.type.shape if isinstance(size, int)]
+        if prod(shape) > LARGEST_VALUE:
+            reason = f"it was not compared: it computes {prod(shape):,} numbers at once, at most"
+            raise ProblemError(ImportDiffers(file.path, f"{reason} {LARGEST_VALUE:,} are tried"))
 
 
 def _sizes(translation: Translation) -> dict[str, int]:
@@ -70,13 +103,12 @@ def _holds(condition: Compare, sizes: Mapping[str, int]) -> bool:
 def _by_runtime(file: OnnxFile, translation: Translation, fed: Mapping[str, Array]) -> list[Array]:
     types = {each.name: NUMBERS[each.type.tensor_type.elem_type] for each in file.model.graph.input}
     feeds = {name: fed[own].astype(types[name]) for name, own, _ in translation.inputs}
+    if translation.draws:
+        feeds[COUNTER] = fed[COUNTER]
     feeds |= {name: value.array.astype(types[name]) for name, value in translation.given.items()}
+    names = [name for name, _ in translation.outputs]
     try:
-        session = onnxruntime.InferenceSession(
-            str(file.path), quiet(), providers=["CPUExecutionProvider"]
-        )
-        names = [name for name, _ in translation.outputs]
-        return [np.asarray(each) for each in session.run(names, feeds)]
-    except Exception as error:  # noqa: BLE001  its errors have no common base
-        reason = f"ONNX Runtime refuses it: {first_line(error)}"
+        return ONNX_PROCESS.run(file.path, feeds, names)
+    except OnnxFailedError as error:
+        reason = f"ONNX Runtime refuses it: {error}"
         raise ProblemError(ImportDiffers(file.path, reason)) from None

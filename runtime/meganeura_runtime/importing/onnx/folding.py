@@ -279,9 +279,15 @@ def _cast(node: Node, arrays: list[Array]) -> Array | None:
         return array if to in (6, 7) else None  # a size stays a size among whole numbers
     if to not in CASTS:
         return None
-    if array.dtype.kind == "f" and CASTS[to].kind in "iu":
-        array = np.nan_to_num(array)
-    return array.astype(CASTS[to])
+    return converted(array, CASTS[to])
+
+
+def converted(array: Array, to: np.dtype[Any]) -> Array:
+    """Numbers in another element type; of floats without a whole number there is no rule."""
+    with np.errstate(all="ignore"):
+        if array.dtype.kind == "f" and to.kind in "iu":
+            array = np.nan_to_num(array)
+        return array.astype(to)
 
 
 CASTS: Mapping[int, np.dtype[Any]] = {
@@ -295,7 +301,7 @@ def _cast_like(node: Node, arrays: list[Array]) -> Array | None:
     array, like = arrays
     if array.dtype == object:
         return array if like.dtype == object or like.dtype.kind == "i" else None
-    return array if like.dtype == object else array.astype(like.dtype)
+    return array if like.dtype == object else converted(array, like.dtype)
 
 
 # --- movement ------------------------------------------------------------------------------------

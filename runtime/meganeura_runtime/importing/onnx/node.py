@@ -200,8 +200,13 @@ class Node:
     # --- layers of the library -------------------------------------------------------------------
 
     def is_own(self, known: Value | None) -> bool:
-        """Whether an operand is an initializer that no other node reads."""
-        return isinstance(known, Known) and bool(known.name) and self.sites[known.name] == 1
+        """Whether an operand is an initializer, of f32 as in layers, that no other node reads."""
+        return (
+            isinstance(known, Known)
+            and bool(known.name)
+            and known.dtype is DType.F32
+            and self.sites[known.name] == 1
+        )
 
     def label(self, parts: Mapping[str, Known], default: str) -> Words:
         """The path of a layer with these parameters: what their names have in common.
@@ -227,7 +232,7 @@ class Node:
         """Values of a parameter that a layer declares."""
         words = (*label, suffix)
         dtype = element_of(array.dtype)
-        of = TensorType(dtype, array.shape)
+        of, array = TensorType(dtype, array.shape), narrowed(Known(array, dtype))
         self.build.stored[".".join(map(str, words))] = Stored(words, kind, of, array, origin)
 
     # --- constants as values ---------------------------------------------------------------------
@@ -280,4 +285,7 @@ def narrowed(known: Known) -> Array:
         if array.min() < limits.min or array.max() > limits.max:
             raise UnsayableError("a whole number has more than 32 bits")
         return array.astype(np.int32)
+    if known.dtype is DType.F32 and array.dtype != np.float32:
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32)
     return array

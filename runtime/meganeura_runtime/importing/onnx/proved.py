@@ -37,6 +37,7 @@ def prove(file: OnnxFile, translation: Translation, path: Path) -> Proved:
         found = pipeline.check(source, loader)
         if found.fine:
             parameters = pipeline.elaborate_model(found.program).parameters
+            _require_values(file, translation, parameters)
             return Proved(source, found.program, parameters)
     assert found is not None
     error = next(each for each in found.reports if each.severity is Severity.ERROR)
@@ -47,6 +48,17 @@ def prove(file: OnnxFile, translation: Translation, path: Path) -> Proved:
         line = found.program.source.text.splitlines()[number - 1].strip()
     said = f"[{error.code}] {error.headline}" + (f" ({details[:200]})" if details else "")
     raise ProblemError(NotProved(file.path, said, line[:200]))
+
+
+def _require_values(
+    file: OnnxFile, translation: Translation, parameters: tuple[ParameterInfo, ...]
+) -> None:
+    """Raise `ProblemError` for a parameter of another type than its values in the file."""
+    for each in parameters:
+        found = translation.build.stored[each.name].type
+        if found != each.type:
+            said = f"`{each.name}` is {each.type} in the program and {found} in the file"
+            raise ProblemError(NotProved(file.path, said, ""))
 
 
 def _forms(file: OnnxFile, translation: Translation, path: Path) -> Iterator[str]:

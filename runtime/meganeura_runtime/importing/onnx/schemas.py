@@ -8,6 +8,9 @@ from onnx import AttributeProto, NodeProto, defs
 
 from meganeura_runtime.importing.onnx.builder import UnsayableError
 
+SINGLE = defs.OpSchema.FormalParameterOption.Single
+VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+
 
 def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) -> None:
     """Raise `UnsayableError` for a node that its op does not allow: by counts, or by types."""
@@ -18,8 +21,11 @@ def require_conforming(node: NodeProto, inputs: Sequence[object], opset: int) ->
         raise UnsayableError(f"it has {len(inputs)} operands")
     for index, formal in enumerate(schema.inputs):
         is_given = index < len(inputs) and inputs[index] is not None
-        if not is_given and formal.option == defs.OpSchema.FormalParameterOption.Single:
+        if not is_given and formal.option == SINGLE:
             raise UnsayableError("an operand is missing")
+    is_variadic = schema.inputs and schema.inputs[-1].option == VARIADIC
+    if is_variadic and None in inputs[len(schema.inputs) - 1 :]:
+        raise UnsayableError("an operand is missing")
     if len(node.output) > schema.max_output:
         raise UnsayableError(f"it has {len(node.output)} results")
     for each in node.attribute:

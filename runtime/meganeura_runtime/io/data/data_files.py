@@ -13,7 +13,7 @@ from meganeura_runtime.io.data.numpy_files import read_npy, read_npz
 from meganeura_runtime.io.data.source_problems import UnlikeShards
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
 from meganeura_runtime.io.tensors.joined_array import joined
-from meganeura_runtime.io.tensors.safetensors_file import read_tensors
+from meganeura_runtime.io.tensors.safetensors_file import open_tensors
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor
 
 
@@ -77,7 +77,7 @@ def open_data(path: Path, place: Span | None = None) -> dict[str, StoredTensor]:
         return _by_name([read_idx(path)])
     match path.suffix:
         case ".safetensors":
-            return read_tensors(path)
+            return open_tensors(path, piecewise=True)[0]
         case ".npz":
             return _by_name(read_npz(path))
         case ".npy":

@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from meganeura_dsl.diagnostics.problem import ProblemError
 from meganeura_dsl.support.regular_files import opened
 from meganeura_runtime.io.files.file_problems import UnreadableFile
-from meganeura_runtime.io.tensors.file_array import OpenFile
+from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 from meganeura_runtime.io.tensors.stored_tensor import StoredTensor, stored_array, stored_in_file
 

@@ -15,7 +15,7 @@ from meganeura_runtime.io.data.dataset import Demand
 from meganeura_runtime.io.data.folder_problems import WrongReader
 from meganeura_runtime.io.data.numpy_files import LARGEST_UNPACKED
 from meganeura_runtime.io.files.file_problems import NoSuchFile, UnreadableFile
-from meganeura_runtime.io.tensors.file_array import OpenFile
+from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.stored_tensor import (
     Array,
     StoredTensor,

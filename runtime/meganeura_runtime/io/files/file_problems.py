@@ -109,6 +109,9 @@ class DamagedFile(Problem, code="E0542", topic="files"):
     copy that was not finished can change a file without anybody noticing. Nothing of such a file is
     used. The message names the tensor that has changed, or the header.
 
+    Data that is trained on is compared piece by piece, as it is read. The message then names bytes
+    and rows of the tensor, and no step has used them.
+
     Another program that reads such a file and writes other tensors with the same metadata makes
     one whose checksums are wrong. Leave `meganeura.checksums` out of its metadata: a file without
     checksums is read as it is.
@@ -116,7 +119,7 @@ class DamagedFile(Problem, code="E0542", topic="files"):
 
     file: Path
     damaged: str
-    """The tensor, in backticks, or `its header`."""
+    """The tensor, in backticks, maybe with a place in it, or `its header`."""
     instead: Help | None = None
     """What may be used instead."""
 

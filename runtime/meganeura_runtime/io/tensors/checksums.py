@@ -2,23 +2,23 @@
 
 CRC-32, as they are to find damage and not malice: whoever changes a file on purpose computes anew
 whatever needs no key. A CRC finds every change of up to 32 bits in a row, and all others but for
-one in 2**32, in a quarter of the time of BLAKE2b. Tensors are summed in pieces, by several threads;
-where there is more than one piece, the sum is that of the sums of the pieces.
+one in 2**32, in a quarter of the time of BLAKE2b. Tensors are summed in runs of a mebibyte, by
+several threads; where there is more than one run, the sum of a tensor is that of the sums of its
+runs. The sums of smaller pieces stand in an entry of their own: with them a tensor can be compared
+piece by piece, when each is read. The sum of a run follows from those of its pieces.
 """
 
-import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, groupby
 from math import prod
-from threading import local
 from zlib import crc32
 
 import numpy as np
 
 from meganeura_runtime.io.tensors.file_array import Array, InFile, bytes_of
+from meganeura_runtime.io.tensors.verified_pieces import RUN, Sums, for_each_run, run_memory
 
 KEY = "meganeura.checksums"
 """The entry of the metadata."""
@@ -26,48 +26,107 @@ MARK = "meganeura-crc32"
 """What its text begins with, by which it is known if a damaged file has another name for it."""
 HEADER = "its header"
 
-PIECE = 1 << 20
-"""Bytes of one piece; they stay in the caches of a processor."""
-WORTH_THREADS = 4 << 20
-"""Bytes from which on threads save time."""
-MOST_THREADS = 8
+PIECES = "meganeura.pieces"
+"""The entry of pieces: their size, and for each tensor of several runs the sums, in hexadecimal."""
+SMALLEST_PIECE = 16 << 10
+"""Bytes: about a row of a data set, which is read and compared without its neighbours."""
+MOST_PIECES = 1 << 20
+"""Of a file, whose pieces are larger where there would be more: sums take 8 MiB of the header."""
+PIECE_SIZES = [1 << bits for bits in range(SMALLEST_PIECE.bit_length() - 1, RUN.bit_length())]
 
 Contents = Mapping[str, Array | InFile]
 
-_own = local()
-"""Memory of each thread, for one piece."""
+
+class DamagedHeaderError(Exception):
+    """The header is not as it was when its sum was made, or what it says of sums is not so."""
 
 
-def checksums(metadata: Mapping[str, str], types: Mapping[str, str], contents: Contents) -> str:
-    """The entry: a mark, the sum of the header, and one of each tensor in the order of names.
+@dataclass(frozen=True)
+class Claims:
+    """What a file says of its tensors."""
+
+    tensors: Mapping[str, int]
+    """The sum of each."""
+    pieces: Mapping[str, tuple[int, Sums]]
+    """The bytes of a piece, and the sums; not of the large tensors of files that do not tell."""
+
+    def find_damage(self, contents: Contents) -> str | None:
+        """The first of some tensors that is not as it was when its sum was made."""
+        found = _sums(contents, RUN)
+        wrong = (name for name in sorted(found) if _combined(found[name]) != self.tensors[name])
+        return next((f"`{name}`" for name in wrong), None)
+
+
+def checksums(
+    metadata: Mapping[str, str], types: Mapping[str, str], contents: Contents
+) -> dict[str, str]:
+    """The entries of sums: of the header, of each tensor, and of pieces if a tensor has several.
 
     The sum of the header is that of all other metadata, of the names, types and shapes of the
     tensors, which `types` has in words, and of their sums.
     """
-    found = _sums(contents)
-    sums = [f"{found[name]:08x}" for name in sorted(contents)]
-    return " ".join([MARK, f"{_sum_of_header(metadata, types, sums):08x}", *sums])
+    sizes = {name: _bytes(content) for name, content in contents.items()}
+    piece = _piece_size(sizes)
+    found = _sums(contents, piece)
+    several = [name for name in sorted(sizes) if sizes[name] > RUN]
+    digits = [found[name].astype(">u4").tobytes().hex() for name in several]
+    entries = {PIECES: " ".join([str(piece), *digits])} if several else {}
+    of_runs = {name: runs_of_pieces(each, piece, sizes[name]) for name, each in found.items()}
+    sums = [f"{_combined(of_runs[name]):08x}" for name in sorted(contents)]
+    header = _sum_of_header({**metadata, **entries}, types, sums)
+    return {**entries, KEY: " ".join([MARK, f"{header:08x}", *sums])}
 
 
-def find_damage(
+def claimed(
     metadata: Mapping[str, str], types: Mapping[str, str], contents: Contents
-) -> str | None:
-    """What is not as it was when its sum was made: a tensor's name or `HEADER`.
+) -> Claims | None:
+    """What a file says of its tensors, or `None` if it says nothing, as those of other programs.
 
-    `None` if all is as it was, or if nothing says how it was, as in the files of other programs.
+    Raises `DamagedHeaderError`.
     """
     claims = [key for key, text in metadata.items() if key == KEY or text.startswith(MARK)]
     if not claims:
         return None
     mark, *told = metadata.get(KEY, "").split(" ")
     if claims != [KEY] or mark != MARK or len(told) != 1 + len(contents):
-        return HEADER
+        raise DamagedHeaderError
     header, *sums = told
     if header != f"{_sum_of_header(metadata, types, sums):08x}":
-        return HEADER
-    found = _sums(contents)
-    wrong = (n for n, s in zip(sorted(contents), sums, strict=True) if s != f"{found[n]:08x}")
-    return next((f"`{name}`" for name in wrong), None)
+        raise DamagedHeaderError
+    try:
+        tensors = {name: int(sum_, 16) for name, sum_ in zip(sorted(contents), sums, strict=True)}
+        return Claims(tensors, _pieces(metadata.get(PIECES), tensors, contents))
+    except ValueError:
+        raise DamagedHeaderError from None
+
+
+def _pieces(
+    text: str | None, sums: Mapping[str, int], contents: Contents
+) -> dict[str, tuple[int, Sums]]:
+    """The sums of pieces, as far as they are known; raises `ValueError`."""
+    sizes = {name: _bytes(content) for name, content in contents.items()}
+    found = {n: (RUN, np.array([sums[n]], np.uint32)) for n, size in sizes.items() if size <= RUN}
+    if text is None:
+        return found
+    told, *digits = text.split(" ")
+    piece = int(told)
+    if piece not in PIECE_SIZES:
+        raise ValueError(told)
+    several = sorted(name for name, size in sizes.items() if size > RUN)
+    for name, each in zip(several, digits, strict=True):
+        of_pieces = np.frombuffer(bytes.fromhex(each), ">u4").astype(np.uint32)
+        if len(of_pieces) != -(-sizes[name] // piece):
+            raise ValueError(name)
+        if _combined(runs_of_pieces(of_pieces, piece, sizes[name])) != sums[name]:
+            raise ValueError(name)
+        found[name] = piece, of_pieces
+    return found
+
+
+def _piece_size(sizes: Mapping[str, int]) -> int:
+    """Bytes of the pieces of tensors of such sizes."""
+    total = sum(size for size in sizes.values() if size > RUN)
+    return next((each for each in PIECE_SIZES if total <= each * MOST_PIECES), RUN)
 
 
 def _sum_of_header(
@@ -83,39 +142,80 @@ def _sum_of_header(
     return total
 
 
-def _sums(contents: Contents) -> dict[str, int]:
-    """The sum of each tensor."""
+def _sums(contents: Contents, piece: int) -> dict[str, Sums]:
+    """The sums of the pieces of each tensor; one sum of a tensor that is no longer than a run."""
     sizes = {name: _bytes(content) for name, content in contents.items()}
-    pieces = [(name, at) for name, size in sizes.items() for at in range(0, max(1, size), PIECE)]
-    threads = (
-        ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1))
-        if sum(sizes.values()) >= WORTH_THREADS
-        else None
-    )
-    with nullcontext() if threads is None else threads:
-        of_piece = partial(_sum_of_piece, contents)
-        sums = [*(map(of_piece, pieces) if threads is None else threads.map(of_piece, pieces))]
-    together = zip(pieces, sums, strict=True)
+    runs = [(name, at) for name, size in sizes.items() for at in range(0, max(1, size), RUN)]
+
+    def of_run(run: tuple[str, int]) -> list[int]:
+        name, start = run
+        size = min(RUN, sizes[name] - start)
+        step = piece if sizes[name] > RUN else RUN
+        memory = _run(contents[name], start, size)
+        return [crc32(memory[at : at + step]) for at in range(0, max(1, size), step)]
+
+    found = zip(runs, for_each_run(of_run, runs, sum(sizes.values())), strict=True)
     return {
-        name: _combined([found for _, found in each])
-        for name, each in groupby(together, key=lambda one: one[0][0])
+        name: np.array([*chain.from_iterable(sums for _, sums in each)], np.uint32)
+        for name, each in groupby(found, key=lambda one: one[0][0])
     }
 
 
-def _combined(sums: list[int]) -> int:
-    return sums[0] if len(sums) == 1 else crc32(np.array(sums, "<u4").tobytes())
-
-
-def _sum_of_piece(contents: Contents, piece: tuple[str, int]) -> int:
-    name, at = piece
-    content = contents[name]
+def _run(content: Array | InFile, start: int, size: int) -> memoryview:
+    """Some bytes of a tensor, until this thread asks for others."""
     if not isinstance(content, InFile):
-        return crc32(bytes_of(content)[at : at + PIECE])
-    if not hasattr(_own, "memory"):
-        _own.memory = memoryview(bytearray(PIECE))
-    memory: memoryview = _own.memory[: min(PIECE, _bytes(content) - at)]
-    content.file.fill(memory, content.offset + at)
-    return crc32(memory)
+        return bytes_of(content)[start : start + size]
+    memory = run_memory(size)
+    content.file.fill(memory, content.offset + start)
+    return memory
+
+
+def _combined(of_runs: Sums) -> int:
+    """The sum of a tensor."""
+    return int(of_runs[0]) if len(of_runs) == 1 else crc32(of_runs.astype("<u4").tobytes())
+
+
+def runs_of_pieces(sums: Sums, piece: int, size: int) -> Sums:
+    """The sums of the runs of a tensor of `size` bytes, which those of its pieces decide.
+
+    The CRC of bytes that are followed by others is a linear function of their CRC over GF(2) that
+    the number of the others decides, added to the CRC of the others.
+    """
+    if size <= RUN or piece == RUN:
+        return sums
+    each = RUN // piece
+    padded = np.zeros((-(-len(sums) // each), each), np.uint32)
+    padded.reshape(-1)[: len(sums)] = sums
+    behind, full = _behind(piece), padded[: size // RUN]
+    found = full[:, 0]
+    for column in full.T[1:]:
+        found = behind(found) ^ column
+    if size % RUN == 0:
+        return found
+    rest = sums[len(full) * each :]
+    whole = rest[: size % RUN // piece]
+    last = np.zeros(1, np.uint32)
+    for one in whole:
+        last = behind(last) ^ one
+    if len(rest) > len(whole):
+        last = _behind(size % piece)(last) ^ rest[-1:]
+    return np.concatenate([found, last])
+
+
+@lru_cache(maxsize=8)
+def _behind(count: int) -> Callable[[Sums], Sums]:
+    """How a CRC changes if so many zero bytes follow, but for the CRC of these."""
+    zeros = bytes(count)
+    bits = [crc32(zeros, 1 << bit) ^ crc32(zeros) for bit in range(32)]
+    tables = np.zeros((4, 256), np.uint32)
+    for number, of_bit in enumerate(bits):
+        tables[number // 8, np.arange(256) >> number % 8 & 1 == 1] ^= np.uint32(of_bit)
+
+    def changed(sums: Sums) -> Sums:
+        places = np.ascontiguousarray(sums, "<u4").view(np.uint8).reshape(-1, 4)
+        return np.bitwise_xor.reduce([tables[byte][places[:, byte]] for byte in range(4)])
+
+    return changed
 
 
 def _bytes(content: Array | InFile) -> int:

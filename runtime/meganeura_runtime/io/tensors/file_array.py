@@ -1,23 +1,16 @@
-"""Arrays that stay in their files: rows are read on demand.
+"""Arrays that stay in their files: rows are read on demand."""
 
-Nothing is mapped: an access to a mapped file that was truncated ends the process with SIGBUS,
-while a short read is an error message.
-"""
-
-import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
-from pathlib import Path
-from threading import Lock
 from typing import Protocol
-from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meganeura_dsl.diagnostics.problem import ProblemError
-from meganeura_dsl.support.regular_files import descriptor_of
-from meganeura_runtime.io.files.file_problems import UnreadableFile
+from meganeura_runtime.io.tensors.open_file import OpenFile
+from meganeura_runtime.io.tensors.verified_pieces import Sums, VerifiedPieces
 
 Array = NDArray[np.generic]
 Rows = slice | NDArray[np.int64]
@@ -85,68 +78,6 @@ def bytes_of(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-class OpenFile:
-    """A regular file, open until it is no longer used, which must not change meanwhile.
-
-    Raises `OSError` where it cannot be opened. Any thread may read from it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor = descriptor_of(path)
-        finalize(self, os.close, self._descriptor)
-        self._opened = os.fstat(self._descriptor)
-        self._seeking = Lock()
-
-    @property
-    def size(self) -> int:
-        """Bytes, when it was opened."""
-        return self._opened.st_size
-
-    def fill(self, memory: memoryview, offset: int) -> None:
-        """Read as many bytes as there is memory; raises `ProblemError` where they are not there."""
-        try:
-            while memory:
-                count = self._read(memory, offset)
-                if not count:
-                    raise self._changed()
-                memory, offset = memory[count:], offset + count
-        except OSError as error:
-            raise self._unreadable(error.strerror or str(error)) from None
-
-    def _read(self, memory: memoryview, offset: int) -> int:
-        if hasattr(os, "preadv"):
-            return os.preadv(self._descriptor, [memory], offset)
-        with self._seeking:  # Windows has no such call
-            os.lseek(self._descriptor, offset, os.SEEK_SET)
-            content = os.read(self._descriptor, len(memory))
-        memory[: len(content)] = content
-        return len(content)
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Some bytes; raises `ProblemError` where they are not there."""
-        content = bytearray(size)
-        self.fill(memoryview(content), offset)
-        return bytes(content)
-
-    def require_unchanged(self) -> None:
-        """Raise `ProblemError` if the file was written to since it was opened."""
-        now = os.fstat(self._descriptor)
-        if (now.st_size, now.st_mtime_ns) != (self._opened.st_size, self._opened.st_mtime_ns):
-            raise self._changed()
-
-    def _changed(self) -> ProblemError:
-        now = os.fstat(self._descriptor).st_size
-        if now == self.size:
-            return self._unreadable("it was written to while it was in use")
-        return self._unreadable(
-            f"it had {self.size:,} bytes when it was opened, and has {now:,} now"
-        )
-
-    def _unreadable(self, reason: str) -> ProblemError:
-        return ProblemError(UnreadableFile(self.path, reason))
-
-
 @dataclass(frozen=True, eq=False)
 class InFile:
     """An array in row-major order, from some byte of a file on."""
@@ -160,6 +91,8 @@ class InFile:
     shape: tuple[int, ...]
     is_held: bool = True
     """Whether it is cached once scattered rows of it are read, if it is small enough."""
+    pieces: VerifiedPieces | None = None
+    """Checksums with which what is read is compared."""
     _held: list[Array] = field(default_factory=list[Array])
 
     @property
@@ -195,6 +128,12 @@ class InFile:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def verified(self, name: str, piece: int, sums: Sums) -> "InFile":
+        """The same, which compares each piece, of so many bytes, when it is first read."""
+        size, row = self.itemsize * prod(self.shape), max(1, self._row_bytes)
+        pieces = VerifiedPieces(self.file, name, self.offset, size, row, piece, sums)
+        return replace(self, pieces=pieces)
+
     def all(self) -> Array:
         """The whole array, as memory of its own; raises `ProblemError` if the file has changed."""
         return self._read(0, self.shape)
@@ -218,21 +157,32 @@ class InFile:
         return self.itemsize * prod(self.shape[1:])
 
     def _scattered(self, rows: NDArray[np.int64]) -> Array:
-        """Rows that lie anywhere, one read for each."""
+        """Rows that lie anywhere, one read for each run of them."""
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"there are {len(self)} rows")
-        size, first, fill = self._row_bytes, self.offset, self.file.fill
         found = np.empty((len(rows), *self.shape[1:]), self.stored)
-        memory = bytes_of(found)
-        for place, row in enumerate(rows.tolist()):
-            fill(memory[place * size : (place + 1) * size], first + row * size)
+        size, memory = self._row_bytes, bytes_of(found)
+        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        self._fill([
+            (int(rows[start]) * size, memory[start * size : stop * size])
+            for start, stop in pairwise(cuts)
+            if start < stop
+        ])  # fmt: skip
         return self._finished(found)
 
     def _read(self, start: int, shape: tuple[int, ...]) -> Array:
         """An array that lies in one piece, `start` bytes behind the first element."""
         found = np.empty(shape, self.stored)
-        self.file.fill(bytes_of(found), self.offset + start)
+        self._fill([(start, bytes_of(found))])
         return self._finished(found)
+
+    def _fill(self, wanted: Sequence[tuple[int, memoryview]]) -> None:
+        """Read into memory, from so many bytes behind the first element on."""
+        if self.pieces is not None:
+            self.pieces.fill(wanted)
+            return
+        for start, memory in wanted:
+            self.file.fill(memory, self.offset + start)
 
     def _finished(self, found: Array) -> Array:
         self.file.require_unchanged()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meganeura_runtime.io.tensors.file_array import HELD, Array, InFile, Rows, RowSource
+from meganeura_runtime.io.tensors.verified_pieces import LastPiece
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,4 +108,8 @@ def joined(parts: Sequence[Array | RowSource], files: Sequence[Path]) -> Array |
         replace(part, is_held=False) if isinstance(part, InFile) and size > HELD else part
         for part in parts
     ]
+    last = LastPiece()  # one of them for all parts, of which there may be thousands
+    for part in held:
+        if isinstance(part, InFile) and part.pieces is not None:
+            part.pieces.last = last
     return Joined(tuple(held), tuple(files))

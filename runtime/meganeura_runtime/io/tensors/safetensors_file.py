@@ -6,6 +6,7 @@ Format: https://huggingface.co/docs/safetensors
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -22,9 +23,11 @@ from meganeura_runtime.io.files.file_problems import (
     UnreadableFile,
 )
 from meganeura_runtime.io.tensors import checksums
-from meganeura_runtime.io.tensors.file_array import InFile, OpenFile
+from meganeura_runtime.io.tensors.file_array import InFile
+from meganeura_runtime.io.tensors.open_file import OpenFile
 from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements
 from meganeura_runtime.io.tensors.stored_tensor import BITS, Array, StoredTensor, stored_array
+from meganeura_runtime.io.tensors.verified_pieces import Sums
 
 LONGEST_HEADER = 32 << 20
 """Bytes of a header: of a few hundred thousand tensors. The format allows 100 MB."""
@@ -50,10 +53,14 @@ def read_tensors(path: Path) -> dict[str, StoredTensor]:
     return open_tensors(path)[0]
 
 
-def open_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
+def open_tensors(
+    path: Path, *, piecewise: bool = False
+) -> tuple[dict[str, StoredTensor], dict[str, str]]:
     """All tensors of a file, and its metadata; raises `ProblemError`.
 
     What has checksums is compared with them; the metadata that is returned no longer holds them.
+    That is done now, so that nothing of a damaged file is used; or if `piecewise`, as far as there
+    are checksums of pieces, when each piece is first read, which raises `ProblemError` then.
     """
     try:
         file = OpenFile(path)
@@ -70,13 +77,40 @@ def open_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
         name: StoredTensor(path, name, stored, content)
         for name, (stored, content) in places.items()
     }
+    compared = _compared(path, metadata, tensors, piecewise=piecewise)
+    for key in (checksums.KEY, checksums.PIECES):
+        metadata.pop(key, None)
+    return compared, metadata
+
+
+def _compared(
+    path: Path,
+    metadata: Mapping[str, str],
+    tensors: dict[str, StoredTensor],
+    *,
+    piecewise: bool,
+) -> dict[str, StoredTensor]:
+    """The tensors, compared with their checksums, or with those that each piece will have to have.
+
+    Raises `ProblemError`.
+    """
     types = {name: str(tensor) for name, tensor in tensors.items()}
-    contents = {name: content for name, (_, content) in places.items()}
-    damaged = checksums.find_damage(metadata, types, contents)
+    contents = {n: each.content for n, each in tensors.items() if isinstance(each.content, InFile)}
+    try:
+        claims = checksums.claimed(metadata, types, contents)
+    except checksums.DamagedHeaderError:
+        raise ProblemError(DamagedFile(path, checksums.HEADER)) from None
+    if claims is None:
+        return tensors
+    later: Mapping[str, tuple[int, Sums]] = claims.pieces if piecewise else {}
+    damaged = claims.find_damage({n: each for n, each in contents.items() if n not in later})
     if damaged is not None:
         raise ProblemError(DamagedFile(path, damaged))
-    metadata.pop(checksums.KEY, None)
-    return tensors, metadata
+    verified = {
+        name: replace(tensors[name], content=contents[name].verified(name, *pieces))
+        for name, pieces in later.items()
+    }
+    return {**tensors, **verified}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -91,11 +125,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[st
     except ValueError as error:
         raise ProblemError(CannotWrite(path, str(error))) from None
     contents = {each.name: each.bits for each in stored}
-    sums = checksums.checksums(metadata, {each.name: str(each) for each in stored}, contents)
+    entries = checksums.checksums(metadata, {each.name: str(each) for each in stored}, contents)
     with replacing(path) as partial:
         try:
             save = safetensors_numpy.save_file  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - its stub leaves PathLike open
-            save(whole, partial, {**metadata, checksums.KEY: sums})
+            save(whole, partial, {**metadata, **entries})
         except SafetensorError as error:
             raise ProblemError(CannotWrite(path, str(error))) from None
         _sort_header(partial)

@@ -165,6 +165,21 @@ model loops = Loops()
 """
 
 
+POWERS = """\
+block Powers()(x: [n, 3], w: [3, 3]) -> [n, 3]:
+  scan t in 0..4:
+    x = tanh(x @ w)
+  return x
+
+model powers = Powers()
+"""
+
+
+def test_a_loop_that_reads_no_slice_has_its_rounds(tmp_path: Path) -> None:
+    made = program(POWERS, tmp_path).export(tmp_path / "net.onnx", OnnxOptions(OLDEST_OPSET))
+    assert made.difference <= 1e-5
+
+
 def test_loops_within_loops(tmp_path: Path) -> None:
     made = program(LOOPS, tmp_path).export(tmp_path / "net.onnx", OnnxOptions(OLDEST_OPSET))
     assert made.difference <= 1e-5

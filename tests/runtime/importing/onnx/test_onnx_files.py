@@ -1,6 +1,6 @@
 """What is refused before anything of a file becomes a program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from meganeura_runtime.importing.onnx.import_problems import (
 )
 from meganeura_runtime.importing.onnx.importing import import_onnx
 from meganeura_runtime.importing.onnx.onnx_file import read_onnx
+from meganeura_runtime.importing.onnx.onnx_process import OnnxFailedError, OnnxProcess
 from meganeura_runtime.importing.onnx.translation import translate
 
 
@@ -208,3 +209,63 @@ def test_nothing_is_written_of_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError):
         import_onnx(written(made, tmp_path), tmp_path / "net.mgn")
     assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
+
+
+# --- what a file makes of the comparison ----------------------------------------------------------
+
+
+def absolute(shape: Sequence[int | str], kind: int = TensorProto.FLOAT) -> ModelProto:
+    """|x|."""
+    node = helper.make_node("Abs", ["x"], ["y"])
+    return model([node], [value("x", shape, kind)], [value("y", shape, kind)])
+
+
+def test_what_ends_onnx_runtime_is_a_message(tmp_path: Path) -> None:
+    process, path = OnnxProcess(), written(absolute([2]), tmp_path)
+    feeds = {"x": np.array([-1, 2], np.float32)}
+    assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
+    assert process.running is not None
+    process.running[1].kill()
+    process.running[1].wait()
+    with pytest.raises(OnnxFailedError, match="its process ended with"):
+        process.run(path, feeds, ["y"])
+    assert process.run(path, feeds, ["y"])[0].tolist() == [1, 2]
+    with pytest.raises(OnnxFailedError, match=r"(?i)input"):
+        process.run(path, {}, ["y"])
+
+
+def test_values_that_are_too_large_are_not_computed(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(written(absolute([2, 1 << 31]), tmp_path), tmp_path / "net.mgn")
+    assert "it computes 4,294,967,296 numbers at once" in str(caught.value.problem.report())
+
+
+def test_indices_of_little_tables(tmp_path: Path) -> None:
+    """The places of `GatherND` are computed of two indices, which 0 and 1 may lead out of."""
+    made = model(
+        [helper.make_node("GatherND", ["x", "ids"], ["y"])],
+        [value("x", [1, 2, 3]), value("ids", [4, 2], TensorProto.INT64)],
+        [value("y", [4, 3])],
+    )
+    assert import_onnx(written(made, tmp_path), tmp_path / "net.mgn").difference == 0
+
+
+def test_parts_that_are_not_results(tmp_path: Path) -> None:
+    split = helper.make_node("Split", ["x"], ["y", "z"], axis=0, num_outputs=1 << 31)
+    made = model([split], [value("x", [4])], [value("y", [2]), value("z", [2])])
+    with pytest.raises(ProblemError) as caught:
+        import_onnx(written(made, tmp_path), tmp_path / "net.mgn")
+    assert "2 results and 2147483648 parts" in str(caught.value.problem.report())
+
+
+def test_constants_of_double_precision(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["w"], ["v"], to=TensorProto.FLOAT),
+        helper.make_node("Div", ["d", "d2"], ["e"]),
+        helper.make_node("Cast", ["e"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "v"], ["z"]),
+        helper.make_node("Mul", ["z", "f"], ["y"]),
+    ]
+    weights = {"w": drawn(3).astype("f8"), "d": np.array([1.0, 2, 3]), "d2": np.array([3.0, 7, 9])}
+    made = model(nodes, [value("x", [2, 3])], [value("y", [2, 3])], weights)
+    assert import_onnx(written(made, tmp_path), tmp_path / "net.mgn").difference < 1e-6

@@ -1,6 +1,6 @@
 """Several files as one: what they hold is joined, in order, and read as if it were in one."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +50,10 @@ def test_rows_are_those_of_one_file(folder: Path) -> None:
     assert np.array_equal(taken["x"], X[rows])
     assert np.array_equal(taken["y"], Y[rows])
     assert taken["y"].dtype == np.int32
+    content = open_data(path)["x"].content
+    for start, stop, step in product((None, 0, 3, 8, -2), (None, 0, 8, 19, -1), (None, 1, 2, 5)):
+        assert np.array_equal(content[slice(start, stop, step)], X[start:stop:step])
+    assert np.array_equal(content[slice(15, 2, -3)], X[15:2:-3])
 
 
 def test_rows_are_read_one_by_one_where_all_are_too_many(

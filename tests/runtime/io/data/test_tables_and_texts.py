@@ -1,5 +1,7 @@
 """Tables as columns of numbers, texts as sequences of tokens."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from meganeura_dsl.diagnostics.problem import Problem, ProblemError
 from meganeura_dsl.ir.types import DType, TensorType
 from meganeura_dsl.settings.run_settings import Reading
 from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data import tables
 from meganeura_runtime.io.data.data_problems import DataShape, DataType
 from meganeura_runtime.io.data.dataset import Dataset, Demand, match_data
 from meganeura_runtime.io.data.folder_problems import BadColumn, WrongReader
@@ -54,6 +57,18 @@ def test_columns_feed_inputs(tmp_path: Path, suffix: str) -> None:
     fed = read(path, POINTS, WIDE).train.take(slice(0, 3))
     assert fed["x"].tolist() == [[2, 1.5], [3, 2.5], [4, -1]]
     assert fed["y"].tolist() == [0, 1, 1]
+
+
+def test_a_process_may_end_as_soon_as_a_table_is_read(tmp_path: Path) -> None:
+    """No thread of pyarrow wants the interpreter then, as one would that releases a file."""
+    pyarrow.parquet.write_table(pa.table({"width": [1.0, None] * 20}), tmp_path / "x.parquet")
+    text = (
+        "import sys; from pathlib import Path; from meganeura_runtime.io.data import tables; "
+        "tables._read(Path(sys.argv[1]), ['width']); sys.exit(2)"
+    )
+    command = [sys.executable, "-c", text, str(tmp_path / "x.parquet")]
+    running = [subprocess.Popen(command) for _ in range(2)]
+    assert [each.wait() for each in running] == [2, 2]
 
 
 def test_shards_of_a_table_are_joined(tmp_path: Path) -> None:
@@ -101,6 +116,45 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     ):
         path.write_bytes(damaged)
         assert isinstance(refused(path, POINTS, WIDE), UnreadableFile | BadColumn)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_larger_than_memory_should_be_is_refused(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a Parquet file the columns count that are read, and of another its bytes."""
+    path = tmp_path / f"points.{suffix}"
+    path.write_text(CSV)
+    if suffix == "parquet":
+        columns = {name: [1] * 100 for name in ("height", "width", "kind", "name")}
+        pyarrow.parquet.write_table(pa.table(columns), path)
+    size = 8 * 100 * 3 if suffix == "parquet" else len(CSV)
+    monkeypatch.setattr(tables, "LARGEST_UNPACKED", size)
+    assert read(path, POINTS, WIDE).train.examples == (100 if suffix == "parquet" else 3)
+    monkeypatch.setattr(tables, "LARGEST_UNPACKED", size - 1)
+    problem = refused(path, POINTS, WIDE)
+    assert isinstance(problem, UnreadableFile)
+    assert problem.reason.startswith(f"it takes {size:,} bytes of memory")
+
+
+def test_what_a_column_lacks_is_told_with_those_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = ("name", "height", "width", "kind")
+    for columns, name, reason, known in (
+        ({"z": ["width"]}, "z", "there is no such input, only x, y", ()),
+        ({**WIDE.columns, "y": ["depth"]}, "y", "it has no column `depth`", names),
+        (WIDE.columns, "x", "`height` has 1 empty cells", names),
+        (
+            {**WIDE.columns, "x": ["width", "name"]},
+            "x",
+            "`name` holds string, and no numbers",
+            names,
+        ),
+    ):
+        path.write_text(CSV.replace("2.5", "") if "empty" in reason else CSV)
+        problem = refused(path, POINTS, Reading(columns=columns))
+        assert isinstance(problem, BadColumn)
+        assert (problem.name, problem.reason, problem.columns) == (name, reason, known)
 
 
 def test_a_text_is_its_bytes(tmp_path: Path) -> None:

@@ -233,6 +233,21 @@ def test_imagenet_s_habits_are_the_default() -> None:
     )
 
 
+def test_what_is_done_to_a_picture_is_said() -> None:
+    seen = replace(WHOLE, resize=Cover(9, 8), crop=Middle(8, 7), filter=Filter.BOX)
+    ends = {
+        (1 / 255, (0,), (1,)): "/ 255",
+        (0.5, (0,), (1, 1, 1)): "* 0.5",
+        (1 / 255, (0, 0.25, 0), (1,)): "/ 255, mean 0 0.25 0, std 1",
+        (1 / 255, (0,), (1, 2, 1)): "/ 255, mean 0, std 1 2 1",
+    }
+    for (scale, mean, std), said in ends.items():
+        before = f"{Cover(9, 8)} (box), {Middle(8, 7)}"
+        assert str(replace(seen, scale=scale, mean=mean, std=std)) == f"{before}, {said}"
+        bare = replace(seen, resize=None, crop=None, scale=scale, mean=mean, std=std)
+        assert str(bare) == said
+
+
 def test_a_model_that_demands_a_size_sees_the_whole_picture() -> None:
     grey = TensorType(DType.F32, (N, 1, 8, 12))
     assert steps(Choices(), grey) == replace(WHOLE, resize=Cover(8, 12), crop=Middle(8, 12))
@@ -244,6 +259,10 @@ def test_a_file_that_is_no_configuration_is_told(content: str, tmp_path: Path) -
     path.write_text(content)
     with pytest.raises(ProblemError, match="E0530"):
         preprocessor_config.image_steps(path)
+    with pytest.raises(ProblemError) as caught:
+        preprocessor_config.image_steps(tmp_path)
+    assert isinstance(caught.value.problem, UnreadableFile)
+    assert caught.value.problem.file == tmp_path
 
 
 def test_the_command_line_goes_before_the_file_beside_the_weights(tmp_path: Path) -> None:
@@ -277,6 +296,10 @@ def test_an_input_that_takes_no_picture(wanted: TensorType) -> None:
     [
         ({}, replace(WHOLE, resize=Stretch(224, 224), mean=(0.5,) * 3, std=(0.5,) * 3)),
         ({"do_resize": False, "do_normalize": False, "do_rescale": False}, replace(WHOLE, scale=1)),
+        (
+            {"do_resize": False, "do_normalize": False, "do_pad": False, "pad_size": None},
+            WHOLE,
+        ),
         (
             {"do_resize": False, "do_normalize": False, "do_center_crop": True, "crop_size": 9},
             replace(WHOLE, crop=Middle(9, 9, rounds_down=True)),

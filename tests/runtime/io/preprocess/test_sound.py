@@ -62,9 +62,12 @@ def test_a_damaged_or_empty_sound_is_refused(tmp_path: Path) -> None:
     noise.write_bytes(b"RIFF....WAVEnothing of this is a sound")
     nothing = written(tmp_path / "nothing.wav", np.zeros(0))
     nan = written(tmp_path / "nan.wav", np.full(400, np.nan))
-    for path in (noise, nothing, nan):
-        with pytest.raises(ProblemError, match="E0530"):
+    for path, reason in ((noise, "noise.wav"), (nothing, "no samples"), (nan, "no finite numbers")):
+        with pytest.raises(ProblemError) as caught:
             read_sound(path, 80, 100)
+        problem = caught.value.problem
+        assert isinstance(problem, UnreadableFile)
+        assert (problem.file, reason in problem.reason) == (path, True), problem.reason
     with pytest.raises(ProblemError, match="E0533"):
         read_sound(tmp_path / "no.wav", 80, 100)
 

@@ -26,7 +26,7 @@ from meganeura_runtime.io.files.file_problems import (
 )
 from meganeura_runtime.io.tensors.checksums import KEY, MARK
 from meganeura_runtime.io.tensors.safetensors_file import open_tensors, read_tensors, write_tensors
-from meganeura_runtime.io.tensors.shape_mismatch import transposed
+from meganeura_runtime.io.tensors.shape_mismatch import claimed_elements, transposed
 from meganeura_runtime.io.tensors.stored_tensor import (
     NUMPY,
     Array,
@@ -478,3 +478,30 @@ def test_a_transposition_is_recognised() -> None:
     assert "[0, 2, 3, 1]" in transposed((3, 5, 7), (5, 7, 3), offset=1)
     assert transposed((3, 5), (3, 5)) == ""
     assert transposed((3, 5), (15,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "elements"),
+    [
+        ((), 1),
+        ((2, 3), 6),
+        ((0, 5), 0),
+        ((1,) * 64, 1),
+        ((1,) * 65, None),
+        ((1 << 60,), 1 << 60),
+        ((1 << 59, 2), 1 << 60),
+        ((1 << 60, 2), None),
+        ((0, 1 << 60, 2), None),
+        (((1 << 60) + 1,), None),
+        ((0, (1 << 60) + 1), None),
+        ((2, -1), None),
+    ],
+)
+def test_a_shape_that_no_array_can_have_is_refused(
+    shape: tuple[int, ...], elements: int | None
+) -> None:
+    if elements is None:
+        with pytest.raises(ValueError, match="claims"):
+            claimed_elements(shape)
+    else:
+        assert claimed_elements(shape) == elements

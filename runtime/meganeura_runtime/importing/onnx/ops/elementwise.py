@@ -8,7 +8,7 @@ from meganeura_dsl.ir.types import DType
 from meganeura_dsl.symbolic.size import Dim, Size
 from meganeura_runtime.importing.onnx.builder import Builder, UnsayableError
 from meganeura_runtime.importing.onnx.code import Tensor
-from meganeura_runtime.importing.onnx.folding import CASTS
+from meganeura_runtime.importing.onnx.folding import CASTS, converted
 from meganeura_runtime.importing.onnx.node import Known, Node, Value, element_of
 
 ARRAYS: Mapping[DType, str] = {
@@ -243,7 +243,7 @@ def _cast(node: Node) -> list[Value | None]:
 def _cast_like(node: Node) -> list[Value | None]:
     known, like = node.value(0), node.value(1).dtype
     if isinstance(known, Known) and not known.is_symbolic:
-        return [Known(known.array.astype(ARRAYS[like]), like)]
+        return [Known(converted(known.array, np.dtype(ARRAYS[like])), like)]
     return [node.build.cast(node.tensor(0), node.value(1).dtype)]
 
 

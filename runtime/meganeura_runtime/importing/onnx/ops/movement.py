@@ -118,8 +118,8 @@ def _split(node: Node) -> list[Value | None]:
     if sizes is None:
         count = node.attribute("num_outputs", len(node.outputs))
         size = x.shape[axis]
-        if count < 1:
-            raise UnsayableError("it has no parts")
+        if count != len(node.outputs):
+            raise UnsayableError(f"it has {len(node.outputs)} results and {count} parts")
         each = (size + count - 1) // count
         sizes = [each] * (count - 1)
         sizes.append(size - each * (count - 1))

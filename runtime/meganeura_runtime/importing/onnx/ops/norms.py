@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from meganeura_dsl.ir.types import DType
+from meganeura_dsl.symbolic.size import Size
 from meganeura_runtime.importing.onnx.builder import UnsayableError, number_text
 from meganeura_runtime.importing.onnx.code import Tensor
 from meganeura_runtime.importing.onnx.node import Known, Node, Value
@@ -49,6 +50,16 @@ def _batch_norm(node: Node) -> list[Value | None]:
     return [build.binary("+", build.binary("*", build.binary("/", centered, spread), scale), bias)]
 
 
+def _is_scale(node: Node, known: Value | None, size: Size) -> bool:
+    """Whether an operand is the weight or the bias of a layer over so many channels."""
+    return (
+        isinstance(known, Known)
+        and node.is_own(known)
+        and known.dtype is node.tensor(0).dtype is DType.F32
+        and known.shape == (size,)
+    )
+
+
 def _layer_norm(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     axis = node.axis(-1)
@@ -56,9 +67,8 @@ def _layer_norm(node: Node) -> list[Value | None]:
         raise UnsayableError("it computes in another element type")
     weight, bias = node.value(1), node.value(2) if node.has(2) else None
     is_layer = (
-        axis == x.rank - 1 and isinstance(weight, Known) and isinstance(bias, Known)
-        and node.is_own(weight) and node.is_own(bias) and weight.rank == bias.rank == 1
-        and not node.wants(1) and x.dtype is DType.F32 and x.rank > 1
+        axis == x.rank - 1 and not node.wants(1) and x.rank > 1
+        and _is_scale(node, weight, x.shape[-1]) and _is_scale(node, bias, x.shape[-1])
     )  # fmt: skip
     if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
         parts = {"weight": weight, "bias": bias}
@@ -81,10 +91,8 @@ def _rms_norm(node: Node) -> list[Value | None]:
     build, x = node.build, node.tensor(0)
     axis = node.axis(-1)
     weight = node.value(1)
-    if (
-        axis == x.rank - 1 and isinstance(weight, Known) and node.is_own(weight)
-        and weight.rank == 1 and x.dtype is DType.F32 and x.rank > 1
-    ):  # fmt: skip
+    is_layer = axis == x.rank - 1 and x.rank > 1 and _is_scale(node, weight, x.shape[-1])
+    if is_layer and isinstance(weight, Known):
         label = node.label({"weight": weight}, "norm")
         node.keep(label, "weight", weight.array, weight.name)
         return [build.block("rms_norm", x, *_epsilon(node, 1e-6), label=label)]
@@ -115,10 +123,8 @@ def _group_norm(node: Node) -> list[Value | None]:
     if not isinstance(channels, int) or groups < 1 or channels % groups:
         raise UnsayableError("its groups are uneven")
     weight, bias = node.value(1), node.value(2)
-    if (
-        isinstance(weight, Known) and isinstance(bias, Known) and node.is_own(weight)
-        and node.is_own(bias) and weight.shape == bias.shape == (channels,) and x.dtype is DType.F32
-    ):  # fmt: skip
+    is_layer = _is_scale(node, weight, channels) and _is_scale(node, bias, channels)
+    if is_layer and isinstance(weight, Known) and isinstance(bias, Known):
         parts = {"weight": weight, "bias": bias}
         label = node.label(parts, "norm")
         for name, each in parts.items():

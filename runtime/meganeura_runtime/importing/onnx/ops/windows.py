@@ -19,6 +19,8 @@ from meganeura_runtime.importing.onnx.ops.products import positive, window_pads
 LOWEST = float(np.finfo(np.float32).min)
 LARGEST_AXIS = 4096
 """Of an axis that is resized by a matrix."""
+MOST_PLACES = 256
+"""Of a dilated window along one axis, each of which is a term of its own."""
 
 
 def _geometry(
@@ -99,6 +101,8 @@ def _dilated_max(
 ) -> Tensor:
     """Along one axis after the other, the largest of the places of the window."""
     for axis, (k, stride, dilation) in enumerate(zip(*windows, strict=True), 2):
+        if k > MOST_PLACES:
+            raise UnsayableError(f"its dilated window has {k:,} places along an axis")
         starts = [place * dilation for place in range(k)]
         if stride == 1:
             parts = [build.between(x, axis, each, each + shape[axis]) for each in starts]
@@ -281,13 +285,13 @@ def _times(old: Size, scale: float | None, size: Size | None) -> int | None:
 
 def _repeats(attributes: Mapping[str, object], node: Node) -> bool:
     """Whether the nearest of a whole multiple is each element in a row."""
-    manner = attributes.get("coordinate_transformation_mode", "half_pixel")
+    mode = attributes.get("coordinate_transformation_mode", "half_pixel")
     if node.opset < 11:
         return True
     rounding = attributes.get("nearest_mode", "round_prefer_floor")
-    if manner in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+    if mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
         return rounding in ("round_prefer_floor", "round_prefer_ceil")
-    return manner == "asymmetric" and rounding == "floor"
+    return mode == "asymmetric" and rounding == "floor"
 
 
 def _matrix(

@@ -5,16 +5,19 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from meganeura_dsl.ir.graph import Array, Builder, Graph, Op
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Leaf, Op
 from meganeura_dsl.ir.interpreter import evaluate
 from meganeura_dsl.ir.ops import (
     ArgMax,
     Conv,
     ConvWeightGradient,
+    Cumulative,
     Input,
+    LinearRecurrence,
     MatMul,
     ReduceMax,
     ScatterAdd,
+    Sort,
     Sum,
 )
 from meganeura_dsl.ir.ops.type_rules import concrete_shape
@@ -23,7 +26,8 @@ from meganeura_runtime.backends.webgpu.config.limits import DeviceLimits, Style,
 from meganeura_runtime.backends.webgpu.ops.lowered import LinkedReduction, SplitKPartial
 from meganeura_runtime.backends.webgpu.passes.legalize import MOST_ITERATIONS, MOST_TERMS, legalize
 from meganeura_runtime.backends.webgpu.passes.split_reduction import divisor_near, sum_of_parts
-from tests.runtime.running import assert_close, graph_of
+from tests.runtime.running import assert_close, assert_results, graph_of
+from tests.samples import SAMPLES
 
 
 def numbers(*shape: int) -> Array:
@@ -112,3 +116,34 @@ def test_few_parts_are_added_up_by_whoever_reads_them(parts: int) -> None:
     assert (Sum in ops(graph)) == (parts > 8)
     x = numbers(parts, 3, 5)
     assert_close(evaluate(graph, {"x": x}).outputs["y"], x.sum(0))
+
+
+LONG = (
+    *(
+        Cumulative(kind, 0, backward=backward)
+        for kind in ("sum", "max")
+        for backward in (False, True)
+    ),
+    *(LinearRecurrence(0, backward=backward) for backward in (False, True)),
+    *(Sort(0, descending=descending) for descending in (False, True)),
+)
+SIZES = (1, 2, 3, 31, 33, 64, 65, 513)
+
+
+@pytest.mark.parametrize("style", Style)
+def test_every_sample_means_what_it_is_lowered_to(style: Style) -> None:
+    """The reference semantics of ops that only lowered graphs contain."""
+    for sample in SAMPLES:
+        if not isinstance(sample.op, Leaf):
+            graph, feeds = graph_of(sample.op, *sample.operands)
+            steps = legalize(graph, Target(DeviceLimits(), style))
+            assert_results(evaluate(steps, feeds), graph, feeds)
+
+
+@pytest.mark.parametrize("op", LONG, ids=str)
+def test_what_goes_along_an_axis_does_so_for_every_length(op: Op) -> None:
+    for size in SIZES:
+        rows = (0.9 * np.tanh(numbers(size, 3)), numbers(size, 3))
+        operands = rows if isinstance(op, LinearRecurrence) else rows[1:]
+        for style in Style:
+            lowered(op, *operands, style=style)

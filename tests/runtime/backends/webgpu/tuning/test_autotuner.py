@@ -163,6 +163,30 @@ def test_what_no_kernel_could_be_written_for_is_not_possible(config: KernelConfi
     assert not is_possible(config, DeviceLimits())
 
 
+def test_what_is_possible_ends_where_the_limits_do() -> None:
+    tile = Tile(64, 64, 16, 4, 4)
+    just = DeviceLimits(workgroup_bytes=tile.bytes, invocations=tile.lanes, lanes=8)
+    rows = KernelConfig(1, rows=256)
+    for config in (KernelConfig(1), KernelConfig(7, tile), KernelConfig(1, rows=1), rows):
+        assert is_possible(config, just), config
+    less_memory = replace(just, workgroup_bytes=tile.bytes - 1)
+    fewer_lanes = replace(just, invocations=tile.lanes - 1)
+    for limits in (less_memory, fewer_lanes):
+        assert not is_possible(KernelConfig(1, tile), limits)
+        assert is_possible(rows, limits)
+    assert not is_possible(KernelConfig(1, rows=257), just)
+    assert not is_possible(rows, replace(just, lanes=0))
+    wide = replace(just, workgroup_bytes=1 << 30, invocations=1 << 20)
+    for largest, larger in (
+        (Tile(256, 64, 16, 16, 4), Tile(512, 64, 16, 32, 4)),
+        (Tile(64, 256, 16, 4, 16), Tile(64, 512, 16, 4, 32)),
+        (Tile(64, 64, 256, 4, 4), Tile(64, 64, 512, 4, 4)),
+    ):
+        assert larger.is_even
+        assert is_possible(KernelConfig(1, largest), wide)
+        assert not is_possible(KernelConfig(1, larger), wide)
+
+
 # --- searching -----------------------------------------------------------------------------------
 
 

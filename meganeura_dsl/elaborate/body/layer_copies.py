@@ -1,0 +1,139 @@
+"""Layers that begin as copies of others, and that follow them: exponential moving averages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.problems.layer_problems import UnappliedLayer, UnlikeLayers
+from meganeura_dsl.elaborate.problems.location import Location
+from meganeura_dsl.elaborate.problems.name_problems import UnknownName
+from meganeura_dsl.elaborate.problems.objective_problems import MovedTwice
+from meganeura_dsl.elaborate.scope.parameter_info import ParameterInfo
+from meganeura_dsl.elaborate.scope.scope import Frame
+from meganeura_dsl.elaborate.scope.unused_values import walk
+from meganeura_dsl.elaborate.typecheck.tensor_arithmetic import cast, require_fit
+from meganeura_dsl.elaborate.values import Tensor
+from meganeura_dsl.syntax import ast
+
+
+class Evaluates(Protocol):
+    """The part of the elaborator that updates of layers need."""
+
+    def tensor(self, node: ast.Expression, frame: Frame) -> Tensor:
+        """The value of an expression that must be a tensor."""
+        ...
+
+
+def copied(
+    parameters: Sequence[ParameterInfo], copies: Mapping[str, tuple[str, Location]]
+) -> tuple[ParameterInfo, ...]:
+    """The parameters, those of layers that are copies beginning as those of the other layer.
+
+    `copies` has the path of the other layer for each path, and the statement that says so. Raises
+    `ProblemError` where the two layers differ.
+    """
+    known = {each.name: each for each in parameters}
+    made = dict(known)
+    for path, (source, place) in copies.items():
+        for name, other in _pairs(path, source, known, place):
+            of = known[other]
+            made[name] = replace(
+                known[name], initializer=of.initializer, begins_as=of.begins_as or other
+            )
+    return tuple(made.values())
+
+
+def _pairs(
+    path: str, source: str, known: Mapping[str, ParameterInfo], place: Location
+) -> list[tuple[str, str]]:
+    """The names below two paths, which must be those of tensors of the same types."""
+    mine, others = (_below(each, known) for each in (path, source))
+    for rest in dict.fromkeys((*mine, *others)):
+        a, b = known.get(mine.get(rest, "")), known.get(others.get(rest, ""))
+        if a is None or b is None or a.type != b.type:
+            found = (rest, str(a.type) if a else "", str(b.type) if b else "")
+            raise ProblemError(UnlikeLayers(place, path, source, *found))
+    return [(mine[rest], others[rest]) for rest in mine]
+
+
+def _below(path: str, known: Mapping[str, ParameterInfo]) -> dict[str, str]:
+    """The names of what a layer has, caches left out, by what follows its path."""
+    start = f"{path}." if path else ""
+    return {
+        name.removeprefix(start): name
+        for name, info in known.items()
+        if name.startswith(start) and info.kind != "cache"
+    }
+
+
+def source_path(path: ast.Path, relative: str, frame: Frame) -> str:
+    """The full path of a layer in scope, or the label of a model that was applied."""
+    layer = frame.layers.get(relative)
+    if layer is not None and layer.path is not None:
+        return layer.path
+    declared = frame.module.find(relative)
+    if declared is not None and isinstance(declared[1], ast.Model):
+        label = declared[1].call.label
+        if label is not None and frame.state.weights.get(declared[1]):
+            return label.span.text
+    known = tuple(frame.layers)
+    raise ProblemError(UnknownName(frame.place(path.span), relative, "layer", known))
+
+
+def update_layer(statement: ast.Update, relative: str, frame: Frame, elaborator: Evaluates) -> None:
+    """Evaluate an update for each float that a layer has; names of layers stand for theirs.
+
+    In evaluation nothing changes. Raises `ProblemError` for a layer that an objective moves, and
+    for layers that differ in their weights.
+    """
+    place, state = frame.place(statement.span), frame.state
+    path = frame.layers[relative].path
+    assert path is not None
+    if path in state.unopened:
+        raise ProblemError(UnappliedLayer(place, relative))
+    names = {
+        node.text: source_path(ast.Path(node.span, (node.text,)), node.text, frame)
+        for node in walk(statement.value)
+        if isinstance(node, ast.Name) and _is_layer(node.text, frame)
+    }
+    rows = {name: dict(_pairs(path, names[name], state.parameters, place)) for name in names}
+    for name in _below(path, state.parameters).values():
+        info = state.parameters[name]
+        if not info.type.dtype.is_float:
+            continue
+        mover = state.mover(name)
+        if mover is not None:
+            raise ProblemError(MovedTwice(place, name, mover.place))
+        if name in state.updates:
+            cure = "is updated by the layer itself: apply it with `training=false`"
+            raise frame.refuse(statement.span, f"`{name}`", cure)
+        value = _evaluated(statement, frame, elaborator, {key: rows[key][name] for key in rows})
+        require_fit(frame, statement.value.span, f"update {name}", info.type, value)
+        if state.training:
+            state.updates[name] = value
+            state.averaged[name] = place
+
+
+def _evaluated(
+    statement: ast.Update, frame: Frame, elaborator: Evaluates, of: Mapping[str, str]
+) -> Tensor:
+    """The value of an update where names of layers stand for tensors of theirs."""
+    state, before = frame.state, dict(frame.names)
+    was_frozen, state.frozen = state.frozen, True
+    try:
+        frame.names.update((name, state.current(full)) for name, full in of.items())
+        value = elaborator.tensor(statement.value, frame)
+    finally:
+        frame.names, state.frozen = before, was_frozen
+    wanted = {state.parameters[full].type.dtype for full in of.values()}
+    dtype = next(iter(wanted), value.type.dtype)
+    return cast(frame, statement.span, value, dtype) if value.type.dtype.is_float else value
+
+
+def _is_layer(name: str, frame: Frame) -> bool:
+    """Whether a name in an update of a layer is that of a layer or a model."""
+    if name in frame.layers:
+        return True
+    found = frame.module.find(name) if name not in frame.names else None
+    return found is not None and isinstance(found[1], ast.Model)

@@ -1,0 +1,24 @@
+"""How far outputs are from what they should be, and what an error says in one line."""
+
+import numpy as np
+
+from meganeura_dsl.ir.graph import Array
+
+ALLOWED = 1e-4
+"""The largest difference of an output, in units of its largest element or of 1."""
+
+
+def distance(given: Array, wanted: Array) -> float:
+    """The largest difference, in units of the largest number; NaN where only one has NaN or inf."""
+    with np.errstate(all="ignore"):
+        given, wanted = given.astype(np.float64), wanted.astype(np.float64)
+        known = np.isfinite(wanted)
+        if not np.array_equal(given[~known], wanted[~known], equal_nan=True):
+            return float("nan")
+        scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
+        return float(np.abs(given[known] - wanted[known]).max(initial=0)) / scale
+
+
+def first_line(error: Exception) -> str:
+    """The beginning of what an error says."""
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -1,0 +1,147 @@
+"""Layers that begin as copies of others and follow them, as exponential moving averages do."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl import pipeline
+from meganeura_dsl.diagnostics.problem import Sink
+from meganeura_dsl.diagnostics.source import Source
+from meganeura_dsl.elaborate.declarations.models import Elaboration
+from meganeura_dsl.elaborate.scope.linker import Linker
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.ir.graph import Array
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.pipeline import Program, elaborate_train
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.training_step import TrainingSettings, training_step
+from meganeura_runtime.io.weights import initial_values
+
+BLOCKS = """\
+block Net(hidden)(x: [n, 8]) -> [n, hidden]:
+  return x |> fc: linear(hidden) |> norm: batch_norm |> out: linear(hidden)
+
+model net = net: Net(4)
+
+"""
+HEAD = """\
+train fit(x: [batch, 8])
+    where batch >= 2:
+  layer online: Net(4)
+  layer target: Net(4) = online
+"""
+AWAY = "  minimize mean((x |> online) * (x |> target(frozen=true, training=false)))\n"
+FOLLOW = "  update target = 0.75 * target + 0.25 * online\n"
+
+
+def elaborated(text: str, *, training: bool = True) -> Elaboration:
+    module = Linker(lambda _: None, Sink()).link(Source("fit.mgn", BLOCKS + text))
+    return elaborate_train(Program(module), "fit", sizes={"batch": 3}, training=training)
+
+
+def step(text: str) -> tuple[dict[str, Array], dict[str, Array]]:
+    """What a step is fed, and what it updates."""
+    made = training_step(elaborated(text).graph, TrainingSettings(Sgd(0.5)))
+    feeds = RandomInputs(3).feeds(made)
+    return feeds, dict(Interpreter(made, Precision.DOUBLE).run(feeds).updates)
+
+
+def codes(text: str) -> list[tuple[str, str]]:
+    reports = pipeline.check(Source("fit.mgn", BLOCKS + text), lambda _: None).reports
+    return [(each.code, each.headline) for each in reports if each.code.startswith("E")]
+
+
+def test_a_copy_begins_as_the_other_layer_in_every_tensor() -> None:
+    values = initial_values(elaborated(HEAD + AWAY).parameters, seed=5)
+    pairs = [(name, name.replace("target", "online")) for name in values if "target" in name]
+    assert len(pairs) == 9
+    for copy, of in pairs:
+        np.testing.assert_array_equal(values[copy], values[of])
+    assert np.ptp(values["online.fc.weight"]) > 0
+
+
+@pytest.mark.parametrize("order", ["after", "before"])
+def test_an_average_follows_what_the_objective_left_or_found(order: str) -> None:
+    """Below the objective it sees the moved weights, above it those of the start."""
+    above = AWAY.replace("minimize ", "loss = ")
+    below = FOLLOW + "  minimize loss\n"
+    feeds, new = step(HEAD + (AWAY + FOLLOW if order == "after" else above + below))
+    other = new if order == "after" else feeds
+    for name in (each for each in feeds if each.startswith("target.") and "batches" not in each):
+        of = name.replace("target", "online")
+        current = new if "running" in name else other  # which `online` updates where it is applied
+        np.testing.assert_allclose(new[name], 0.75 * feeds[name] + 0.25 * current[of], 1e-12)
+    assert "target.norm.num_batches_tracked" not in new
+    assert not np.array_equal(new["online.fc.weight"], feeds["online.fc.weight"])
+
+
+def test_an_average_of_a_model_and_what_is_applied_below_it() -> None:
+    body = """\
+train fit(x: [batch, 8])
+    where batch >= 2:
+  y = x |> net
+  layer slow: Net(4) = net
+  before = x |> slow(training=false)
+  minimize mean(y * y) over net
+  update slow = 0.5 * slow + 0.5 * net
+  metric moved = mean((x |> slow(training=false, frozen=true)) - stop_gradient(before))
+"""
+    feeds, new = step(body)
+    name = "fc.bias"
+    wanted = (feeds[f"slow.{name}"] + new[f"net.{name}"]) / 2
+    np.testing.assert_allclose(new[f"slow.{name}"], wanted, 1e-12)
+
+
+def test_in_evaluation_nothing_follows() -> None:
+    assert not elaborated(HEAD + AWAY + FOLLOW, training=False).graph.updates
+    assert elaborated(HEAD + AWAY + FOLLOW).graph.updates.keys() > {"target.fc.weight"}
+
+
+REFUSED = {
+    "reached above": (
+        HEAD + "  minimize mean((x |> online) - (x |> target(training=false)))\n" + FOLLOW,
+        ("E0508", "`target.fc.weight` is moved twice"),
+    ),
+    "reached below": (
+        HEAD + AWAY + FOLLOW + "  minimize mean(x |> target(training=false)) over target\n",
+        ("E0508", "`target.fc.weight` is moved twice"),
+    ),
+    "other sizes": (
+        HEAD.replace("target: Net(4)", "target: Net(5)") + "  minimize mean(x |> online)"
+        " + mean(x |> target(frozen=true, training=false))\n",
+        ("E0229", "`target` and `online` differ in `fc.weight`"),
+    ),
+    "other names": (
+        HEAD.replace(" = online", "").replace("target: Net(4)", "target: linear(4)")
+        + AWAY.replace(", training=false", "")
+        + FOLLOW,
+        ("E0229", "`target` and `online` differ in `weight`"),
+    ),
+    "never applied": (
+        HEAD + "  minimize mean(x |> online)\n" + FOLLOW,
+        ("E0222", "nothing applies the layer `target`"),
+    ),
+    "its own statistics": (
+        HEAD + AWAY.replace(", training=false", "") + FOLLOW,
+        (
+            "E0216",
+            (
+                "`target.norm.running_mean` is updated by the layer itself: apply it with "
+                "`training=false`"
+            ),
+        ),
+    ),
+    "of nothing": (
+        HEAD.replace("= online", "= other") + AWAY,
+        ("E0201", "nothing here is called `other`"),
+    ),
+    "another shape": (
+        HEAD + AWAY + "  update target = mean(online)\n",
+        ("E0303", "`update target.fc.weight` returns another shape than it says"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(name: str) -> None:
+    text, wanted = REFUSED[name]
+    assert codes(text) == [wanted]

@@ -1,0 +1,138 @@
+"""A training step moves what its objectives say, each along the slope of its loss."""
+
+from collections.abc import Mapping
+from math import isfinite
+from random import Random
+
+import numpy as np
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.elaborate.declarations.training_blocks import free_sizes
+from meganeura_dsl.elaborate.problems.shape_problems import NormOverOne
+from meganeura_dsl.elaborate.scope.linker import LinkedModule
+from meganeura_dsl.gradcheck.random_inputs import RandomInputs
+from meganeura_dsl.ir.graph import Array, Builder, Graph, Value
+from meganeura_dsl.ir.interpreter import Interpreter, Precision
+from meganeura_dsl.ir.objectives import Moved, Objective, objectives
+from meganeura_dsl.ir.ops import Parameter
+from meganeura_dsl.ir.verify import verify
+from meganeura_dsl.pipeline import Program, elaborate_train
+from meganeura_dsl.transforms.optimizers.optimizers import Sgd
+from meganeura_dsl.transforms.optimizers.update import STATES
+from meganeura_dsl.transforms.training_step import LOSS, TrainingSettings, training_step
+
+RATE = 0.125
+AVERAGE = "slow."
+"""How the parameters begin that an update of their layer moves."""
+COUNTER, BATCH = "batch", 2
+WAYS = (1e-5, 1e-6, 3e-7)
+"""How far apart a loss is measured; one of them meets no kink."""
+CLOSE, ROUNDING = 1e-5, 1e-14
+"""How far a slope by differences may be from that of a step: of 1 and of the slope, and of the loss
+for each unit of the way."""
+LARGEST = 1e6
+"""A loss beyond this says nothing."""
+MOST_PARAMETERS = 24
+"""A `train` block with more is left to other tests."""
+
+Values = Mapping[str, Array]
+
+
+def follows_slopes(module: LinkedModule, name: str, random: Random) -> int:
+    """Hold a step of a `train` block to what it says; how many slopes were compared.
+
+    Some parameters are frozen by settings, and some move at every second step, which is not this
+    one. Raises `AssertionError`.
+    """
+    train = module.trains[name]
+    if free_sizes(train) != (COUNTER,):
+        return 0
+    program = Program(module)
+    try:
+        forward = elaborate_train(program, name, sizes={COUNTER: BATCH}, training=True).graph
+    except ProblemError as error:
+        if isinstance(error.problem, NormOverOne):
+            return 0
+        raise
+    parameters = sorted(_parameters(forward))
+    if len(parameters) > MOST_PARAMETERS:
+        return 0
+    still = random.sample(parameters, random.randint(0, 1))
+    seldom = random.sample(parameters, random.randint(0, 1))
+    settings = TrainingSettings(
+        Sgd(RATE),
+        groups=tuple((each, None) for each in still),
+        every=tuple((each, 2) for each in seldom),
+    )
+    step = training_step(forward, settings)
+    verify(step)
+    feeds = RandomInputs(random.randrange(1000)).feeds(step)
+    feeds |= {each: 0 * array for each, array in feeds.items() if each.startswith(STATES)}
+    done = Interpreter(step, Precision.DOUBLE).run(feeds)
+    new = {each: done.updates.get(each, feeds[each]) for each in parameters}
+    whole = Interpreter(_with_leaves_once(forward), Precision.DOUBLE)
+    known = {each: array for each, array in feeds.items() if not each.startswith(STATES)}
+    for leaf in whole.leaves.values():
+        if isinstance(leaf.op, Moved):
+            known[leaf.op.name] = new[leaf.op.parameter]
+    found = whole.run(known).outputs
+    for output, array in found.items():
+        if Objective.of(output) is None:
+            assert np.allclose(done.outputs[output], array, equal_nan=True), f"{output} of a step"
+    moves = objectives(forward) or (Objective(0, tuple(parameters)),)
+    movable = {each for objective in moves for each in objective.moves}
+    for each in parameters:
+        is_moved = each in movable and each not in still and each not in seldom
+        changed = not np.array_equal(new[each], feeds[each], equal_nan=True)
+        assert is_moved or each.startswith(AVERAGE) or not changed, f"{each} moved"
+    slopes = 0
+    for objective in moves:
+        going = [each for each in objective.moves if each not in still and each not in seldom]
+        slopes += len(going)
+        for each in going:
+            loss = objective.output if objective.output in found else LOSS
+            _along(whole, loss, known, each, (new[each] - feeds[each]) / -RATE, random)
+    return slopes
+
+
+def _along(
+    whole: Interpreter, loss: str, known: Values, name: str, slope: Array, random: Random
+) -> None:
+    """Compare a step's slope with a difference of the loss, in a random direction."""
+    direction = np.random.default_rng(random.randrange(1000)).normal(size=slope.shape)
+    taken = float(np.sum(slope * direction))
+    values = whole.every_value(known)
+    measured: list[float] = []
+    for way in WAYS:
+        high, low = (
+            float(whole.perturbed(values, {name: known[name] + sign * way * direction})[loss])
+            for sign in (1, -1)
+        )
+        measured.append((high - low) / (2 * way))
+        if not isfinite(measured[-1]) or abs(high) > LARGEST:
+            return
+        limit = CLOSE * (1 + abs(measured[-1])) + ROUNDING * abs(high) / way
+        if abs(measured[-1] - taken) <= limit:
+            return
+    raise AssertionError(f"{loss} along {name}: {measured}, and the step goes along {taken}")
+
+
+def _with_leaves_once(graph: Graph) -> Graph:
+    """The graph with one leaf for each parameter after an objective, so that it can be fed."""
+    build = Builder()
+    leaves: dict[str, Value] = {}
+    made: dict[int, Value] = {}
+    for value in graph.values:
+        known = leaves.get(value.op.name) if isinstance(value.op, Moved) else None
+        made[value.id] = known or build.reapply(value, *(made[each.id] for each in value.operands))
+        if isinstance(value.op, Moved):
+            leaves[value.op.name] = made[value.id]
+    return build.graph({name: made[value.id] for name, value in graph.outputs.items()}, {})
+
+
+def _parameters(graph: Graph) -> list[str]:
+    return [
+        value.op.name
+        for value in graph.values
+        if isinstance(value.op, Parameter) and value.op.kind == "param"
+    ]

@@ -1,0 +1,72 @@
+"""What Python gives as an example or a batch: arrays by name, or a reason why not."""
+
+import numpy as np
+import pytest
+
+from meganeura_dsl.diagnostics.problem import ProblemError
+from meganeura_dsl.ir.types import DType, TensorType
+from meganeura_dsl.symbolic.size import dim
+from meganeura_runtime.io.data.dataset import Demand
+from meganeura_runtime.io.data.python_items import as_array, as_tensor, named_arrays
+from meganeura_runtime.io.data.source_problems import NotData
+
+N = dim("n")
+DEMAND = Demand(
+    {"x": TensorType(DType.F32, (N, 2)), "y": TensorType(DType.I32, (N,))},
+    {"n": 2},
+    tensors={"y": "label"},
+)
+X, Y = np.ones((2, 2)), np.arange(2)
+
+
+@pytest.mark.parametrize(
+    "item", [{"label": Y, "text": "more", "x": X}, (X, Y), [X, Y], (X.tolist(), (0, 1))]
+)
+def test_parts_are_known_by_name_or_by_their_order(item: object) -> None:
+    found = named_arrays(item, DEMAND, "item 3")
+    assert [*found] == ["x", "label"]
+    assert np.array_equal(found["x"], X)
+    assert np.array_equal(found["label"], Y)
+
+
+ONLY_INPUTS = ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("item", "what", "reason"),
+    [
+        ({"x": X, "y": Y}, "item 3", "it has no `label`, only x, y"),
+        ({}, "item 3", "it has no `x`, only nothing"),
+        ((X,), "item 3", "it has 1 parts, and there are 2 inputs"),
+        ((X, Y, Y), "item 3", "it has 3 parts, and there are 2 inputs"),
+        (X, "item 3", "it is neither a dictionary nor a tuple, but of type ndarray"),
+        ("xy", "item 3", "it is neither a dictionary nor a tuple, but of type str"),
+        ((X, "seven"), "`label` of item 3", "it holds no numbers, but <U5"),
+        ((X, None), "`label` of item 3", "it holds no numbers, but object"),
+        (({1: 2}, Y), "`x` of item 3", "it holds no numbers, but object"),
+        ((X, 1j), "`label` of item 3", "it holds no numbers, but complex128"),
+    ],
+)
+def test_what_is_no_item_is_refused(item: object, what: str, reason: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        named_arrays(item, DEMAND, "item 3")
+    assert caught.value.problem == NotData(what, reason, ONLY_INPUTS)
+
+
+@pytest.mark.parametrize("value", [True, 3, 2.5, np.uint8(9), [1, 2], [[True], [False]]])
+def test_any_numbers_are_an_array(value: object) -> None:
+    assert np.array_equal(as_array(value, "x", DEMAND), np.asarray(value))
+
+
+def test_rows_of_several_lengths_are_no_array() -> None:
+    with pytest.raises(ProblemError) as caught:
+        as_array([[1, 2], [3]], "`x`", DEMAND)
+    problem = caught.value.problem
+    assert isinstance(problem, NotData)
+    assert (problem.what, "inhomogeneous" in problem.reason) == ("`x`", True)
+
+
+def test_a_type_that_no_graph_has_is_refused() -> None:
+    with pytest.raises(ProblemError, match="`x`"):
+        as_tensor("x", np.zeros(2, np.longdouble), "`x`", DEMAND)
+    assert as_tensor("x", X.astype(np.float32), "`x`", DEMAND).shape == (2, 2)
