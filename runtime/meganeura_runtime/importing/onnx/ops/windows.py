@@ -29,8 +29,9 @@ def _geometry(
     """Kernel, strides, dilations, padding before and after, and the sizes of the result."""
     rank = x.rank - 2
     kernel = list(node.attribute("kernel_shape", []))
-    if rank < 1 or len(kernel) != rank or min(kernel) < 1:
+    if rank < 1 or len(kernel) != rank:
         raise UnsayableError("its window has other axes than its operand")
+    kernel = positive(node, "kernel_shape", rank)
     strides, dilations = positive(node, "strides", rank), positive(node, "dilations", rank)
     before, after = window_pads(node, x.shape[2:], kernel, strides, dilations)
     sizes: list[Size] = []
