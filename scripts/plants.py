@@ -1533,7 +1533,7 @@ PLANTS = (
     ),
     Plant(
         "weights that a file lacks begin the same for every seed",
-        "meganeura/program.py",
+        "meganeura/model.py",
         "self.values = {**initial_values(anew, seed), **found.read()}",
         "self.values = {**initial_values(anew, 0), **found.read()}",
         ("tests/test_api.py::test_some_weights_are_loaded_and_the_others_start_anew",),
@@ -1614,5 +1614,19 @@ PLANTS = (
         (
             "tests/runtime/export/onnx/test_onnx_models.py::test_a_loop_that_reads_no_slice_has_its_rounds",
         ),
+    ),
+    Plant(
+        "a run that went on has the seconds of its second part",
+        "runtime/meganeura_runtime/train/report/report_writer.py",
+        "seconds = self._before + perf_counter() - self._began",
+        "seconds = perf_counter() - self._began",
+        ("tests/runtime/train/test_report.py::test_a_stopped_run_says_so_and_goes_on_to_the_end",),
+    ),
+    Plant(
+        "the last part of a split is as long as the others",
+        "runtime/meganeura_runtime/importing/onnx/ops/movement.py",
+        "sizes.append(size - each * (count - 1))",
+        "sizes.append(each)",
+        ("tests/runtime/importing/onnx/test_imported_ops.py::test_an_op_is_what_onnx_runtime_has",),
     ),
 )

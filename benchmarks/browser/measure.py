@@ -65,6 +65,16 @@ const device = await adapter.requestDevice();
 const run = await model.load(device, "tinygrad.safetensors");
 await measure(async () => (await run(input))[0]);
 """
+DEVICE = """
+const adapter = await navigator.gpu.requestAdapter();
+const times = [performance.now()];
+const device = await adapter.requestDevice();
+times.push(performance.now());
+const landing = device.createBuffer({ size: 4, usage: 9 });
+await landing.mapAsync(1);
+times.push(performance.now());
+window.found = { times };
+"""
 TRAINING = """
 import { Training, readTensors } from "/runtime/index.js";
 const training = await Training.open("train.mgb");
@@ -294,6 +304,15 @@ def measure(launcher: Launcher, folder: Path, model: Path, runs: int) -> None:
         )
 
 
+def device(launcher: Launcher, folder: Path, runs: int) -> None:
+    """Print how long a page waits that wants a device and nothing else."""
+    (folder / "device.html").write_text(PAGE.replace("SCRIPT", DEVICE))
+    with serving(folder, []) as address:
+        times = [launcher.found(f"{address}/device.html")["times"] for _ in range(runs)]
+    shown = [f"{median(each) / 1000:.2f} s" for each in zip(*times, strict=True)]
+    print(f"an adapter after {shown[0]}, a device after {shown[1]}, read from after {shown[2]}")
+
+
 def train(launcher: Launcher, folder: Path) -> None:
     """Print how a training step does, through the npm package and in the page of one file."""
     wanted = json.loads((folder / "training" / "losses.json").read_text())
@@ -340,6 +359,7 @@ def main() -> None:
         print(f"Chromium {version}, adapter: {browser.evaluate(ADAPTER)}", flush=True)
     if given.adapter:
         return
+    device(launcher, folder, given.runs)
     names = given.model or [path.parent.name for path in sorted(folder.glob("*/case.json"))]
     print("| model | by | MiB | MiB, gzip | first answer | later ones |\n|---|---|---|---|---|---|")
     for name in names:

@@ -85,12 +85,12 @@ def cached_training_step(
 
 
 def _content(graph: Graph, load: Graph, before: Graph) -> bytes:
-    places = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
-    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, places), _entry(load, places)))
+    numbers = {value.origin: number for number, value in reversed([*enumerate(before.values)])}
+    return _ADAPTER.dump_json(RewrittenEntry(_entry(graph, numbers), _entry(load, numbers)))
 
 
-def _entry(graph: Graph, places: Mapping[Origin, int]) -> GraphEntry:
-    return GraphEntry(format_graph(graph), tuple(places.get(v.origin) for v in graph.values))
+def _entry(graph: Graph, numbers: Mapping[Origin, int]) -> GraphEntry:
+    return GraphEntry(format_graph(graph), tuple(numbers.get(v.origin) for v in graph.values))
 
 
 def rewritten(content: bytes, before: Graph) -> Rewritten | None:

@@ -4,7 +4,8 @@ import type { Plan } from "./plan.ts";
 import { deviceFailure, MeganeuraError } from "./problems.ts";
 
 const NO_WEBGPU =
-  "use Chrome or Edge 113, Safari 26 or Firefox 141, or newer, over https, localhost or as a file";
+  "use Chrome or Edge 113, Safari 26 or Firefox 141, or newer, over https, localhost or as a file; "
+  + "Firefox on Linux has it behind dom.webgpu.enabled in about:config";
 const NO_ADAPTER =
   "update the browser and the driver of the GPU; Chrome runs without a GPU if it is started with "
   + "--enable-unsafe-webgpu";

@@ -1,4 +1,4 @@
-"""Which stored values a stored value is computed from, and whether element by element."""
+"""Access patterns: which stored values a stored value is computed from, pointwise or gathered."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The gradients of attention, whose weights are computed again rather than kept.
+"""FlashAttention, backward: gradients of attention, whose weights are recomputed, not stored.
 
 For dq a workgroup takes some queries and walks over the keys, for dk and dv it takes some keys and
 walks over the queries. `AttentionGradient` has the formulas; a weight needs no maximum here, as the

@@ -1,4 +1,4 @@
-"""Attention in one kernel, which never stores its scores.
+"""FlashAttention, forward: attention in one kernel, which never stores its scores.
 
 A workgroup takes some queries and walks over the keys, block by block. It compares them, corrects
 what it has summed so far by how much the largest scores grew, publishes the weights of the block to

@@ -1,4 +1,4 @@
-"""How the lanes of a workgroup bring parts of a factor from memory to where all of them can read.
+"""Shared-memory tiles: the lanes of a workgroup copy part of an operand where all can read it.
 
 In each step they fetch a few terms of the tile's rows or columns into registers, which may happen
 long before they put them into the memory of the workgroup.
