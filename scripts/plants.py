@@ -1672,8 +1672,8 @@ PLANTS = (
     Plant(
         "slices that are collected the other way are not turned round",
         "meganeura_dsl/elaborate/body/scans.py",
-        "result = made if ordered else frame.add(statement.span, reverse, made)",
-        "result = made if ordered else made",
+        "return frame.add(statement.span, ops.Reverse((axis,)), stack) if turned else stack",
+        "return stack",
         (LOOPS,),
     ),
     Plant(
